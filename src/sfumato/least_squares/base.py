@@ -1,6 +1,8 @@
-"""What every family of queries can do with its inverse (A^T P A)^-1: solve and price.
+"""Interface of (A^T P A)^-1 for a family of queries, `solve` and `price`, and its diagonal and rank-one cases.
 
-Least squares on every cell by itself, and on all of them as one total.
+A (rows, cells): queries. P = diag(precisions), (rows,). solve(C) = (A^T P A)^-1 C for columns C (cells, k), with a mask
+of the columns that lie in the row space of A (estimable sums). price(V) = trace(V (A^T P A)^-1). `EachCell` is A = I,
+`OneTotal` is A = 1^T.
 """
 
 from __future__ import annotations
@@ -20,46 +22,46 @@ UNSEEN = 1e-9  # of the trace of a Gram matrix: what is asked beyond that and no
 
 
 class LeastSquares(ABC):
-    """(A^T P A)^-1 of one strategy, used again and again."""
+    """(A^T P A)^-1 of one strategy, used for many right-hand sides."""
 
     sizes: tuple[int, ...] = ()  # of the axes that are priced one by one; none where all cells are one axis
 
     @property
     def certain(self) -> bool:
-        """Whether every column is known to be determined."""
+        """Whether every sum is known to be estimable (A^T P A is regular)."""
         return True
 
     @property
     def closed(self) -> bool:
-        """Whether solutions and prices come without iteration."""
+        """Whether solutions and prices are closed forms, without iteration."""
         return True
 
     @abstractmethod
     def solve(self, columns: Floats) -> tuple[Floats, Flags]:
-        """(A^T P A)^-1 times each column, and which columns the strategy determines.
+        """(A^T P A)^-1 times each column, (cells, k), and which columns are estimable, (k,).
 
-        For a column that is not determined, what is handed back has no meaning.
+        The solution of a column that is not estimable has no meaning.
         """
 
     def squares(self, columns: Floats) -> Floats:
-        """c^T (A^T P A)^-1 c of each column c: its squared error, infinite where it is not determined."""
-        solved, known = self.solve(columns)
-        return np.where(known, (columns * solved).sum(axis=0), np.inf)
+        """Squared error c^T (A^T P A)^-1 c of each column c, (k,); infinite where it is not estimable."""
+        solved, estimable = self.solve(columns)
+        return np.where(estimable, (columns * solved).sum(axis=0), np.inf)
 
     def price(self, gram: Gram) -> float:
-        """trace(V (A^T P A)^-1) with V over all cells: infinite where something is asked that is not determined."""
-        solved, known = self.solve(gram.dense)
-        return float(np.trace(solved)) if known.all() else np.inf
+        """Squared error trace(V (A^T P A)^-1) on a workload's Gram matrix; infinite where a query is not estimable."""
+        solved, estimable = self.solve(gram.dense)
+        return float(np.trace(solved)) if estimable.all() else np.inf
 
     def price_by_axes(self, *grams: Gram) -> float:
-        """The same where V is the Kronecker product of one Gram matrix per axis of `sizes`."""
+        """Squared error where V is the Kronecker product of one Gram matrix per axis of `sizes`."""
         (gram,) = grams
         return self.price(gram)
 
 
 @dataclass(frozen=True, eq=False)
 class NormalEquations:
-    """A^T P A, applied without being written out."""
+    """Normal matrix A^T P A as an operator."""
 
     queries: Queries
     precisions: Floats
@@ -68,30 +70,30 @@ class NormalEquations:
         return self.queries.T @ ((self.queries @ columns) * self.precisions[:, None])
 
     def diagonal(self) -> Floats:
-        """The diagonal of A^T P A."""
+        """Diagonal of A^T P A, (cells,)."""
         heaviest = self.precisions.max()
         squares = Scaled(self.queries, np.sqrt(self.precisions / heaviest)).column_squares()
         return np.asarray(squares * heaviest, dtype=np.float64)
 
     def written(self) -> Floats:
-        """A^T P A itself, for few cells."""
+        """A^T P A as a dense matrix, for few cells."""
         heaviest = self.precisions.max()
         gram = Scaled(self.queries, np.sqrt(self.precisions / heaviest)).gram()
         return np.asarray(gram * heaviest, dtype=np.float64)
 
     def met(self, solved: Floats, columns: Floats) -> Flags:
-        """Which columns these solutions meet."""
-        missed = np.linalg.norm(self @ solved - columns, axis=0)
-        return np.asarray(missed <= KNOWN * np.linalg.norm(columns, axis=0))
+        """Whether solutions (cells, k) satisfy the equations for these columns, up to KNOWN, (k,)."""
+        residual = np.linalg.norm(self @ solved - columns, axis=0)
+        return np.asarray(residual <= KNOWN * np.linalg.norm(columns, axis=0))
 
 
 def all_known(columns: Floats) -> Flags:
-    """The answer of strategies that determine every cell."""
+    """Mask of estimable columns for strategies that determine every cell."""
     return np.ones(columns.shape[1], dtype=bool)
 
 
 def bare(queries: Queries, precisions: Floats) -> tuple[Queries, Floats]:
-    """The weights of rows taken into their precisions: w times an answer of variance v is one of variance v / w^2."""
+    """Strip row weights and trivial wrappers; weights w move into precisions as p w^2."""
     while True:
         if type(queries) is Scaled:
             precisions = precisions * np.square(queries.weights, dtype=np.float64)
@@ -105,14 +107,14 @@ def bare(queries: Queries, precisions: Floats) -> tuple[Queries, Floats]:
 
 
 def pieces(queries: Stack, precisions: Floats) -> list[tuple[Queries, Floats]]:
-    """The blocks of a stack, each bare and with its precisions."""
+    """Blocks of a stack, each stripped, with its precisions."""
     ends = list(accumulate((block.rows for block in queries.blocks), initial=0))
     return [bare(block, precisions[ends[i] : ends[i + 1]]) for i, block in enumerate(queries.blocks)]
 
 
 @dataclass(frozen=True, eq=False)
 class EachCell(LeastSquares):
-    """Identity: the inverse is diagonal. A cell of no precision is not determined."""
+    """Identity: the inverse is diagonal; a cell of precision 0 is not estimable. precisions: (cells,)."""
 
     precisions: Floats
 
@@ -131,14 +133,14 @@ class EachCell(LeastSquares):
         return self.price_of_squares(gram.diagonal)
 
     def price_of_squares(self, squares: Floats) -> float:
-        """The price of any workload with these sums of squares in its columns: no more of it matters."""
+        """Squared error on any workload with these column sums of squares, (cells,)."""
         seen = self.precisions > 0
         return np.inf if squares[~seen].any() else float((squares[seen] / self.precisions[seen]).sum())
 
 
 @dataclass(frozen=True, eq=False)
 class OneTotal(LeastSquares):
-    """Total: only multiples of the sum of all cells are determined."""
+    """Total: only multiples of the sum of all cells are estimable."""
 
     cells: int
     precision: float
@@ -158,5 +160,5 @@ class OneTotal(LeastSquares):
 
 
 def every_cell(queries: Queries) -> bool:
-    """Whether these are all cells, in one axis or in several."""
+    """Whether the queries are the identity, on one axis or as a Kronecker product."""
     return type(queries) is Identity or (type(queries) is Kron and all(map(every_cell, queries.factors)))

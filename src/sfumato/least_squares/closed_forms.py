@@ -1,20 +1,16 @@
-"""Least squares on a tree of noisy ranges, in two passes.
+"""Closed-form least squares for trees, wavelets, and the identity with additional rows.
 
-Hay, Rastogi, Miklau, Suciu, VLDB 2010, section 4: one pass up, one pass down. The paper's trees are full and their
-noise is the same everywhere; here every node has its own precision and its own number of children.
+`TreeSquares` (Hay, Rastogi, Miklau, Suciu, VLDB 2010, section 4): one pass up, one pass down. The paper's trees are
+complete with equal noise; here every node has its own precision and number of children. A subtree's likelihood of its
+sum s is a parabola a/2 (s - m)^2. A cell has its own precision for a. Children combine as 1 / a = sum of their 1 / a,
+around the sum of their m; the node's own measurement adds its precision. Down the tree, the correction of a node is
+shared out to its children in proportion to their 1 / a.
 
-What a subtree has to say about its own sum s is a parabola, a/2 (s - m)^2: `m` is where the subtree alone would put the
-sum, `a` how firmly. A cell has its own precision for a. The children of a node speak for their sum with 1 / a = sum of
-their 1 / a, around the sum t of their m; the node's own measurement adds its precision. Going down, what the sum of the
-children is lifted by is shared out in proportion to their 1 / a.
+`HaarSquares`, `NominalSquares`: Privelet's wavelets (Xiao, Wang, Gehrke, ICDE 2010) have explicit inverses.
 
-Least squares on Privelet's wavelets: both have an inverse in closed form.
-
-Least squares on all cells and further queries, few (as in a p-identity strategy) or disjoint (as regions are).
-
-McKenna, Miklau, Hay, Machanavajjhala, VLDB 2018, section 4: with D the cells' precisions and p further rows B of
-variances V, (D + B^T V^-1 B)^-1 = D^-1 - D^-1 B^T (V + B D^-1 B^T)^-1 B D^-1 (Sherman, Morrison, Woodbury). The matrix
-in the middle is p x p; where no cell is in two rows it is diagonal, and p may be large.
+`Woodbury` (McKenna, Miklau, Hay, Machanavajjhala, VLDB 2018, section 4): with D the cells' precisions and p further
+rows B of variances V, (D + B^T V^-1 B)^-1 = D^-1 - D^-1 B^T (V + B D^-1 B^T)^-1 B D^-1 (Sherman, Morrison, Woodbury).
+The inner matrix is p x p; where the rows of B are disjoint it is diagonal, and p may be large.
 """
 
 from __future__ import annotations
@@ -34,7 +30,7 @@ from sfumato.queries.base import Indicators
 
 @dataclass(frozen=True, eq=False)
 class _Level:
-    """A level that is cut further, and how its nodes and their children trade."""
+    """Level of inner nodes, with the coefficients of both passes."""
 
     cuts: Codes  # the cells at which its nodes begin and end
     first: Codes  # of each node's children, on the next level
@@ -63,7 +59,7 @@ class TreeSquares(LeastSquares):
             self._levels.append(_Level(cuts, first[:-1], parts, own, together / firmness, lift))
 
     def solve(self, columns: Floats) -> tuple[Floats, Flags]:
-        """Two passes, linear in the number of nodes."""
+        """Upward and downward pass, linear in the number of nodes."""
         alone = columns / self._cells[:, None]
         passed = []
         for level in self._levels:
@@ -76,7 +72,7 @@ class TreeSquares(LeastSquares):
         return sums, all_known(columns)
 
     def price(self, gram: Gram) -> float:
-        """One pass up: adding a node's row to its subtree is a change of rank one (Sherman, Morrison)."""
+        """Upward pass of rank-one updates, one for each node's own row (Sherman, Morrison)."""
         ones = 1.0 / self._cells  # the inverse of every subtree so far, times a column of ones
         error = float((gram.diagonal * ones).sum())
         for level in self._levels:
@@ -86,10 +82,10 @@ class TreeSquares(LeastSquares):
 
 
 class HaarSquares(LeastSquares):
-    """A is square, so (A^T P A)^-1 = A^-1 P^-1 A^-T; A^-1 is A^T with rows and columns times powers of two.
+    """Haar wavelet: A is square, so (A^T P A)^-1 = A^-1 P^-1 A^-T.
 
-    A half of a range is half of its total plus or minus half of its difference, so on the way down to a cell every
-    halving divides by two all that came before it.
+    A^-1 is A^T with rows and columns times powers of two: a half is half of its range's total plus or minus half of its
+    difference, so every bisection down to a cell divides all earlier coefficients by two.
     """
 
     def __init__(self, haar: Haar, precisions: Floats) -> None:
@@ -101,12 +97,12 @@ class HaarSquares(LeastSquares):
         self._rows = np.ldexp(1.0, 2 * np.maximum(haar.row_level - 1, 0)) / precisions
 
     def solve(self, columns: Floats) -> tuple[Floats, Flags]:
-        """Down, across and up again, linear in the number of cells."""
+        """Inverse transform, scaling and transform, linear in the number of cells."""
         cells, rows = self._cells[:, None], self._rows[:, None]
         return (self._haar.T @ ((self._haar @ (columns * cells)) * rows)) * cells, all_known(columns)
 
     def price(self, gram: Gram) -> float:
-        """Level by level: the rows of one touch different cells, so that all of them are one column."""
+        """Sum over levels; the rows of one level touch different cells, so that they are priced as one column."""
         n, height = self._haar.columns, self._haar.height
         error = float(gram.squares(self._cells, np.array([0, n]))[0] * self._rows[0])
         for level in range(height):
@@ -120,9 +116,9 @@ class HaarSquares(LeastSquares):
 
 
 class NominalSquares(LeastSquares):
-    """With n categories of variances v and the total's variance v0, the inverse is (V - v v^T / sum v + v0 J) / n^2.
+    """Nominal wavelet: with n categories of variances v and variance v0 of the total, (V - v v^T / sum v + v0 J) / n^2.
 
-    A^T P A is n^2 P - n (p 1^T + 1 p^T) + (sum p + p0) J; multiplied out with the above, everything but I cancels.
+    A^T P A is n^2 P - n (p 1^T + 1 p^T) + (sum p + p0) J; the product with the above is I.
     """
 
     def __init__(self, wavelet: NominalHaar, precisions: Floats) -> None:
@@ -130,7 +126,7 @@ class NominalSquares(LeastSquares):
         self._total, self._each = 1.0 / precisions[0], 1.0 / precisions[1:]
 
     def solve(self, columns: Floats) -> tuple[Floats, Flags]:
-        """Linear in the number of categories."""
+        """Explicit inverse, linear in the number of categories."""
         solved = np.repeat(self._total * columns.sum(axis=0, keepdims=True), self._cells, axis=0)
         if self._cells > 1:
             each = self._each[:, None]
@@ -138,7 +134,7 @@ class NominalSquares(LeastSquares):
         return solved / self._cells**2, all_known(columns)
 
     def price(self, gram: Gram) -> float:
-        """Linear in the number of categories where the Gram matrix is short."""
+        """Trace in closed form, linear in the number of categories where the Gram matrix is short."""
         error = self._total * gram.grand
         if self._cells > 1:
             shared = float(gram.squares(self._each, np.array([0, self._cells]))[0]) / float(self._each.sum())
@@ -151,14 +147,14 @@ FEW_ENTRIES = 2**25  # of all of these
 
 
 class Woodbury(LeastSquares):
-    """Linear in the cells times p, once p x p has been factored; linear in the cells for disjoint rows."""
+    """Identity with p further rows, by a p x p Cholesky factor, or by a diagonal matrix where the rows are disjoint."""
 
     def __init__(self, cells: Floats, rows: Queries, precisions: Floats) -> None:
-        asked = precisions > 0
-        kept = rows if asked.all() else rows[asked]
+        measured = precisions > 0
+        kept = rows if measured.all() else rows[measured]
         self._apart = disjoint(kept)
-        self._cells, self._precisions = cells[:, None], precisions[asked, None]
-        variances = 1.0 / precisions[asked]
+        self._cells, self._precisions = cells[:, None], precisions[measured, None]
+        variances = 1.0 / precisions[measured]
         self._few: Any = kept  # what @ and .T apply to: here queries, below a matrix
         if self._apart:
             self._middle = (variances + kept @ (1.0 / cells))[:, None]
@@ -170,19 +166,19 @@ class Woodbury(LeastSquares):
 
     @classmethod
     def of(cls, queries: Stack, precisions: Floats) -> LeastSquares | None:
-        """Where one block is all cells, and the rest few rows or disjoint ones."""
+        """Inverse for a stack in which one block is all cells and the others are few or disjoint rows; else None."""
         blocks = pieces(queries, precisions)
-        for place, (block, each) in enumerate(blocks):
-            if not every_cell(block) or not (each > 0).all():
+        for index, (block, own) in enumerate(blocks):
+            if not every_cell(block) or not (own > 0).all():
                 continue
-            rest = blocks[:place] + blocks[place + 1 :]
-            rows = rest[0][0] if len(rest) == 1 else Stack(*(one for one, _ in rest))
+            others = blocks[:index] + blocks[index + 1 :]
+            rows = others[0][0] if len(others) == 1 else Stack(*(one for one, _ in others))
             few = rows.rows <= min(FEW_ROWS, queries.columns) and rows.rows * queries.columns <= FEW_ENTRIES
-            weights = np.concatenate([more for _, more in rest])
+            weights = np.concatenate([extra for _, extra in others])
             if not weights.any():
-                return EachCell(each)
+                return EachCell(own)
             if few or disjoint(rows):
-                return cls(each, rows, weights)
+                return cls(own, rows, weights)
         return None
 
     @property
@@ -190,29 +186,30 @@ class Woodbury(LeastSquares):
         return not self._apart or len(self._precisions) * len(self._cells) <= FEW_ENTRIES
 
     def solve(self, columns: Floats) -> tuple[Floats, Flags]:
-        """Solved once, and what rounding left over once more: the difference above may cancel."""
+        """Woodbury solution with one step of iterative refinement, since the difference may cancel."""
         solved = self._once(columns)
-        left = columns - self._cells * solved - self._few.T @ (self._precisions * (self._few @ solved))
-        return solved + self._once(left), all_known(columns)
+        residual = columns - self._cells * solved - self._few.T @ (self._precisions * (self._few @ solved))
+        return solved + self._once(residual), all_known(columns)
 
     def price(self, gram: Gram) -> float:
-        """The price of the cells alone, less what the further rows tell about them."""
+        """Squared error of the cells alone, less the reduction by the further rows."""
         rows = self._few.dense() if self._apart else self._few
         alone = rows / self._cells[:, 0]
-        cells, asked = float((gram.diagonal / self._cells[:, 0]).sum()), gram.times(alone)
+        cells, products = float((gram.diagonal / self._cells[:, 0]).sum()), gram.times(alone)
         if self._apart:
-            return cells - float((self._shared(alone) * asked).sum())
-        return cells - float(np.trace(self._shared(asked @ alone.T)))  # few by few, before anything is solved
+            return cells - float((self._shared(alone) * products).sum())
+        return cells - float(np.trace(self._shared(products @ alone.T)))  # few by few, before anything is solved
 
     def _shared(self, rows: Floats) -> Floats:
-        """The inverse of the matrix in the middle, times this."""
+        """Inverse of the inner matrix times rows."""
         return np.asarray(rows / self._middle) if self._apart else solve_by_root(self._middle, rows)
 
     def _once(self, columns: Floats) -> Floats:
+        """Woodbury solution without refinement."""
         alone = columns / self._cells
         return np.asarray(alone - (self._few.T @ self._shared(self._few @ alone)) / self._cells)
 
 
 def disjoint(rows: Queries) -> bool:
-    """Whether these are rows of ones and zeros, and no cell is in two of them."""
+    """Whether rows are indicators of pairwise disjoint sets of cells."""
     return isinstance(rows, Indicators) and rows.l1 <= 1

@@ -1,8 +1,9 @@
-"""The error a strategy will have on a workload, known before any data is.
+"""Expected error of a strategy on a workload, before any data is read.
 
-trace(W (A^T P A)^-1 W^T) is the squared error of least squares (Li, Hay, Rastogi, Miklau, McGregor, VLDB Journal 2015).
-Figures are for epsilon = 1 (or rho = 1/2) and one row per person, in the papers' convention: noise of variance 2 b^2
-for scale b. The whole-numbered noise that is drawn has 2 b^2 - 1/6 and a little: at large epsilon the figures are high.
+The mean squared error of a block W of queries is noise variance times trace(W (A^T P A)^-1 W^T) / rows (Li, Hay,
+Rastogi, Miklau, McGregor, VLDB Journal 2015). Figures are for epsilon = 1 (or rho = 1/2) and one row per person, in the
+papers' convention: noise of variance 2 b^2 for scale b. The discrete noise that is drawn has 2 b^2 - 1/6 and a little:
+at large epsilon the figures are slightly high.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ MOST_ROUNDS = 650
 
 
 def expected_errors(strategy: Strategy, workload: Workload, pure: bool) -> Floats:
-    """The root mean squared error of each block at epsilon = 1 (rho = 1/2 unless pure), one row per person.
+    """Root mean squared error of each block at epsilon = 1 (rho = 1/2 unless pure), one row per person, (blocks,).
 
     >>> from sfumato.queries import AllRanges, Identity
     >>> expected_errors(Strategy(Identity(2)), Workload(("ranges",), (AllRanges(2),)), True).round(4).tolist()
@@ -43,12 +44,12 @@ def expected_errors(strategy: Strategy, workload: Workload, pure: bool) -> Float
 
 
 def overall_error(strategy: Strategy, workload: Workload, pure: bool) -> float:
-    """The root of the sum over blocks of their mean squared errors as weighed: what strategies are compared by."""
+    """Root of the weighted sum over blocks of mean squared errors: the objective that strategies are compared by."""
     return float(np.sqrt((expected_errors(strategy, workload, pure) ** 2 * workload.weights).sum()))
 
 
 def _mean_squares(strategy: Strategy, blocks: Sequence[Queries]) -> list[float]:
-    """The mean squared error of each block, for noise of variance 1 on every row times its weight."""
+    """Mean squared error of each block, for unit noise variance on the weighted rows."""
     if len(strategy.axes) > 1:
         axes = [least_squares(axis.weighted, np.ones(axis.queries.rows)) for axis in strategy.axes]
         if all(axis.closed and axis.certain for axis in axes):
@@ -73,30 +74,31 @@ def _mean_squares(strategy: Strategy, blocks: Sequence[Queries]) -> list[float]:
 
 
 def _squares_in(block: Queries) -> float:
-    """The sum of the squares of all entries."""
+    """Sum of squares of all entries (squared Frobenius norm)."""
     if type(block) is Kron:
         return prod(map(_squares_in, block.factors))
     return float(block.column_squares().astype(np.float64).sum())
 
 
 def _mean_square(fit: LeastSquares, block: Queries, shared: list[dict[object, Gram]]) -> float:
+    """Mean squared error of one block; shared: Gram matrices along each axis that blocks have in common."""
     wanted = _asked(block, fit)
     if wanted is None:
         return _by_rows(fit, block)
     grams = zip(*(grams_of(wanted, axis, known) for axis, known in enumerate(shared)), strict=True)
-    return sum(one.weight * fit.price_by_axes(*each) for one, each in zip(wanted, grams, strict=True)) / block.rows
+    return sum(term.weight * fit.price_by_axes(*each) for term, each in zip(wanted, grams, strict=True)) / block.rows
 
 
 def _asked(block: Queries, fit: LeastSquares) -> list[Product] | None:
-    """A block as products that are priced in closed form; None where its rows had better be solved for."""
+    """Block as Kronecker products that are priced in closed form; None where solving for its rows is better."""
     wanted = products(block, fit.sizes or (block.columns,)) if fit.closed else None
-    long = [factor for one in wanted or [] for factor in one.factors if not has_short_gram(factor)]
+    long = [factor for term in wanted or [] for factor in term.factors if not has_short_gram(factor)]
     few = block.rows <= FEW_ROWS and block.columns <= MOST_WRITTEN
     return None if long and (few or any(factor.columns > MOST_WRITTEN for factor in long)) else wanted
 
 
 def _by_rows(fit: LeastSquares, block: Queries) -> float:
-    """The mean over all rows, or over some at even distances where these are many."""
+    """Mean of c^T (A^T P A)^-1 c over the rows c of a block, or over an evenly spaced sample where these are many."""
     few = fit.closed and block.rows <= FEW_ROWS and block.columns <= MOST_WRITTEN
     if fit.closed and not few and block.columns <= MOST_INVERTED:
         return fit.price(gram_of(block)) / block.rows

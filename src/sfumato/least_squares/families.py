@@ -1,4 +1,4 @@
-"""Which class serves which family of queries: (A^T P A)^-1 for any strategy, in closed form where there is one."""
+"""Choice of the solver of (A^T P A)^-1 by family of queries: a closed form if there is one, else dense or iterative."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ MOST_WRITTEN = 512  # rows that are written out where there are more cells than 
 
 
 def least_squares(queries: Queries, variances: Floats, *, often: bool = False) -> LeastSquares:
-    """The fastest exact way for these queries; variances: of the noise of every row, above 0.
+    """Fastest exact solver for these queries; variances: noise variance of every row, above 0, (rows,).
 
-    often: it will be asked so many times that what is written out once for all of them is worth more.
+    often: many right-hand sides will follow, so that a dense factor pays for more cells.
 
     >>> from sfumato.queries import Identity, Stack, Total
     >>> twice = least_squares(Stack(Total(2), Identity(2)), np.ones(3))
     >>> twice.solve(np.array([[1.0], [0.0]]))[0].round(4).tolist()
     [[0.6667], [-0.3333]]
     """
-    given = np.asarray(variances, dtype=np.float64)
-    if given.shape != (queries.rows,) or not (np.isfinite(given) & (given > 0)).all():
+    noise = np.asarray(variances, dtype=np.float64)
+    if noise.shape != (queries.rows,) or not (np.isfinite(noise) & (noise > 0)).all():
         raise QueryError(f"least squares needs a finite variance above 0 for each of the {queries.rows} rows")
-    return _chosen(queries, 1.0 / given, MOST_CELLS if often else FEW_CELLS)
+    return _chosen(queries, 1.0 / noise, MOST_CELLS if often else FEW_CELLS)
 
 
 def _chosen(queries: Queries, precisions: Floats, few: int = FEW_CELLS) -> LeastSquares:
+    """Solver by family: closed form, singular values (few rows), Cholesky (few cells), or iteration."""
     queries, precisions = bare(queries, precisions)
     chosen = _closed_form(queries, precisions)
     if chosen is not None:
@@ -49,7 +50,7 @@ def _chosen(queries: Queries, precisions: Floats, few: int = FEW_CELLS) -> Least
 
 
 def _guess(queries: Queries, precisions: Floats) -> Guess | None:
-    """By a block that alone determines every cell and has a closed form, or by a basis that all blocks share."""
+    """Preconditioner: a block with a closed form that determines every cell, or a basis that all blocks share."""
     blocks = pieces(queries, precisions) if isinstance(queries, Stack) else [(queries, precisions)]
     for block, each in blocks if len(blocks) > 1 else []:
         part = None if every_cell(block) else _closed_form(block, each)  # cells guess no better than the diagonal
@@ -59,36 +60,41 @@ def _guess(queries: Queries, precisions: Floats) -> Guess | None:
 
 
 def _solution(similar: LeastSquares) -> Guess:
+    """Preconditioner that solves similar equations."""
     return lambda columns: similar.solve(columns)[0]
 
 
 def _closed_form(queries: Queries, precisions: Floats) -> LeastSquares | None:
+    """Closed form of the family, if these precisions have one."""
     form = FORMS.get(type(queries))
     return form(queries, precisions) if form else None
 
 
 def _tree(queries: Tree, precisions: Floats) -> LeastSquares | None:
+    """Tree solver where every cell has a positive precision."""
     return TreeSquares(queries, precisions) if (precisions[-queries.columns :] > 0).all() else None
 
 
 def _if_all_count(form: Callable[[Any, Floats], LeastSquares]) -> Callable[[Any, Floats], LeastSquares | None]:
-    """The form where no row has the weight 0."""
+    """Closed form that needs all precisions positive."""
     return lambda queries, precisions: form(queries, precisions) if (precisions > 0).all() else None
 
 
 def _by_factors(queries: Kron, precisions: Floats) -> LeastSquares | None:
+    """Kronecker solver: exact where precisions are products, else a preconditioner of the iteration."""
     if every_cell(queries):
         return EachCell(precisions)
     if not (precisions > 0).all():
         return None
     lists, exact = closest_products(precisions, [factor.rows for factor in queries.factors])
-    factors = [_chosen(factor, one) for factor, one in zip(queries.factors, lists, strict=True)]
+    factors = [_chosen(factor, own) for factor, own in zip(queries.factors, lists, strict=True)]
     sizes = tuple(factor.columns for factor in queries.factors)
     near = KronSquares(sizes, factors, NormalEquations(queries, precisions))
     return near if exact else Iterative(queries, precisions, _solution(near))
 
 
 def _stack(queries: Stack, precisions: Floats) -> LeastSquares | None:
+    """Solver of a stack of tables, or of the identity with further rows."""
     return MarginalSquares.of(queries, precisions) or Woodbury.of(queries, precisions)
 
 

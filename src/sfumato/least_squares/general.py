@@ -1,10 +1,9 @@
-"""Least squares with a matrix written out: for strategies of few cells or few rows that have no shorter form.
+"""Least squares for strategies without a closed form: dense factors, or preconditioned conjugate residuals.
 
-Least squares by iteration, for strategies without a closed form: conjugate residuals.
-
-Stiefel 1955. Where the queries determine a column, the residual falls to TOLERANCE of its size; where they do not, the
-method comes to rest at the part of the column that they cannot see (conjugate gradients would run away), and the column
-is reported as unknown. A preconditioner, any close guess of the inverse, makes for fewer rounds.
+Dense: Cholesky of the scaled normal matrix, its eigenvectors where it is singular (`of_few_cells`), or the singular
+values of P^1/2 A (`of_few_rows`). Iterative: conjugate residuals (Stiefel 1955), many columns at a time. Where a column
+is estimable, the residual falls to TOLERANCE of its size; where not, the method comes to rest at the component outside
+the row space (conjugate gradients would diverge), and the column is reported as not estimable.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ FEW_ROWS = 256  # of a root, up to which numpy solves by it
 
 
 def of_few_cells(queries: Queries, precisions: Floats) -> LeastSquares:
-    """A^T P A written out: Cholesky where every cell is determined, eigenvectors where not."""
+    """Dense solver of A^T P A: Cholesky where it is regular, eigenvectors where not."""
     normal = NormalEquations(queries, precisions).written()
     diagonal = np.sqrt(np.diagonal(normal))
     scale = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
@@ -38,7 +37,7 @@ def of_few_cells(queries: Queries, precisions: Floats) -> LeastSquares:
 
 
 def solve_by_root(root: Floats, columns: Floats) -> Floats:
-    """(L L^T)^-1 times columns, for the lower root L."""
+    """(L L^T)^-1 times columns, for a lower Cholesky factor L."""
     if (
         len(root) <= FEW_ROWS
     ):  # the library that knows L to be a triangle takes longer to load than not knowing it costs
@@ -50,7 +49,7 @@ def solve_by_root(root: Floats, columns: Floats) -> Floats:
 
 
 def of_few_rows(queries: Queries, precisions: Floats) -> LeastSquares:
-    """With B = P^1/2 A = U S V^T written out, (A^T P A)^+ is V S^-2 V^T."""
+    """Pseudo-inverse of few rows: with P^1/2 A = U S V^T, (A^T P A)^+ is V S^-2 V^T."""
     written = np.sqrt(precisions)[:, None] * queries.dense()
     _, sizes, basis = np.linalg.svd(written, full_matrices=False)
     firm = sizes**2 > FIRM * sizes.max(initial=0.0) ** 2
@@ -58,13 +57,13 @@ def of_few_rows(queries: Queries, precisions: Floats) -> LeastSquares:
 
 
 class Dense(LeastSquares):
-    """Every cell is determined: A^T P A, its rows and columns scaled to a diagonal of ones, and its lower root."""
+    """Cholesky solver: A^T P A with rows and columns scaled to a unit diagonal, and its lower factor."""
 
     def __init__(self, normal: Floats, root: Floats, scale: Floats) -> None:
         self._normal, self._root, self._scale = normal, root, scale
 
     def solve(self, columns: Floats) -> tuple[Floats, Flags]:
-        """Solved once, and what rounding left over once more."""
+        """Cholesky solution with one step of iterative refinement."""
         scaled = columns * self._scale[:, None]
         solved = self._once(scaled)
         solved += self._once(scaled - self._normal @ solved)
@@ -75,14 +74,19 @@ class Dense(LeastSquares):
 
     @cached_property
     def _inverse(self) -> Floats:
+        """Inverse as a dense matrix."""
         return self._once(np.eye(len(self._scale))) * self._scale * self._scale[:, None]
 
     def _once(self, scaled: Floats) -> Floats:
+        """Cholesky solution without refinement."""
         return solve_by_root(self._root, scaled)
 
 
 class Span(LeastSquares):
-    """A column is known if the span of a basis keeps it; `squares`: what the inverse divides by along the basis."""
+    """Pseudo-inverse in an orthonormal basis of the row space; columns outside its span are not estimable.
+
+    basis: (rank, cells). squares: eigenvalues along it, (rank,). scale: of the cells, (cells,).
+    """
 
     certain = False
 
@@ -90,14 +94,16 @@ class Span(LeastSquares):
         self._basis, self._squares, self._scale = basis, squares[:, None], scale[:, None]
 
     def solve(self, columns: Floats) -> tuple[Floats, Flags]:
+        """Pseudo-inverse times columns, and whether each lies in the row space."""
         scaled = columns * self._scale
-        met = self._basis @ scaled
-        missed = np.linalg.norm(scaled - self._basis.T @ met, axis=0)
+        coordinates = self._basis @ scaled
+        residual = np.linalg.norm(scaled - self._basis.T @ coordinates, axis=0)
         outside = columns[self._scale[:, 0] == 0].any(axis=0)
-        known = (missed <= KNOWN * np.linalg.norm(scaled, axis=0)) & ~outside
-        return (self._basis.T @ (met / self._squares)) * self._scale, known
+        estimable = (residual <= KNOWN * np.linalg.norm(scaled, axis=0)) & ~outside
+        return (self._basis.T @ (coordinates / self._squares)) * self._scale, estimable
 
     def price(self, gram: Gram) -> float:
+        """Trace over the row space; infinite where the workload reaches outside it."""
         scale = self._scale[:, 0]
         rows, asked = self._basis * scale, float((gram.diagonal * scale**2).sum())
         met = gram.times(rows) * rows
@@ -107,7 +113,7 @@ class Span(LeastSquares):
 
 
 def _cholesky(gram: Floats) -> Floats | None:
-    """The lower root, or None where the matrix has no inverse to speak of."""
+    """Lower Cholesky factor, or None where the matrix is numerically singular."""
     try:
         root = np.asarray(np.linalg.cholesky(gram), dtype=np.float64)
     except np.linalg.LinAlgError:
@@ -124,7 +130,7 @@ Guess = Callable[[Floats], Floats]
 
 
 class Iterative(LeastSquares):
-    """(A^T P A)^-1 by conjugate residuals. guess: solves similar equations with the same unknowns, or nearly."""
+    """(A^T P A)^-1 by preconditioned conjugate residuals; guess: preconditioner, by default the inverse diagonal."""
 
     certain = closed = False
 
@@ -145,11 +151,11 @@ class Iterative(LeastSquares):
         self._guess = guess
 
     def roughly(self, tolerance: float, rounds: int) -> Iterative:
-        """The same equations and guess, solved less closely."""
+        """Same equations and preconditioner with a larger tolerance."""
         return Iterative(self._normal.queries, self._normal.precisions, self._guess, tolerance=tolerance, rounds=rounds)
 
     def solve(self, columns: Floats) -> tuple[Floats, Flags]:
-        """Some columns at a time; a column that has come to rest is left alone."""
+        """Solve columns in chunks; a column that has converged is left alone."""
         solved = np.zeros_like(columns)
         step = max(1, AT_ONCE // len(columns))
         for start in range(0, columns.shape[1], step):
@@ -158,11 +164,12 @@ class Iterative(LeastSquares):
         return solved, self._normal.met(solved, columns)
 
     def squares(self, columns: Floats) -> Floats:
-        """Of columns that are determined; what the solution leaves over counts only squared."""
+        """c^T (A^T P A)^-1 c of estimable columns, with an error quadratic in the residual."""
         solved = self.solve(columns)[0]
         return np.asarray(_dots(solved, 2.0 * columns - self._normal @ solved))
 
     def _rounds(self, columns: Floats) -> Floats:
+        """Conjugate residuals for columns (cells, k)."""
         solved, active = np.zeros_like(columns), np.arange(columns.shape[1])
         residual = self._guess(columns)  # as the preconditioner sees it, here and below
         plain, moved = columns.copy(), self._normal @ residual
@@ -191,5 +198,6 @@ class Iterative(LeastSquares):
         return solved
 
 
-def _dots(one: Floats, other: Floats) -> Floats:
-    return np.asarray(np.einsum("ij,ij->j", one, other))
+def _dots(first: Floats, second: Floats) -> Floats:
+    """Inner products of corresponding columns, (k,)."""
+    return np.asarray(np.einsum("ij,ij->j", first, second))

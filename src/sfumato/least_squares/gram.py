@@ -1,10 +1,9 @@
-"""What a workload asks of one axis: its Gram matrix V, as sums of products where it has that form.
+"""Gram matrix V = W^T W of a workload along one axis in short form, and workloads as sums of Kronecker products.
 
-The squared error of a strategy A on a workload W is trace(W (A^T A)^-1 W^T) = trace(V (A^T A)^-1) with V = W^T W, so a
-strategy need only know V. For all ranges V[i, j] = (i + 1) (n - j) with i <= j, for prefixes n - j, for the total 1:
-each is a function of the earlier cell times one of the later, and V times a vector then takes two running sums.
-
-Workloads over several axes, taken apart axis by axis where they are products.
+The squared error of a strategy A on a workload W is trace(W (A^T A)^-1 W^T) = trace(V (A^T A)^-1), so a strategy is
+chosen by V alone. For all ranges V[i, j] = (i + 1) (n - j) with i <= j, for prefixes n - j, for the total 1: V is
+semiseparable, a sum of products of a function of the earlier cell and one of the later, and V times a vector takes two
+cumulative sums. Over several axes a workload is a sum of Kronecker products where it has that form (`products`).
 """
 
 from __future__ import annotations
@@ -25,7 +24,11 @@ SOME = 2**5  # nodes of a level, and cells of each, that stand for all where a t
 
 @dataclass(frozen=True, eq=False)
 class Gram:
-    """V[i, j] = sum over t of earlier[t, min(i, j)] * later[t, max(i, j)], plus a diagonal, plus a full matrix or none.
+    """Semiseparable matrix V[i, j] = sum_t earlier[t, min(i, j)] later[t, max(i, j)] + diag(single) + full.
+
+    earlier, later: (terms, n).
+    single: (n,).
+    full: (n, n) or None.
 
     >>> gram_of(AllRanges(3)).dense.tolist()
     [[3.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 3.0]]
@@ -38,10 +41,12 @@ class Gram:
 
     @property
     def n(self) -> int:
+        """Number of cells."""
         return len(self.single)
 
     @cached_property
     def _digest(self) -> bytes:
+        """Hash of all numbers."""
         parts = [self.earlier, self.later, self.single] + ([] if self.full is None else [self.full])
         return sha256(b"".join(repr(part.shape).encode() + part.tobytes() for part in parts)).digest()
 
@@ -49,54 +54,55 @@ class Gram:
         return hash(self._digest)
 
     def __eq__(self, other: object) -> bool:
-        """Equal numbers: no strategy is optimised twice for the same."""
+        """Equality of all numbers, so that no strategy is optimised twice."""
         return isinstance(other, Gram) and self._digest == other._digest
 
     @cached_property
     def diagonal(self) -> Floats:
+        """Diagonal of V, (n,)."""
         own = (self.earlier * self.later).sum(axis=0) + self.single
         return np.asarray(own if self.full is None else own + np.diag(self.full))
 
     @cached_property
     def dense(self) -> Floats:
-        """V, written out."""
+        """V as a dense matrix, (n, n)."""
         short = Gram(self.earlier, self.later, self.single).times(np.eye(self.n))
         return short if self.full is None else short + self.full
 
     @cached_property
     def grand(self) -> float:
-        """The sum of all entries: what the workload asks of an even table."""
+        """Sum of all entries, 1^T V 1."""
         return float(self.times(np.ones((1, self.n))).sum())
 
     @cached_property
     def _terms(self) -> tuple[list[tuple[Floats, Floats]], float]:
-        """The terms that differ from cell to cell, and what the others, such as the total, ask of all alike."""
+        """Terms that vary over cells, and the sum of the constant ones."""
         pairs = [*zip(self.earlier, self.later, strict=True)]
         flat = [bool((one == one[0]).all() and (other == other[0]).all()) for one, other in pairs]
         even = sum(float(one[0] * other[0]) for (one, other), same in zip(pairs, flat, strict=True) if same)
         return [pair for pair, same in zip(pairs, flat, strict=True) if not same], even
 
     def times(self, rows: Floats) -> Floats:
-        """rows V, for rows of as many numbers as there are cells."""
+        """rows V, for rows (k, n)."""
         result = rows * self.single
         terms, even = self._terms
         if even:
             result += even * rows.sum(axis=1, keepdims=True)
-        part = np.empty_like(result)  # used again and again: making room takes longer than what is put there
+        running = np.empty_like(result)  # used again and again: making room takes longer than what is put there
         for earlier, later in terms:
-            np.multiply(rows, earlier, out=part)
-            np.cumsum(part, axis=1, out=part)
-            part *= later
-            result += part
-            np.multiply(rows, later, out=part)
-            np.cumsum(part, axis=1, out=part)
-            np.subtract(part[:, -1:].copy(), part, out=part)  # what comes after each cell
-            part *= earlier
-            result += part
+            np.multiply(rows, earlier, out=running)
+            np.cumsum(running, axis=1, out=running)
+            running *= later
+            result += running
+            np.multiply(rows, later, out=running)
+            np.cumsum(running, axis=1, out=running)
+            np.subtract(running[:, -1:].copy(), running, out=running)  # what comes after each cell
+            running *= earlier
+            result += running
         return result if self.full is None else result + rows @ self.full
 
     def squares(self, vector: Floats, cuts: Codes) -> Floats:
-        """v^T V v for the part of a vector in each stretch of cells between two cuts, zero elsewhere."""
+        """v^T V v for the restriction of a vector (n,) to each interval between two cuts, (intervals,)."""
         start, width = cuts[:-1], np.diff(cuts)
         own = vector**2 * self.single
         for earlier, later in zip(self.earlier, self.later, strict=True):
@@ -110,17 +116,19 @@ class Gram:
 
     @cached_property
     def _corners(self) -> Floats:
+        """Two-dimensional cumulative sums of the full part, (n + 1, n + 1)."""
         assert self.full is not None  # noqa: S101 (asked for only then)
         corners = np.zeros((self.n + 1, self.n + 1))
         corners[1:, 1:] = np.cumsum(np.cumsum(self.full, axis=0), axis=1)
         return corners
 
     def roughness(self, width: int) -> float:
-        """What is asked beyond what so many even nodes answer: V's diagonal less its mean in each node times the size.
+        """Trace of V on the vectors that sum to zero within each of `width` even nodes.
 
-        For single cells and full matrices exact. Products are smooth: half the sum over a node's pairs of cells of
-        V[i, i] + V[j, j] - 2 V[i, j], over the size, is in proportion to the distances of the pairs; some pairs of some
-        nodes tell how much. (The difference itself would drown in rounding: its parts are much larger.)
+        That is the sum over nodes of trace(V_node) - 1^T V_node 1 / size: what node totals leave unanswered. Exact for
+        the diagonal and full parts. For the semiseparable part it is half the sum over a node's pairs of cells of V[i,
+        i] + V[j, j] - 2 V[i, j], over the size, which is taken as proportional to the distance of the pair with a slope
+        estimated from a sample of pairs. (The difference itself would be lost to rounding.)
         """
         left = (1.0 - width / self.n) * float(self.single.sum())
         if len(self.earlier) and width < self.n:
@@ -134,25 +142,26 @@ class Gram:
         return max(left, 0.0)
 
     def _kink(self, width: int) -> float:
-        """V[i, i] + V[j, j] - 2 V[i, j] for each step of distance, on average over pairs inside nodes."""
+        """Mean of V[i, i] + V[j, j] - 2 V[i, j] per unit of distance, over a sample of pairs within nodes."""
         low, cell, distances = _some_pairs(self.n, width)
-        place, kinks = np.arange(cell.shape[1]), 0.0
+        index, kinks = np.arange(cell.shape[1]), 0.0
         for earlier, later in zip(self.earlier, self.later, strict=True):
             here, there = earlier[cell], later[cell]
             rise, fall = here - earlier[low], there - later[low]
             risen = np.add.accumulate(rise, axis=1) - rise
             falling = np.add.accumulate(fall[:, ::-1], axis=1)[:, ::-1] - fall
-            kinks += float((here * (place[::-1] * fall - falling) + there * (place * rise - risen)).sum())
+            kinks += float((here * (index[::-1] * fall - falling) + there * (index * rise - risen)).sum())
         return kinks / distances
 
     def __mul__(self, weight: float) -> Gram:
+        """V times a number."""
         full = None if self.full is None else self.full * weight
         return Gram(self.earlier * weight, self.later, self.single * weight, full)
 
 
 @lru_cache(maxsize=1024)
 def _some_pairs(n: int, width: int) -> tuple[Codes, Codes, float]:
-    """Where some even nodes begin, some cells of each, and the sum of the distances of all pairs of these."""
+    """Sample of even nodes: first cells (nodes, 1), sampled cells (nodes, points), sum of all pairwise distances."""
     nodes = (np.arange(min(width, SOME)) * width + width // 2) // min(width, SOME)
     low, size = nodes[:, None] * n // width, max(2, n // width)
     points = min(SOME, size)
@@ -161,18 +170,18 @@ def _some_pairs(n: int, width: int) -> tuple[Codes, Codes, float]:
 
 
 def even_cuts(n: int, width: int) -> Codes:
-    """Where so many nodes as even as can be begin and end."""
+    """Boundaries of `width` nodes of nearly equal size, (width + 1,)."""
     return np.arange(width + 1, dtype=np.int64) * n // width
 
 
 def _ahead(values: Floats, first: Codes, size: Codes) -> Floats:
-    """For every number, the sum of those before it in its stretch."""
+    """Cumulative sum of earlier values within each interval, (n,)."""
     before = np.cumsum(values) - values
     return np.asarray(before - np.repeat(before[first], size))
 
 
 def gram_of(queries: Queries) -> Gram:
-    """The Gram matrix of a family over one axis, in the shortest form known."""
+    """Gram matrix of a family of queries over one axis, in the shortest form known."""
     n = queries.columns
     one, none, cell = np.ones((1, n)), np.zeros((0, n)), np.arange(n, dtype=np.float64)[None]
     if type(queries) is AllRanges:
@@ -187,17 +196,17 @@ def gram_of(queries: Queries) -> Gram:
 
 
 def has_short_gram(queries: Queries) -> bool:
-    """Whether the Gram matrix is known without writing it out."""
+    """Whether the Gram matrix of a family has a form that is linear in the cells."""
     return type(queries) in (AllRanges, Prefix, Total, Identity, Cells)
 
 
 def added(grams: list[Gram]) -> Gram:
-    """Their sum, terms of the same form put together so that products stay short."""
+    """Sum of Gram matrices, with terms of the same `later` factor merged."""
     earlier: dict[bytes, Floats] = {}
     later: dict[bytes, Floats] = {}
-    for one, other in (term for gram in grams for term in zip(gram.earlier, gram.later, strict=True)):
-        form = other.tobytes()
-        earlier[form], later[form] = earlier.get(form, 0.0) + one, other
+    for early, late in (term for gram in grams for term in zip(gram.earlier, gram.later, strict=True)):
+        form = late.tobytes()
+        earlier[form], later[form] = earlier.get(form, 0.0) + early, late
     full = [gram.full for gram in grams if gram.full is not None]
     n = grams[0].n
     return Gram(
@@ -210,14 +219,14 @@ def added(grams: list[Gram]) -> Gram:
 
 @dataclass(frozen=True, eq=False)
 class Product:
-    """Queries that combine one family per axis: `weight` times the squared error of the combination counts."""
+    """Kronecker product of one family of queries per axis; `weight` multiplies its squared error."""
 
     weight: float
     factors: tuple[Queries, ...]
 
 
 def products(queries: Queries, sizes: tuple[int, ...]) -> list[Product] | None:
-    """The same Gram matrix as a sum of products over the axes; None where it is not one.
+    """Queries as a list of Kronecker products over the axes with the same Gram matrix in sum; None if there is none.
 
     >>> [product.factors for product in products(Identity(6), (2, 3))]
     [(Identity(2), Identity(3))]
@@ -228,38 +237,40 @@ def products(queries: Queries, sizes: tuple[int, ...]) -> list[Product] | None:
         return [Product(1.0, queries.factors)]
     if isinstance(queries, Stack):
         parts = [products(block, sizes) for block in queries.blocks]
-        return None if any(part is None for part in parts) else [one for part in parts for one in part or []]
+        return None if any(part is None for part in parts) else [term for part in parts for term in part or []]
     if type(queries) is Scaled and queries.weights.ndim == 0:
         inner = products(queries.queries, sizes)
         square = float(queries.weights) ** 2
-        return None if inner is None else [Product(square * one.weight, one.factors) for one in inner]
+        return None if inner is None else [Product(square * term.weight, term.factors) for term in inner]
     return [Product(1.0, (queries,))] if len(sizes) == 1 else None
 
 
 def along_axes(blocks: Sequence[Queries]) -> list[tuple[Queries, ...]] | None:
-    """The factors of each block along the axes of all; None where some are no combinations along the same axes.
+    """Factors of each block along common axes; None where some block is no single Kronecker product over them.
 
     >>> along_axes([Total(6), Kron(Identity(2), Total(3))])
     [(Total(2), Total(3)), (Identity(2), Total(3))]
     """
     shapes = {tuple(factor.columns for factor in block.factors) for block in blocks if type(block) is Kron}
     (sizes, *more) = shapes or {(blocks[0].columns,)}
-    found = [None if more else products(block, sizes) for block in blocks]
-    single = [one[0].factors for one in found if one is not None and len(one) == 1 and one[0].weight == 1.0]
+    by_block = [None if more else products(block, sizes) for block in blocks]
+    single = [
+        terms[0].factors for terms in by_block if terms is not None and len(terms) == 1 and terms[0].weight == 1.0
+    ]
     return single if len(single) == len(blocks) else None
 
 
 def grams_of(wanted: list[Product], axis: int, shared: dict[object, Gram] | None = None) -> list[Gram]:
-    """Per product, what it asks of one axis; equal families share one, usual ones also between calls (`shared`)."""
+    """Gram matrix of every product along one axis; equal families share one, also between calls (`shared`)."""
     usual, own = {} if shared is None else shared, dict[object, Gram]()
     for factor in (product.factors[axis] for product in wanted):
-        known = usual if isinstance(kind(factor), type) else own
-        if kind(factor) not in known:
-            known[kind(factor)] = gram_of(factor)
-    known = usual | own
-    return [known[kind(product.factors[axis])] for product in wanted]
+        cached = usual if isinstance(kind(factor), type) else own
+        if kind(factor) not in cached:
+            cached[kind(factor)] = gram_of(factor)
+    cached = usual | own
+    return [cached[kind(product.factors[axis])] for product in wanted]
 
 
 def kind(factor: Queries) -> object:
-    """Equal for families that are sure to be equal, on one axis."""
+    """Identity of a family on one axis: equal for families that are sure to be equal."""
     return type(factor) if type(factor) in (AllRanges, Identity, Prefix, Total) else id(factor)

@@ -1,11 +1,11 @@
-"""Least squares on combinations of one strategy per attribute.
+"""Least squares for Kronecker products of one strategy per axis, and a preconditioner for stacks of them.
 
-(A1 x A2)^T (P1 x P2) (A1 x A2) inverts attribute by attribute, if the precisions of the rows are products. With whole
-noise they are so only nearly (the variance of discrete Laplace noise is 2 b^2 - 1/6 and a little): then the closest
-products give a guess that the iterative solver needs but a few rounds to correct.
+(A1 x A2)^T (P1 x P2) (A1 x A2) inverts axis by axis if the precisions of the rows are products (`KronSquares`). With
+discrete noise they are so only nearly (variance 2 b^2 - 1/6 and a little): then the closest products precondition the
+iterative solver, which needs a few rounds.
 
-Several such combinations, one below the other, share no inverse; but along each axis one basis serves them all nearly,
-and exactly where they ask for cells and totals. There a guess takes a division by as many numbers as there are cells.
+A stack of several products has no joint inverse, but along each axis one orthonormal basis nearly diagonalises all of
+them, and exactly for cells and totals. `SharedBasis` is the inverse of the diagonal in that basis, as a preconditioner.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ ROUNDING = 1e-24  # of the largest number on the diagonal: less is rounding, squ
 
 
 class KronSquares(LeastSquares):
-    """One inverse per attribute, applied along its own axis.
+    """Kronecker product of one inverse per axis.
 
-    normal: needed only where an attribute does not determine every cell.
+    normal: needed only where an axis does not determine every cell.
     """
 
     def __init__(
@@ -46,31 +46,32 @@ class KronSquares(LeastSquares):
         return all(factor.closed for factor in self._factors)
 
     def solve(self, columns: Floats) -> tuple[Floats, Flags]:
-        """Attribute by attribute; what an attribute does not determine shows in the result."""
+        """Apply each inverse along its own axis; non-estimable columns are found by their residual."""
         solved = columns
-        for place, factor in enumerate(self._factors):
-            before, here = prod(self.sizes[:place]), self.sizes[place]
+        for axis, factor in enumerate(self._factors):
+            before, here = prod(self.sizes[:axis]), self.sizes[axis]
             front = solved.reshape(before, here, -1).swapaxes(0, 1)
             solved = factor.solve(front.reshape(here, -1))[0].reshape(front.shape).swapaxes(0, 1)
         solved = solved.reshape(columns.shape)
         return solved, all_known(columns) if self._normal is None or self.certain else self._normal.met(solved, columns)
 
     def price_by_axes(self, *grams: Gram) -> float:
-        """The product of the prices along the axes."""
+        """Product of the squared errors along the axes."""
         return prod(map(self._along, range(len(grams)), grams))
 
     def _along(self, axis: int, gram: Gram) -> float:
-        place = axis, id(gram)
-        if place in self._prices:
-            return self._prices[place][1]
+        """Squared error along one axis, cached by Gram matrix."""
+        key = axis, id(gram)
+        if key in self._prices:
+            return self._prices[key][1]
         price = self._factors[axis].price(gram)
         if gram.full is None:
-            self._prices[place] = gram, price  # the matrix too, so that its id stays its own
+            self._prices[key] = gram, price  # the matrix too, so that its id stays its own
         return price
 
 
 def closest_products(precisions: Floats, rows: Sequence[int]) -> tuple[list[Floats], bool]:
-    """A list per factor whose products are the precisions, all above 0, or come close; and whether they are."""
+    """Factors of the precisions along each axis, (rows,) each: exact or closest in logs; and whether they are exact."""
     logs, axes = np.log(precisions).reshape(rows), range(len(rows))
     corner = logs.flat[0]
     along = [logs[tuple(slice(None) if axis == other else 0 for other in axes)] - corner for axis in axes]
@@ -83,18 +84,18 @@ def closest_products(precisions: Floats, rows: Sequence[int]) -> tuple[list[Floa
 
 
 def _sums(lists: Sequence[Floats], start: float) -> Floats:
-    """The sum of an entry of each list, for all choices of them."""
+    """Sums over all combinations of entries, one of each list."""
     fitted = np.full(1, start)
-    for one in lists:
-        fitted = (fitted[:, None] + one).reshape(-1)
+    for entries in lists:
+        fitted = (fitted[:, None] + entries).reshape(-1)
     return fitted
 
 
 class SharedBasis:
-    """About (A^T P A)^-1 for a stack of combinations: its diagonal in a basis along each axis.
+    """Preconditioner of a stack of Kronecker products: the inverse diagonal of A^T P A in one basis per axis.
 
-    The first vector is constant, the others are what the families along the axis have most in common. A block counts
-    with the mean of its precisions.
+    The first vector of a basis is constant, the others are eigenvectors of the families' mean Gram matrix. A block
+    enters with its mean precision.
     """
 
     def __init__(self, blocks: Sequence[tuple[Queries, ...]], precisions: Sequence[Floats]) -> None:
@@ -111,17 +112,20 @@ class SharedBasis:
 
     @classmethod
     def of(cls, blocks: Sequence[Queries], precisions: Sequence[Floats]) -> SharedBasis | None:
-        """Where all blocks are combinations along the same axes, none of them long."""
+        """Preconditioner where all blocks are products along the same axes, none of them long; else None."""
         along = along_axes(blocks)
         if along is None or len(along[0]) == 1:
             return None
-        factors = [factor for one in along for factor in one]
+        factors = [factor for own in along for factor in own]
         if any(factor.columns > MOST_ALONG or factor.rows * factor.columns > MOST_WRITTEN for factor in factors):
             return None
         return cls(along, precisions)
 
     def __call__(self, columns: Floats) -> Floats:
-        """Each step turns the first axis to the basis and makes it the last; the way back takes the last first."""
+        """Apply the preconditioner to columns (cells, k).
+
+        Each step rotates the first axis into its basis and makes it the last; the way back takes the last first.
+        """
         turned = columns
         for basis in self._bases:
             turned = turned.reshape(len(basis), -1).T @ basis
@@ -132,11 +136,12 @@ class SharedBasis:
 
 
 def _family(factor: Queries) -> object:
+    """Cache key of a factor."""
     return kind(factor), factor.columns
 
 
 def _basis(families: list[Floats]) -> Floats:
-    """The constant, and the eigenvectors of what all families ask of differences, each family counting alike."""
+    """Constant vector, and eigenvectors of the sum of the families' centred Gram matrices, each of unit trace."""
     n = families[0].shape[1]
     apart = [matrix - matrix.mean(axis=1, keepdims=True) for matrix in {id(m): m for m in families}.values()]
     grams = [gram / np.trace(gram) for gram in (m.T @ m for m in apart) if np.trace(gram) > 0]
@@ -144,8 +149,8 @@ def _basis(families: list[Floats]) -> Floats:
 
 
 def _products(lists: Sequence[Floats]) -> Floats:
-    """The product of an entry of each list, for all choices of them."""
+    """Products over all combinations of entries, one of each list."""
     made = np.ones(1)
-    for one in lists:
-        made = (made[:, None] * one).reshape(-1)
+    for entries in lists:
+        made = (made[:, None] * entries).reshape(-1)
     return made

@@ -1,10 +1,10 @@
-"""Least squares on tables of counts by levels of the attributes, each table with its own precision.
+"""Least squares for stacks of tables by nested even levels of the axes, each table with one precision.
 
-McKenna, Miklau, Hay, Machanavajjhala, VLDB 2018, section 6.3, have two levels per attribute, the total and the single
-cells; here any that cut the axis evenly, each inside the one above. A^T P A is a sum over the tables, and all of these
-share their eigenspaces, one per combination of levels: cells split into what varies from node to node of exactly these
-levels and adds up to zero in each node above (the effects of an analysis of variance). Along each axis level k answers
-the space of level l with the size of its nodes if it is as fine as l, and not at all otherwise.
+McKenna, Miklau, Hay, Machanavajjhala, VLDB 2018, section 6.3, have two levels per axis, the total and the cells; here
+any levels that divide the axis evenly, each nested in the one above. A^T P A is a sum over tables that all commute.
+Their common eigenspaces are the effects of an analysis of variance, one per combination of levels: vectors that vary
+between nodes of exactly these levels and sum to zero within each node above. Along an axis, level k has on the space of
+level l the eigenvalue "cells per node of level k" if k is as fine as l, and 0 otherwise.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ Table = tuple[int, ...]  # per axis, into how many nodes it is cut
 
 @dataclass(frozen=True)
 class Grid:
-    """Every combination of some levels per axis.
+    """All combinations of some levels per axis.
 
-    widths: per axis, the numbers of nodes of its levels, from the coarsest to the finest.
+    sizes: number of cells per axis. widths: per axis, the number of nodes of each level, from coarsest to finest.
     """
 
     sizes: tuple[int, ...]
@@ -42,38 +42,41 @@ class Grid:
 
     @property
     def tables(self) -> list[Table]:
+        """All tables: number of nodes per axis, the last axis fastest."""
         return list(combinations_of(*self.widths))
 
     @property
     def even(self) -> bool:
-        """Whether every level lies inside the one above, from the total to the cells."""
+        """Whether every level is nested in the one above."""
         return all(b % a == 0 for widths in self.widths for a, b in pairwise(widths))
 
     def answered(self, precisions: Floats) -> Floats:
-        """How precisely each space is answered, if each table is measured with so much precision."""
+        """Eigenvalue of A^T P A on each space, (spaces,), for these precisions of the tables, (tables,)."""
         return self._along_each(self._spans, precisions)
 
     def back(self, each: Floats) -> Floats:
-        """The transpose of `answered`."""
+        """Transpose of `answered`."""
         return self._along_each(self._turned, each)
 
     def asked(self, grams: Sequence[Gram]) -> Floats:
-        """What the product of one Gram matrix per axis asks of each space."""
+        """Trace of a Kronecker product of Gram matrices, restricted to each eigenspace, (spaces,)."""
         return np.asarray(reduce(np.multiply.outer, map(_asked_of_levels, grams, self.widths))).reshape(-1)
 
     @cached_property
     def _spans(self) -> list[Floats]:
-        """Per axis; of few tables, where calls take longer than numbers, those of all axes in one."""
+        """Eigenvalues of levels on spaces, per axis; for few tables the Kronecker product of all axes."""
         spans = [np.triu(np.tile(s / np.array(w), (len(w), 1))) for s, w in zip(self.sizes, self.widths, strict=True)]
         few = prod(map(len, self.widths)) <= FEW_TABLES
         return [reduce(lambda one, other: np.asarray(np.kron(one, other)), spans)] if few else spans
 
     @cached_property
     def _turned(self) -> list[Floats]:
+        """Transposes of these."""
         return [span.T.copy() for span in self._spans]
 
     @staticmethod
     def _along_each(matrices: list[Floats], flat: Floats) -> Floats:
+        """Apply one matrix along each axis of a flattened array."""
         before, result = 1, flat
         for matrix in matrices:
             result = matrix @ result.reshape(before, len(matrix), -1)
@@ -83,17 +86,19 @@ class Grid:
 
 @lru_cache(maxsize=512)
 def _asked_of_levels(gram: Gram, widths: tuple[int, ...]) -> Floats:
+    """Trace of a Gram matrix on the eigenspace of each level of one axis, (levels,)."""
     left = [gram.roughness(width) if gram.n > MOST_CODED else _left(gram, width) for width in widths]
     return np.maximum(-np.diff(left, prepend=float(gram.diagonal.sum())), 0.0)
 
 
 def _left(gram: Gram, width: int) -> float:
+    """Trace of V on the vectors that sum to zero within each of `width` even nodes, exactly."""
     cuts = even_cuts(gram.n, width)
     return float(gram.diagonal.sum() - (gram.squares(np.ones(gram.n), cuts) / np.diff(cuts)).sum())
 
 
 class MarginalSquares(LeastSquares):
-    """Every space divided by its eigenvalue; those of the eigenvalue 0 are not determined."""
+    """Inverse of A^T P A by its eigenspaces; those of eigenvalue 0 are not estimable."""
 
     def __init__(self, grid: Grid, precisions: Floats) -> None:
         self._grid, self.sizes = grid, grid.sizes
@@ -101,21 +106,21 @@ class MarginalSquares(LeastSquares):
 
     @classmethod
     def of(cls, queries: Stack, precisions: Floats) -> MarginalSquares | None:
-        """Where every block is a table by even levels of the axes, with one precision each."""
+        """Solver for a stack whose blocks are all tables by even levels with one precision each; else None."""
         blocks = pieces(queries, precisions)
         along = along_axes([block for block, _ in blocks])
         if along is None or len(along[0]) > MOST_AXES:
             return None
-        found: list[tuple[Table, float]] = []
+        measured: list[tuple[Table, float]] = []
         for factors, (_, each) in zip(along, blocks, strict=True):
             table = tuple(width for width in map(_width, factors) if width)
             if len(table) < len(factors) or (each != each[0]).any():
                 return None
-            found.append((table, float(each[0])))
+            measured.append((table, float(each[0])))
         sizes = tuple(factor.columns for factor in along[0])
-        widths = [tuple(sorted({table[axis] for table, _ in found} | {1, n})) for axis, n in enumerate(sizes)]
+        widths = [tuple(sorted({table[axis] for table, _ in measured} | {1, n})) for axis, n in enumerate(sizes)]
         grid, total = Grid(sizes, tuple(widths)), np.zeros([len(each) for each in widths])
-        for table, precision in found:
+        for table, precision in measured:
             total[tuple(each.index(width) for each, width in zip(widths, table, strict=True))] += precision
         return cls(grid, total.reshape(-1)) if grid.even else None
 
@@ -125,19 +130,20 @@ class MarginalSquares(LeastSquares):
 
     @property
     def laid_out(self) -> float:
-        """How many numbers solving lays out, at most, for each cell: those of all spaces."""
+        """Numbers that solving lays out per cell, at most: those of all spaces."""
         return prod(sum(widths) / size for widths, size in zip(self._grid.widths, self.sizes, strict=True))
 
     def solve(self, columns: Floats) -> tuple[Floats, Flags]:
-        """Axis by axis, the spaces one after the other; the coarse ones are short."""
+        """Divide each effect by its eigenvalue, axis by axis."""
         values = self._values.reshape([len(widths) for widths in self._grid.widths])
         solved, unseen = self._spaces(values, columns.reshape(*self.sizes, -1), 0)
         return solved.reshape(columns.shape), unseen <= KNOWN**2 * np.square(columns).sum(axis=0)
 
     def _spaces(self, values: Floats, cells: Floats, axis: int) -> tuple[Floats, Floats]:
-        """The solution, and the squares of what is not seen; `values`: of the spaces of this axis and those after it.
+        """Solution on the axes from `axis` on, and the squared norm of its non-estimable part, (k,).
 
-        The axes before this one are down to the nodes of one level each.
+        values: eigenvalues of the spaces of these axes. cells: array whose earlier axes are the nodes of one level
+        each.
         """
         value = float(values.flat[0])
         if (values == value).all():
@@ -156,15 +162,15 @@ class MarginalSquares(LeastSquares):
         return solved, unseen
 
     def price_by_axes(self, *grams: Gram) -> float:
-        """What is asked of every space, over its eigenvalue."""
-        asked, answered = self._grid.asked(grams), self._values > 0
-        if asked[~answered].sum() > UNSEEN * asked.sum():
+        """Sum over spaces of the workload's trace over the eigenvalue."""
+        demand, answered = self._grid.asked(grams), self._values > 0
+        if demand[~answered].sum() > UNSEEN * demand.sum():
             return np.inf
-        return float((asked[answered] / self._values[answered]).sum())
+        return float((demand[answered] / self._values[answered]).sum())
 
 
 def _width(factor: Queries) -> int | None:
-    """Into how many even nodes a family cuts its axis, if that is what it does."""
+    """Number of even nodes that a family counts along its axis; None if it is no such family."""
     n, rows = factor.columns, factor.rows
     if type(factor) is Identity or type(factor) is Total:
         return rows

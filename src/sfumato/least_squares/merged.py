@@ -1,8 +1,8 @@
-"""Least squares for a question that tells few cells apart: those that count alike are taken together.
+"""Least squares reduced to equivalence classes of cells, for a query that distinguishes few of them.
 
-The solution is the same on all cells of a class (least_squares/classes.py), so it is found with one number for each
-class instead of each cell: for one value among a hundred, measured in a tree, four or five instead of a hundred, and
-for all values of an attribute mostly one. What comes out is exact.
+The GLS solution is constant on the classes of classes.py, so it is solved with one unknown per class: for one value
+among a hundred, measured in a tree, four or five in place of a hundred; for all values of an attribute mostly one. The
+result is exact.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ MOST_KEPT = 2**23  # weights of noises that are remembered
 
 @dataclass(frozen=True, eq=False)
 class Weighed:
-    """With which weight the noise of each class of rows enters each sum, and how many rows a class has."""
+    """Noise weights of sums by class of rows.
+
+    weights: (row classes, sums). counts: rows per class. known: whether a sum is estimable, (sums,).
+    """
 
     design: Design
     weights: Floats
@@ -39,7 +42,7 @@ class Weighed:
 
 
 class Merged:
-    """A design over several axes, as products along them."""
+    """Design whose blocks are Kronecker products over several axes, with cached reductions."""
 
     def __init__(self, design: Design, shape: tuple[int, ...], blocks: list[tuple[Queries, ...]]) -> None:
         self._design, self.shape, self._blocks = design, shape, blocks
@@ -54,39 +57,39 @@ class Merged:
 
     @classmethod
     def of(cls, design: Design, shape: tuple[int, ...]) -> Merged | None:
-        """None where the queries are no products along the axes, or not of whole numbers."""
-        queries, found = design.queries, []
+        """Reduction of a design; None where its queries are no products over the axes, or not integral."""
+        queries, blocks = design.queries, []
         for block in queries.blocks if isinstance(queries, Stack) and len(shape) > 1 else (queries,):
             factors = block.factors if type(block) is Kron else (block,)
             if tuple(factor.columns for factor in factors) != shape or not block.integral:
                 return None
-            found.append(tuple(factors))
-        return cls(design, shape, found)
+            blocks.append(tuple(factors))
+        return cls(design, shape, blocks)
 
     def along(self, place: int, told: Codes) -> Along | None:
-        """The classes along an axis. told: by which number a question tells each cell from others; None: too many.
+        """Classes along an axis; told: initial class of each cell by the query, (cells,). None: too many classes.
 
-        All cells may be told apart along an axis whose queries are solved as quickly as they are asked.
+        All cells may be their own class along an axis with a quick closed form.
         """
         key = place, digest(told)
         if key not in self._along:
             ways = self._ways(place)
             quick = len(self._blocks) == 1 and isinstance(ways[0].factor, QUICK)
-            found = refined(ways, told)
-            if quick and (found is None or len(found.first) > self.shape[place] // HARDLY):
-                found = unmerged(ways, place)
-            self._along[key] = found
+            classes = refined(ways, told)
+            if quick and (classes is None or len(classes.first) > self.shape[place] // HARDLY):
+                classes = unmerged(ways, place)
+            self._along[key] = classes
         return self._along[key]
 
     def too_many(self, axes: list[Along]) -> bool:
-        """Whether these are more classes than are solved for."""
+        """Whether the classes of all axes are more than are solved for."""
         merged = prod(len(axis.first) for axis in axes)
         if len(self._blocks) > 1 or merged <= MOST_MERGED:
             return merged > MOST_MERGED
         return merged > min(MOST_BY_AXES, prod(self.shape) // WORTH)
 
     def errors(self, axes: list[Along], columns: Floats) -> Weighed:
-        """The noise in sums of cells. columns: the weight of each class of cells, (classes of all axes, sums)."""
+        """Noise weights of sums of cells; columns: weight of each class of cells, (classes of all axes, sums)."""
         same = tuple(axis.key for axis in axes)
         key = (*same, repr(columns.shape).encode(), digest(columns))
         if key not in self._solved:
@@ -96,15 +99,15 @@ class Merged:
             volumes = np.ones(1)
             for axis in axes:
                 volumes = (volumes[:, None] * axis.cells).reshape(-1)
-            solved, known = solver.solve(columns * volumes[:, None])
+            solved, estimable = solver.solve(columns * volumes[:, None])
             weights = np.asarray(design.queries @ solved) / design.sizes[:, None]
             if sum(kept.weights.size for kept in self._solved.values()) + weights.size > MOST_KEPT:
                 self._solved.clear()
-            self._solved[key] = Weighed(design, weights, counts, known)
+            self._solved[key] = Weighed(design, weights, counts, estimable)
         return self._solved[key]
 
     def _smaller(self, axes: list[Along]) -> tuple[Design, Codes, LeastSquares]:
-        """The same measurements with a row for each class, and how many rows that stands for."""
+        """Reduced design with one row per class of rows, rows per class, and its solver."""
         blocks, which, counts = [], [], []
         for number, kinds in enumerate(self._which):
             blocks.append(Kron(*(axis.asked[number] for axis in axes)))
@@ -118,7 +121,7 @@ class Merged:
         return design, many, least_squares(queries, design.sizes / many)
 
     def _ways(self, place: int) -> list[Way]:
-        """What is asked along an axis: blocks that ask the same of it, with the same noises, are one way."""
+        """Distinct pairs of queries and noise classes along an axis, with the blocks that have them."""
         if place not in self._listed:
             ways: dict[tuple[object, bytes], Way] = {}
             for number, factors in enumerate(self._blocks):
@@ -129,5 +132,5 @@ class Merged:
         return self._listed[place]
 
     def _noises(self, number: int, place: int) -> Codes:
-        """Classes of a block's rows along an axis by the noise that they carry, whatever the rows along other axes."""
+        """Noise classes of a block's rows along an axis."""
         return noise_classes(self._which[number], place)

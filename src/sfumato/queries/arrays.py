@@ -1,6 +1,6 @@
-"""What a query is built from, checked once and stored so that it cannot change afterwards.
+"""Validate and freeze the arrays that queries are built from.
 
-No message quotes a cell or a row: which cells a query names may itself have been private a moment ago.
+No message quotes a cell or a row: which cells a query names may have been chosen from private data.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST_GRAM_COLUMNS = 20_000
 
 
 def frozen(array: Array) -> Array:
-    """A copy that nobody can make writable again: NumPy never writes to memory that a `bytes` object owns.
+    """Immutable copy of an array: NumPy never writes to memory that a `bytes` object owns.
 
     Privacy: the kernel charges for a query when it is asked; a query that changed afterwards would not be paid for.
     """
@@ -48,7 +48,7 @@ def is_frozen(array: Array) -> bool:
 
 
 def size(value: object, what: str) -> int:
-    """A number of columns: whole, at least 1 and at most 2^62."""
+    """Validate a number of columns: an integer from 1 to 2^62."""
     try:
         count = -1 if isinstance(value, bool) else int(operator.index(value))  # type: ignore[arg-type]
     except TypeError:
@@ -59,7 +59,7 @@ def size(value: object, what: str) -> int:
 
 
 def codes(values: object, below: int, what: str, *, empty: bool = False) -> Codes:
-    """A list of whole numbers from 0 up to, not including, `below`."""
+    """Validate a list of integers from 0 up to, not including, `below`."""
     if isinstance(values, Iterable) and not isinstance(values, np.ndarray | list | tuple):
         values = list(values)
     listed = _array(values, what)
@@ -73,7 +73,7 @@ def codes(values: object, below: int, what: str, *, empty: bool = False) -> Code
 
 
 def numbers(values: object, what: str) -> Array:
-    """int64 if every number is whole, else float64; Fractions and Decimals are read exactly."""
+    """Read numbers as int64 if all are integers, else as float64; Fractions and Decimals are read exactly."""
     array = values if isinstance(values, np.ndarray) else _array(values, what, as_objects=True)
     if array.dtype.kind not in "biuf":
         return _exactly(array, what)
@@ -85,7 +85,7 @@ def numbers(values: object, what: str) -> Array:
 
 
 def operand(x: object, length: int, what: str) -> Array:
-    """What a query is applied to: whole numbers as int64, others as float64, one or two axes, the right length."""
+    """Validate an operand: int64 or float64, (length,) or (length, k)."""
     array = _array(x, what)
     if array.ndim not in (1, 2) or array.shape[0] != length:
         raise QueryError(f"{what} applies to {length} numbers, or to columns of so many; the shape is {array.shape}")
@@ -97,7 +97,7 @@ def operand(x: object, length: int, what: str) -> Array:
 
 
 def powers(array: Array, power: int) -> Array:
-    """|a| ** power, exact for whole numbers."""
+    """|a| ** power, exact for integers."""
     if array.dtype.kind == "i" and int(np.abs(array).max(initial=0)) ** power > LARGEST:
         raise QueryError("the squares of these entries or weights could pass 2^62; use smaller ones")
     return np.asarray(np.abs(array) ** power)
@@ -110,15 +110,16 @@ def listable(count: int, what: str, remedy: str) -> None:
 
 
 def scatter_add(length: int, where: Array, values: Array) -> Array:
-    """Add rows of values (m, k) at the given places of a zero array (length, k); exact for whole numbers."""
+    """Sum rows of values (m, k) by index `where` (m,) into an array (length, k); exact for integers."""
     width = values.shape[1]
     total = np.zeros(length * width, dtype=values.dtype)
-    places = where if width == 1 else (where[:, None] * width + np.arange(width)).reshape(-1)
-    np.add.at(total, places, values.reshape(-1))
+    flat = where if width == 1 else (where[:, None] * width + np.arange(width)).reshape(-1)
+    np.add.at(total, flat, values.reshape(-1))
     return total.reshape(length, width)
 
 
 def _array(values: object, what: str, *, as_objects: bool = False) -> Array:
+    """Convert to an array, or raise QueryError."""
     try:
         return np.asarray(values, dtype=object if as_objects else None)
     except (TypeError, ValueError, OverflowError):
@@ -126,6 +127,7 @@ def _array(values: object, what: str, *, as_objects: bool = False) -> Array:
 
 
 def _exactly(array: Array, what: str) -> Array:
+    """Read numbers of other types exactly, through fractions."""
     try:
         exact = [_ratio(value) for value in array.reshape(-1).tolist()]
     except (AttributeError, TypeError, ValueError, OverflowError):
@@ -139,12 +141,13 @@ def _exactly(array: Array, what: str) -> Array:
 
 
 def _ratio(value: Any) -> Fraction:
+    """Exact fraction of a number."""
     plain = value.item() if isinstance(value, np.generic) else value
     return Fraction(*plain.as_integer_ratio())
 
 
 def row_numbers(wanted: int | slice | Sequence[int] | Array, rows: int, what: str) -> Codes:
-    """Row numbers from 0, as NumPy would read them: negative ones count from the end, a mask marks rows.
+    """Row numbers from 0, as NumPy reads an index: negative ones count from the end, a mask marks rows.
 
     >>> row_numbers(slice(None, None, -2), 5, "q").tolist(), row_numbers([-1, 0], 5, "q").tolist()
     ([4, 2, 0], [4, 0])
@@ -164,6 +167,7 @@ def row_numbers(wanted: int | slice | Sequence[int] | Array, rows: int, what: st
 
 
 def _listed(wanted: object, rows: int, what: str) -> Codes:
+    """Row numbers from a list or a mask."""
     try:
         index = np.atleast_1d(np.asarray(wanted))
     except ValueError:

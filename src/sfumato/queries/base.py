@@ -1,23 +1,21 @@
-"""How a family of queries is kept in a file, said by the family itself.
+"""Contract of a family of linear queries: an implicit matrix A with exact sensitivities, and its form in a file.
 
-The contract of every family of linear queries.
+A family is a matrix A (rows, columns) that is never written out: a row is a query, a column is a cell of the domain,
+and the answers on counts x are A x. Families hold no data and never change.
 
-A family is a matrix A that is never written out: a row is a query, a column is a cell of the domain, and the answers on
-counts x are A x. Families hold no data and never change.
-
-Privacy. The kernel's proof leans on `column_sums`: when a row of the table appears in cell c or vanishes from it, the
-answers move by column c of A, so a family that reports its columns as smaller than they are breaks the guarantee. Hence
+Privacy. The kernel's proof relies on `column_sums`: when a row of the table is added to cell c or removed from it, the
+answers change by column c of A, so a family that understates its column sums breaks the guarantee. Hence
 
 - the kernel accepts only objects for which `trusted` holds: exactly the families of this package and no subclasses,
   because a subclass can override `column_sums` and lie;
 - what a family stores is copied and can never be made writable again;
-- for `integral` families column sums and squares are exact whole numbers, and a sum that could pass 2^62 is refused.
-  For others they are floating-point numbers, good for planning, not for a proof.
+- for `integral` families column sums and sums of squares are exact integers, and a sum that could pass 2^62 is
+  refused. For others they are floating-point numbers, good for planning, not for a proof.
 
-Whole numbers in, whole numbers out. `A @ x` in int64 is exact while (largest |entry|) * (sum of |x|) stays below 2^62,
-and refused beyond. That refusal depends on x; the kernel, whose failures must not depend on private counts, uses
-`apply_wrapping`, which never fails on values: it answers modulo 2^64, and adding noise modulo 2^64 afterwards
-is as private as adding it to the true answer and reducing the result.
+Integers in, integers out. `A @ x` in int64 is exact while (largest |entry|) * (sum of |x|) stays below 2^62, and
+refused beyond. That refusal depends on x; the kernel, whose failures must not depend on private counts, uses
+`apply_wrapping`, which never fails on values: it answers modulo 2^64, and adding noise modulo 2^64 afterwards is as
+private as adding it to the true answer and reducing the result.
 """
 
 from __future__ import annotations
@@ -39,11 +37,12 @@ MOST_PARTS = 2**16  # of one family: each is an object in memory
 
 @dataclass(frozen=True)
 class Form:
-    """A family's name in a file and the attributes it is made of: whole numbers, arrays (or tuples of them), queries.
+    """File format of a family: its name, and the attributes it is made of.
 
+    numbers, arrays, parts: names of attributes that are integers, arrays (or tuples of them), inner queries.
     alone: the name where its array is a single number, which is then kept as one.
-    make: the family again, from its inner queries, its numbers and its arrays; None for the family's constructor.
-    unkept: why these, in the same order, cannot be kept; empty where they can.
+    make: constructor from inner queries, numbers and arrays; None for the family's own.
+    unkept: reason why such values, in the same order, cannot be kept; empty where they can.
     """
 
     name: str
@@ -55,12 +54,12 @@ class Form:
     unkept: Callable[..., str] = lambda *values: ""
 
     def single(self) -> Form:
-        """The form of a family whose array is a single number."""
+        """Form of a family whose array is a single number."""
         return self if self.alone is None else replace(self, name=self.alone, numbers=self.arrays, arrays=())
 
 
 def too_many(parts: int) -> str:
-    """Why a family of so many parts cannot be kept; empty where it can."""
+    """Reason why a family of so many parts cannot be kept in a file; empty where it can."""
     if parts <= MOST_PARTS:
         return ""
     return f"queries of more than {MOST_PARTS} parts cannot be kept in a file; ask fewer at once"
@@ -68,7 +67,7 @@ def too_many(parts: int) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Queries(ABC):
-    """Linear queries over numbered cells; see the families for examples."""
+    """Linear queries over numbered cells, as an implicit matrix (rows, columns)."""
 
     rows: int = field(init=False)
     columns: int = field(init=False)
@@ -78,6 +77,7 @@ class Queries(ABC):
     __iter__: ClassVar[None] = None  # likewise, a family may have more rows than anyone can walk through
 
     def _store(self, **values: object) -> None:
+        """Set attributes of the frozen object, once."""
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -85,56 +85,56 @@ class Queries(ABC):
 
     @abstractmethod
     def _times(self, x: Array) -> Array:
-        """A x, modulo 2^64 for whole numbers; never a view of x."""
+        """A x, modulo 2^64 for integers; never a view of x. x: (columns, k)."""
 
     @abstractmethod
     def _back(self, y: Array) -> Array:
-        """A^T y, likewise."""
+        """A^T y, likewise. y: (rows, k)."""
 
     @abstractmethod
     def _totals(self, power: int) -> Array:
-        """The sum of |A[i, c]| ** power for every column c."""
+        """Column sums of |A[i, c]| ** power, (columns,)."""
 
     @abstractmethod
     def _magnitudes(self, power: int) -> Queries:
-        """The family with entries |A[i, c]| ** power."""
+        """Family with entries |A[i, c]| ** power."""
 
     @abstractmethod
     def _select(self, index: Array) -> Queries:
-        """The rows with these numbers, in this order, repeats included."""
+        """Family of the rows with these numbers, in this order, repeats included."""
 
     @abstractmethod
     def _row(self, place: int) -> Array:
-        """One row, written out."""
+        """One row as a dense array, (columns,)."""
 
     @abstractmethod
     def _dense(self) -> Array:
-        """The matrix, written out without use of `_times`: tests compare the two."""
+        """Dense matrix, computed without `_times`: tests compare the two."""
 
     @property
     @abstractmethod
     def integral(self) -> bool:
-        """Whether all entries are whole numbers, by construction."""
+        """Whether all entries are integers, by construction."""
 
     @property
     @abstractmethod
     def entry_bound(self) -> int | float:
-        """A number that no |entry| exceeds."""
+        """Upper bound of all |entries|."""
 
     def _peak(self, power: int) -> int | float:
-        """The largest of `_totals`; families over huge domains know it without listing the columns."""
+        """Largest column sum of |A[i, c]| ** power; families over huge domains know it without listing the columns."""
         listable(self.columns, "a sum for every column", "ask for fewer kinds of query at once")
         return self._totals(power).max().item()  # type: ignore[no-any-return]
 
     def _level(self, power: int) -> int | float | None:
-        """What all of `_totals` are equal to, if they are and it can be known."""
+        """Common value of all column sums, if they are equal and that can be known; else None."""
         if self.columns > MOST_LISTED:
             return None
         totals = self._totals(power)
         return totals[0].item() if (totals == totals[0]).all() else None
 
     def _gram(self, weights: Array | None) -> Array:
-        """A^T diag(weights) A, a few columns at a time."""
+        """A^T diag(weights) A, (columns, columns), a few columns at a time; weights: (rows,) or None."""
         whole = self.integral and (weights is None or weights.dtype.kind == "i")
         dtype = np.int64 if whole else np.float64
         gram = np.empty((self.columns, self.columns), dtype)
@@ -164,40 +164,43 @@ class Queries(ABC):
 
     @property
     def T(self) -> Transposed:  # noqa: N802
-        """The transpose, to apply to answers."""
+        """Transpose, to apply to answers."""
         return Transposed(self)
 
     def apply_wrapping(self, x: object) -> Array:
-        """`self @ x` modulo 2^64: whether it succeeds depends on the shape and type of x, never on its values."""
+        """A x modulo 2^64: whether it succeeds depends on the shape and type of x, never on its values."""
         return self._apply(operand(x, self.columns, repr(self)), forward=True)
 
     def column_sums(self) -> Array:
-        """The sum of |A[i, c]| over the rows, for every column: what one row in cell c can move all answers by."""
+        """L1 norm of every column, (columns,): by how much one row of the table in cell c can change all answers."""
         listable(self.columns, "a sum for every column", "use l1 or constant_column_sum")
         return self._totals(1)
 
     def column_squares(self) -> Array:
-        """The sum of A[i, c]^2 over the rows, for every column."""
+        """Squared L2 norm of every column, (columns,)."""
         listable(self.columns, "a sum for every column", "use l2_squared")
         return self._totals(2)
 
     @property
     def constant_column_sum(self) -> int | float | None:
-        """The column sum that all columns share; None if they differ, or are too many to tell."""
+        """Column sum that all columns share; None if they differ, or are too many to tell."""
         return self._level(1)
 
     @property
     def l1(self) -> int | float:
-        """The largest column sum: the L1 sensitivity to one row of the table."""
+        """L1 sensitivity to one row of the table: the largest column sum."""
         return self._peak(1)
 
     @property
     def l2_squared(self) -> int | float:
-        """The largest column sum of squares, exact for integral queries: the squared L2 sensitivity to one row."""
+        """Squared L2 sensitivity to one row of the table: the largest column sum of squares.
+
+        Exact for integral queries.
+        """
         return self._peak(2)
 
     def gram(self) -> Array:
-        """A^T A, written out; exact for integral queries."""
+        """Gram matrix A^T A, dense; exact for integral queries."""
         if self.columns > MOST_GRAM_COLUMNS:
             raise QueryError(
                 f"the Gram matrix of {self.columns} columns does not fit in memory; {MOST_GRAM_COLUMNS} are allowed: "
@@ -207,7 +210,7 @@ class Queries(ABC):
         return self._gram(None)
 
     def row(self, place: int) -> Array:
-        """One row, written out; negative places count from the end."""
+        """One row as a dense array, (columns,); negative indices count from the end."""
         listable(self.columns, "a row", "apply the queries with @ instead")
         if not -self.rows <= place < self.rows:
             raise QueryError(f"{self!r} has rows 0 to {self.rows - 1}; the row asked for is not one of them")
@@ -219,7 +222,7 @@ class Queries(ABC):
         return self._select(row_numbers(wanted, self.rows, repr(self)))
 
     def dense(self) -> Array:
-        """The matrix, written out: for small families and for tests."""
+        """Dense matrix, for small families and for tests."""
         listable(self.rows * self.columns, "the matrix", "apply the queries with @ instead")
         return self._dense()
 
@@ -227,6 +230,7 @@ class Queries(ABC):
         return f"{type(self).__name__}({self.columns})"
 
     def _apply(self, array: Array, *, forward: bool) -> Array:
+        """A x (forward) or A^T y for one column or several, checked against memory."""
         length = (self.rows if forward else self.columns) * (1 if array.ndim == 1 else array.shape[1])
         listable(length, "the answer", "select fewer rows or cells")
         if not self.integral:
@@ -236,11 +240,12 @@ class Queries(ABC):
         return done[:, 0] if array.ndim == 1 else done
 
     def _must_fit(self, bound: float) -> None:
-        """Refuse whole numbers that could pass 2^62. The bound may be rounded: int64 has a factor of two in reserve."""
+        """Refuse integers that could pass 2^62. The bound may be rounded: int64 has a factor of two in reserve."""
         if self.integral and bound > LARGEST:
             raise QueryError(f"sums over the entries of {self!r} could pass 2^62; use smaller weights")
 
     def _refuse_overflow(self, array: Array) -> None:
+        """Refuse integer operands whose answers could pass 2^62."""
         if not self.integral or array.dtype.kind != "i" or array.size == 0:
             return
         largest = max(int(array.max()), -int(array.min()))
@@ -253,7 +258,7 @@ class Queries(ABC):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transposed:
-    """A light view: applies A^T to answers."""
+    """View of a family that applies A^T to answers."""
 
     T: Queries
 
@@ -275,7 +280,7 @@ class Transposed:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Indicators(Queries):
-    """Families whose entries are 0 or 1, so that every power of an entry is the entry itself."""
+    """Families with entries 0 or 1, so that every power of an entry is the entry itself."""
 
     integral = True
     entry_bound = 1
@@ -288,7 +293,7 @@ class Indicators(Queries):
 
 
 def check_parts(parts: tuple[Queries, ...], what: str) -> None:
-    """Refuse to compose nothing, or what is not a family."""
+    """Refuse an empty composition, or parts that are not families."""
     if not parts:
         raise QueryError(f"{what} needs at least one family of queries")
     for part in parts:
@@ -297,5 +302,5 @@ def check_parts(parts: tuple[Queries, ...], what: str) -> None:
 
 
 def listed(parts: tuple[Queries, ...]) -> str:
-    """The parts in a few words."""
+    """Short text of the parts."""
     return ", ".join(map(repr, parts[:4])) + (f", ... {len(parts) - 4} more" if len(parts) > 4 else "")

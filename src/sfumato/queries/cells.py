@@ -1,6 +1,6 @@
-"""Queries given as a matrix, for what no other family says shorter.
+"""Queries given explicitly: a dense matrix, lists of single cells, or sets of cells (predicates).
 
-Families whose rows name cells: one cell each, or a set of cells. All entries are 0 or 1.
+`Weighted` is any matrix, for what no other family expresses; `Cells` and `Predicates` have entries 0 or 1.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sfumato.queries.base import Form, Indicators, Queries, too_many
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Weighted(Queries):
-    """A matrix, written out: any whole or floating numbers.
+    """Dense matrix of integers or floating-point numbers.
 
     >>> (Weighted([[1, -2, 0], [0, 3, 3]]) @ [4, 5, 6]).tolist()
     [-6, 33]
@@ -74,7 +74,7 @@ class Weighted(Queries):
 
 
 def gram_in_parts(queries: Queries, weights: Array | None, written: Callable[[Array], Array]) -> Array:
-    """A^T diag(weights) A for a family of which some rows at a time can be written out."""
+    """A^T diag(weights) A for a family whose rows are written out in chunks; written: dense rows by row numbers."""
     whole = queries.integral and (weights is None or weights.dtype.kind == "i")
     gram = np.zeros((queries.columns, queries.columns), dtype=np.int64 if whole else np.float64)
     step = max(1, 2**21 // queries.columns)
@@ -85,7 +85,7 @@ def gram_in_parts(queries: Queries, weights: Array | None, written: Callable[[Ar
 
 
 def gram_of(matrix: Array, weights: Array | None) -> Array:
-    """M^T diag(weights) M. Whole numbers go through floating point, which is fast, where that is exact."""
+    """M^T diag(weights) M. Integers go through floating point, which is fast, where that is exact."""
     heavy = matrix if weights is None else matrix * weights[:, None]
     if heavy.dtype.kind == "i":
         # no sum on the way is larger than this, and floats hold whole numbers up to 2^53 exactly
@@ -97,7 +97,7 @@ def gram_of(matrix: Array, weights: Array | None) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Cells(Indicators):
-    """Row i is the one cell codes[i]; the domain may be far too large to list.
+    """Single cells: row i is the cell codes[i]; the domain may be far too large to list.
 
     >>> Cells(2**62, [7, 2**61]).l1
     1
@@ -146,6 +146,7 @@ class Cells(Indicators):
 
 
 def _again(columns: int, cells: Codes, starts: Codes) -> Predicates:
+    """Predicates from a file's arrays, checked."""
     if starts[0] != 0 or starts[-1] != len(cells) or (np.diff(starts) < 0).any():
         raise QueryError("the rows of Predicates begin with the first cell, end with the last and follow each other")
     return Predicates(columns, [cells[a:b] for a, b in pairwise(starts.tolist())])
@@ -153,7 +154,7 @@ def _again(columns: int, cells: Codes, starts: Codes) -> Predicates:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Predicates(Indicators):
-    """Row i counts the cells where a condition holds: a boolean mask over all cells, or a set of cell numbers.
+    """Sets of cells: row i counts the cells where a condition holds, given as a mask or as cell numbers.
 
     >>> (Predicates(3, [[True, False, True], {1, 2}]) @ [4, 5, 6]).tolist()
     [10, 11]
@@ -177,7 +178,7 @@ class Predicates(Indicators):
             raise QueryError("Predicates needs a list of masks or of sets of cells") from None
         if not sets:
             raise QueryError("Predicates needs at least one row; the list is empty")
-        starts = np.cumsum([0, *(len(one) for one in sets)], dtype=np.int64)
+        starts = np.cumsum([0, *(len(cells) for cells in sets)], dtype=np.int64)
         self._store(rows=len(sets), columns=columns, cells=frozen(np.concatenate(sets)), starts=frozen(starts))
 
     def __repr__(self) -> str:
@@ -206,9 +207,10 @@ class Predicates(Indicators):
         return gram_in_parts(self, weights, lambda part: self._select(part)._dense())
 
     def _select(self, index: Array) -> Queries:
-        return Predicates(self.columns, [self._set(place) for place in index.tolist()])
+        return Predicates(self.columns, [self._set(row) for row in index.tolist()])
 
     def _set(self, place: int) -> Codes:
+        """Cells of one row."""
         return np.asarray(self.cells[self.starts[place] : self.starts[place + 1]])
 
     def _row(self, place: int) -> Array:
@@ -223,6 +225,7 @@ class Predicates(Indicators):
 
 
 def _cells_of(mask: object, columns: int) -> Codes:
+    """Cell numbers of a mask (columns,) or a set."""
     listed = mask if isinstance(mask, np.ndarray | list | tuple) else list(mask)  # type: ignore[call-overload]
     marked = np.asarray(listed)
     if marked.dtype != np.bool_:
@@ -233,12 +236,12 @@ def _cells_of(mask: object, columns: int) -> Codes:
 
 
 def _times_named(cells: Codes) -> Codes:
-    """How often each of the cells that occur is named."""
+    """Multiplicity of each cell that occurs."""
     return np.unique(cells, return_counts=True)[1]
 
 
 def _shared(named: Codes, columns: int) -> int | None:
-    """How often every column is named, if all equally often."""
+    """Common multiplicity of all columns, or None."""
     if len(named) == 0:
         return 0
     return int(named[0]) if len(named) == columns and (named == named[0]).all() else None

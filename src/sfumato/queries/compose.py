@@ -1,7 +1,4 @@
-"""Some rows of a family.
-
-Families made of others: stacked, or with weighted rows.
-"""
+"""Queries composed of others: selected rows, stacked blocks, and weighted rows."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ MOST_HIDDEN = 2**20  # rows behind a selection that a file may keep, where they 
 
 
 def _hidden(queries: Queries, index: Codes) -> str:
-    """Answering a selection takes memory for all the rows behind it, which no stored answer bears witness to."""
+    """Reason why a selection cannot be kept in a file: answering it takes memory for all rows that it selects from."""
     if queries.rows <= max(MOST_HIDDEN, 64 * len(index), 2 * queries.columns):
         return ""
     return "a selection from too many rows cannot be kept in a file; ask for plainer queries"
@@ -31,7 +28,7 @@ def _hidden(queries: Queries, index: Codes) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Selected(Queries):
-    """Some rows of a family, in any order, repeats included: what indexing gives where no family says it shorter.
+    """Selection of rows of a family, in any order, repeats included: the result of indexing without a shorter family.
 
     >>> from sfumato.queries import Identity, Kron, Prefix
     >>> Kron(Identity(2), Prefix(2))[[3, 0]].dense().tolist()
@@ -90,7 +87,7 @@ class Selected(Queries):
 
 
 def in_order(queries: Queries, order: Array) -> Queries:
-    """The rows of a family in this order; the family itself if that is its own."""
+    """Rows of a family in this order; the family itself if that is its own."""
     if len(order) == queries.rows and (order == np.arange(queries.rows)).all():
         return queries
     return Selected(queries, order)
@@ -98,7 +95,7 @@ def in_order(queries: Queries, order: Array) -> Queries:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Stack(Queries):
-    """Families over the same columns, one below the other.
+    """Vertical stack of families over the same columns.
 
     >>> from sfumato.queries import Identity, Total
     >>> (Stack(Total(3), Identity(3)) @ [4, 5, 6]).tolist()
@@ -130,6 +127,7 @@ class Stack(Queries):
         return max(block.entry_bound for block in self.blocks)
 
     def _pieces(self, per_row: Array) -> Iterator[tuple[Queries, Array]]:
+        """Blocks with their parts of a per-row array."""
         ends = list(accumulate((block.rows for block in self.blocks), initial=0))
         return ((block, per_row[ends[i] : ends[i + 1]]) for i, block in enumerate(self.blocks))
 
@@ -188,7 +186,7 @@ class Stack(Queries):
 class Scaled(Queries):
     """Row i of a family times weights[i], or all rows times one weight: int, Fraction, Decimal or float.
 
-    Whole weights keep whole queries whole.
+    Integer weights keep integral queries integral.
 
     >>> from sfumato.queries import Identity
     >>> (Scaled(Identity(3), [1, 2, 3]) @ [4, 5, 6]).tolist()
@@ -219,6 +217,7 @@ class Scaled(Queries):
         return self.queries.entry_bound * _largest(self.weights)
 
     def _per_row(self) -> Array:
+        """Weights that broadcast over (rows, k)."""
         return self.weights[..., None]  # (rows, 1), or (1,) for a single weight: fits an array (rows, k) either way
 
     def _times(self, x: Array) -> Array:
@@ -235,7 +234,7 @@ class Scaled(Queries):
         return self.queries._magnitudes(power)._back(weights[:, None])[:, 0]
 
     def _by_block(self) -> Queries | None:
-        """The same where every block of a stack has a weight of its own: then no sum needs a number for each cell."""
+        """Stack of scaled blocks, if each block has one weight: no sum then needs a number for each cell; else None."""
         if not isinstance(self.queries, Stack):
             return None
         pieces = list(self.queries._pieces(self.weights))
@@ -276,4 +275,5 @@ class Scaled(Queries):
 
 
 def _largest(weights: Array) -> int | float:
+    """Largest absolute weight."""
     return np.abs(weights).max().item()  # type: ignore[no-any-return]

@@ -1,7 +1,4 @@
-"""Queries over several attributes: one family per attribute, combined in every way.
-
-Queries over the attributes of a domain, by name.
-"""
+"""Queries over several attributes: Kronecker products of one family per attribute, and marginals."""
 
 from __future__ import annotations
 
@@ -26,9 +23,9 @@ FEW_ROWS = 2**16  # but never cut one that is as cheap as this
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Kron(Queries):
-    """Every combination of a row from each factor, numbered row by row: the last factor runs fastest.
+    """Kronecker product: every combination of a row from each factor, the last factor fastest.
 
-    Every law maps over the factors, so a domain far too large to list still has its sensitivity and its Gram matrix.
+    Every operation maps over the factors, so a domain far too large to list still has its sensitivity and Gram matrix.
 
     >>> from sfumato.queries import Identity, Total
     >>> (Kron(Total(2), Identity(3)) @ [1, 2, 3, 10, 20, 30]).tolist()
@@ -69,17 +66,20 @@ class Kron(Queries):
     def _along_each(
         self, array: Array, shapes: list[tuple[int, int]], apply: Callable[[Queries, Array], Array]
     ) -> Array:
-        """Apply each factor along its own axis, those that shrink their axis most first."""
-        sizes = [taken for _, taken in shapes]
+        """Apply each factor along its own axis, those that shrink their axis most first.
+
+        shapes: new and old size of each axis.
+        """
+        sizes = [old for _, old in shapes]
         result = array.copy()
-        for place in sorted(range(len(sizes)), key=lambda p: shapes[p][0] / shapes[p][1]):
-            factor, (given, taken) = self.factors[place], shapes[place]
+        for axis in sorted(range(len(sizes)), key=lambda p: shapes[p][0] / shapes[p][1]):
+            factor, (new, old) = self.factors[axis], shapes[axis]
             if type(factor) is Identity:
                 continue
-            before = math.prod(sizes[:place])
-            front = result.reshape(before, taken, -1).swapaxes(0, 1).reshape(taken, -1)
-            result = apply(factor, front).reshape(given, before, -1).swapaxes(0, 1)
-            sizes[place] = given
+            before = math.prod(sizes[:axis])
+            front = result.reshape(before, old, -1).swapaxes(0, 1).reshape(old, -1)
+            result = apply(factor, front).reshape(new, before, -1).swapaxes(0, 1)
+            sizes[axis] = new
         return result.reshape(-1, array.shape[1])
 
     def _totals(self, power: int) -> Array:
@@ -93,8 +93,8 @@ class Kron(Queries):
         levels = [factor._level(power) for factor in self.factors]
         if 0 in levels:
             return 0
-        known = [level for level in levels if level is not None]
-        return math.prod(known) if len(known) == len(levels) else None
+        constant = [level for level in levels if level is not None]
+        return math.prod(constant) if len(constant) == len(levels) else None
 
     def _magnitudes(self, power: int) -> Queries:
         return Kron(*(factor._magnitudes(power) for factor in self.factors))
@@ -110,9 +110,9 @@ class Kron(Queries):
         if sides is not None:
             return Kron(*(factor._select(side) for factor, side in zip(self.factors, sides, strict=True)))
         chosen: list[Queries] = []
-        order, step, rest = np.zeros_like(index), 1, index
+        order, step, quotient = np.zeros_like(index), 1, index
         for factor in reversed(self.factors):
-            rest, along = np.divmod(rest, factor.rows)
+            quotient, along = np.divmod(quotient, factor.rows)
             used, renumbered = _numbered(along, factor.rows)
             chosen.insert(0, factor._select(used))
             order = order + renumbered * step
@@ -134,31 +134,31 @@ class Kron(Queries):
 
 
 def _sides(index: Array, sizes: list[int]) -> list[Array] | None:
-    """The rows of each factor of which these are all combinations, in order; None where they are not.
+    """Row numbers of each factor whose combinations, in order, are the index; None if it is no such grid.
 
-    Rows of one noise are mostly a level of each tree. Seeing that takes one pass; any other selection takes many.
+    Rows of one noise are mostly a level of each tree. This test takes one pass; any other selection takes many.
     """
-    sides, rest = [], index
+    sides, quotient = [], index
     for length in sizes[:0:-1]:
-        if not len(rest):
+        if not len(quotient):
             return None
-        start = int(rest[0]) // length * length
-        inside = (rest[:length] >= start) & (rest[:length] < start + length)
+        start = int(quotient[0]) // length * length
+        inside = (quotient[:length] >= start) & (quotient[:length] < start + length)
         count = len(inside) if inside.all() else int(inside.argmin())
-        if len(rest) % count:
+        if len(quotient) % count:
             return None
-        grid = rest.reshape(-1, count)
+        grid = quotient.reshape(-1, count)
         side = grid[0] - start
         starts = grid[:, 0] - side[0]
         if (starts % length).any() or (grid != starts[:, None] + side).any():
             return None
         sides.append(side)
-        rest = starts // length
-    return [rest, *reversed(sides)]
+        quotient = starts // length
+    return [quotient, *reversed(sides)]
 
 
 def _numbered(places: Array, count: int) -> tuple[Array, Array]:
-    """The distinct places among so many, in order, and for each place its number among them."""
+    """Distinct values below `count`, in order, and the rank of each value among them."""
     if count > 4 * len(places):
         return np.unique(places, return_inverse=True)
     seen = np.zeros(count, dtype=np.bool_)
@@ -168,7 +168,7 @@ def _numbered(places: Array, count: int) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Marginals(Stack):
-    """Tables of counts by some of the axes, one below the other; each set of axes gives a table, () the total.
+    """Marginal tables by some of the axes, stacked; each set of axes gives a table, () the total.
 
     A table's cells are numbered by the domain's order of axes, whatever the order in which a set names them.
 
@@ -187,7 +187,7 @@ class Marginals(Stack):
         if not sizes or not chosen:
             raise QueryError("Marginals needs at least one axis and one set of axes")
         tables = (
-            Kron(*(Identity(length) if place in axes else Total(length) for place, length in enumerate(sizes)))
+            Kron(*(Identity(length) if axis in axes else Total(length) for axis, length in enumerate(sizes)))
             for axes in chosen
         )
         Stack.__init__(self, *tables)
@@ -195,7 +195,7 @@ class Marginals(Stack):
 
     @classmethod
     def of(cls, domain: Domain, sets: Iterable[Iterable[str]]) -> Marginals:
-        """The tables by some of a domain's attributes.
+        """Marginal tables by names of a domain's attributes.
 
         >>> import numpy as np
         >>> from sfumato.domain import Axis, Domain
@@ -211,7 +211,7 @@ class Marginals(Stack):
 
 
 def over(domain: Domain, queries: Mapping[str, Queries], *, elsewhere: type[Identity | Total] = Total) -> Kron:
-    """Queries on some attributes; along the others the total is taken, or every cell with `elsewhere=Identity`.
+    """Queries on some attributes; along the others the total, or every cell with `elsewhere=Identity`.
 
     >>> import numpy as np
     >>> from sfumato.domain import Axis, Domain
@@ -220,15 +220,16 @@ def over(domain: Domain, queries: Mapping[str, Queries], *, elsewhere: type[Iden
     >>> over(domain, {"age": Prefix(3)})
     Kron(Prefix(3), Total(2))
     """
-    for name, asked in queries.items():
-        if getattr(asked, "columns", None) != domain[name].size:
+    for name, family in queries.items():
+        if getattr(family, "columns", None) != domain[name].size:
             raise QueryError(
-                f"{name} has {domain[name].size} cells; {asked!r:.100} is not a family over so many columns"
+                f"{name} has {domain[name].size} cells; {family!r:.100} is not a family over so many columns"
             )
     return Kron(*(queries[axis.name] if axis.name in queries else elsewhere(axis.size) for axis in domain))
 
 
 def _axes(named: Iterable[int], count: int) -> tuple[int, ...]:
+    """Validate a set of axes."""
     axes = tuple(map(operator.index, named))
     if len(set(axes)) < len(axes):
         raise QueryError(f"Marginals needs each axis once per set; {axes} repeats one")

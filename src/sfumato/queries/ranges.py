@@ -1,7 +1,4 @@
-"""Ranges of an ordered axis: a given list of them, or all. All entries are 0 or 1.
-
-The plainest families over one axis: every cell, the total, the prefixes. All entries are 0 or 1.
-"""
+"""Queries along one ordered axis: identity, total, prefixes, all ranges, or a list of ranges. Entries are 0 or 1."""
 
 from __future__ import annotations
 
@@ -17,9 +14,10 @@ from sfumato.queries.cells import Cells
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Ranges(Indicators):
-    """Row i covers the cells lows[i] to highs[i], both included.
+    """List of ranges: row i covers the cells lows[i] to highs[i], both included.
 
-    Answers are differences of running sums; with floating numbers they are as exact as the total, not as each answer.
+    Answers are differences of cumulative sums; with floating-point numbers they have the absolute precision of the
+    total.
 
     >>> (Ranges(4, [0, 1], [3, 2]) @ [1, 2, 3, 4]).tolist()
     [10, 5]
@@ -50,7 +48,7 @@ class Ranges(Indicators):
         return np.cumsum(steps[:-1], axis=0)
 
     def _depths(self) -> Codes:
-        """How many ranges cover each stretch of cells between two ends, without a list of all cells."""
+        """Number of ranges that cover each interval between two ends, without a list of all cells."""
         ends = np.concatenate([self.lows, self.highs + 1, [0, self.columns]])
         steps = np.repeat([1, -1, 0], [self.rows, self.rows, 2])
         places, group = np.unique(ends, return_inverse=True)
@@ -101,13 +99,13 @@ class AllRanges(Indicators):
         self._store(rows=columns * (columns + 1) // 2, columns=columns)
 
     def _starts(self) -> Codes:
-        """The number of the first range with each low end."""
+        """Number of the first range with each low end, (columns,)."""
         listable(self.columns, "the low ends", "use fewer cells")
         low = np.arange(self.columns, dtype=np.int64)
         return low * self.columns - low * (low - 1) // 2
 
     def _ends(self) -> tuple[Codes, Codes]:
-        """The low and the high end of every range."""
+        """Low and high end of every range, (rows,) each."""
         low = np.arange(self.columns, dtype=np.int64)
         lows = np.repeat(low, self.columns - low)
         return lows, np.arange(self.rows, dtype=np.int64) - (self._starts() - low)[lows]
@@ -151,7 +149,7 @@ class AllRanges(Indicators):
 
 
 def range_sums(x: Array, lows: Codes, highs: Codes) -> Array:
-    """Sums of x over ranges, as differences of running sums."""
+    """Sums of x (columns, k) over ranges, as differences of cumulative sums, (ranges, k)."""
     running = np.zeros((len(x) + 1, x.shape[1]), dtype=x.dtype)
     np.cumsum(x, axis=0, out=running[1:])
     return np.asarray(running[highs + 1] - running[lows])
@@ -159,7 +157,7 @@ def range_sums(x: Array, lows: Codes, highs: Codes) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _EachCellOnce(Indicators):
-    """Families with one row for every cell, whichever row that is."""
+    """Families in which every column has exactly one 1."""
 
     def _totals(self, power: int) -> Array:
         return np.ones(self.columns, dtype=np.int64)
@@ -173,7 +171,7 @@ class _EachCellOnce(Indicators):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Identity(_EachCellOnce):
-    """Every cell by itself.
+    """Identity: every cell by itself.
 
     >>> (Identity(3) @ [4, 5, 6]).tolist(), Identity(10**12).l1
     ([4, 5, 6], 1)
@@ -208,7 +206,7 @@ class Identity(_EachCellOnce):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Total(_EachCellOnce):
-    """All cells together: one row.
+    """Total: the sum of all cells, one row.
 
     >>> (Total(3) @ [4, 5, 6]).tolist()
     [15]
@@ -242,7 +240,7 @@ class Total(_EachCellOnce):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Prefix(Indicators):
-    """Row i covers the cells 0 to i.
+    """Prefixes (cumulative counts): row i covers the cells 0 to i.
 
     >>> (Prefix(3) @ [4, 5, 6]).tolist()
     [4, 9, 15]

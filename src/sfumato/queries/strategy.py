@@ -1,4 +1,8 @@
-"""A strategy: queries to ask, and how precisely each deserves to be answered."""
+"""Strategy: the queries that a linear mechanism measures, with integer weights in proportion to their precision.
+
+Row i has noise in proportion to 1 / weights[which[i]]; equivalently, equal noise on weight times row. A combined
+strategy is the Kronecker product of one strategy per axis, with products of weights.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +19,10 @@ from sfumato.queries import Kron, Queries, Scaled
 
 @dataclass(frozen=True, eq=False)
 class Strategy:
-    """Whole-number queries with relative precisions: the noise of row i is in proportion to 1 / weights[which[i]].
+    """Integer queries with relative precisions: the noise of row i is in proportion to 1 / weights[which[i]].
 
-    weights: positive whole numbers, so that the budget is used up exactly. which: None where all rows have the first.
+    weights: positive integers, so that the budget is used exactly.
+    which: index of each row's weight, (rows,); None where all rows have the first.
     """
 
     queries: Queries
@@ -34,32 +39,32 @@ class Strategy:
 
     @property
     def weighted(self) -> Queries:
-        """The queries times their weights: with noise of one size on all of them it is the same strategy."""
+        """Queries times their weights: with equal noise on all rows it is the same strategy."""
         if self.which is None:
             return self.queries if self.weights == (1,) else Scaled(self.queries, self.weights[0])
         return Scaled(self.queries, np.array(self.weights, dtype=np.int64)[self.which])
 
     @property
     def axes(self) -> tuple[Strategy, ...]:
-        """The strategies that it combines, one for each axis; none where it is no combination."""
+        """Strategies of the axes, of a Kronecker product; else empty."""
         return ()
 
     def load(self, power: int) -> int:
-        """The most that a cell bears: the sum of its weights (power 1), or of their squares (power 2)."""
+        """L1 sensitivity (power 1) or squared L2 sensitivity (power 2) of the weighted queries."""
         return int(self.weighted.l1 if power == 1 else self.weighted.l2_squared)
 
     @cached_property
     def shares(self) -> Codes:
-        """How many rows have each of the weights."""
+        """Number of rows with each weight, (weights,)."""
         if self.which is None:
             return np.array([self.queries.rows])
         return np.bincount(self.which, minlength=len(self.weights))
 
 
 class Combined(Strategy):
-    """Every combination of one row per axis, as precise as the product of their weights.
+    """Kronecker product of one strategy per axis, with products of weights.
 
-    What follows from the axes is worked out from them, so that a plan never lays out which row has which weight.
+    Properties are computed from the axes, so that a plan never lays out the weight of every row.
 
     >>> from sfumato.queries import Identity, Stack, Total
     >>> nodes = Strategy(Stack(Total(2), Identity(2)), (3, 1), np.array([0, 1, 1]))
@@ -78,28 +83,30 @@ class Combined(Strategy):
 
     @cached_property
     def weights(self) -> tuple[int, ...]:
-        """The products of all weights; some may be the same number."""
-        found = np.ones(1, dtype=np.int64)
+        """Products of all weights; some may be equal."""
+        products = np.ones(1, dtype=np.int64)
         for axis in self.axes:
-            found = np.multiply.outer(found, np.array(axis.weights, dtype=np.int64)).reshape(-1)
-        return tuple(found.tolist())
+            products = np.multiply.outer(products, np.array(axis.weights, dtype=np.int64)).reshape(-1)
+        return tuple(products.tolist())
 
     @cached_property
     def which(self) -> Codes | None:
+        """Index of each row's weight, (rows,); None where there is one weight."""
         if len(self.weights) == 1:
             return None
-        found = np.zeros(1, dtype=np.int64)
+        index = np.zeros(1, dtype=np.int64)
         for axis in self.axes:
             codes = np.zeros(axis.queries.rows, dtype=np.int64) if axis.which is None else axis.which
-            found = np.add.outer(found * len(axis.weights), codes).reshape(-1)
-        return found
+            index = np.add.outer(index * len(axis.weights), codes).reshape(-1)
+        return index
 
     def load(self, power: int) -> int:
         return prod(axis.load(power) for axis in self.axes)
 
     @cached_property
     def shares(self) -> Codes:
-        found = np.ones(1, dtype=np.int64)
+        """Number of rows with each product of weights, (weights,)."""
+        counts = np.ones(1, dtype=np.int64)
         for axis in self.axes:
-            found = np.multiply.outer(found, axis.shares).reshape(-1)
-        return found
+            counts = np.multiply.outer(counts, axis.shares).reshape(-1)
+        return counts

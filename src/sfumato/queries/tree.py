@@ -1,10 +1,10 @@
-"""A tree of ranges over ordered cells: every node a query, from the whole axis down to the single cells.
+"""Hierarchical queries: counts of all nodes of a tree of ranges over ordered cells, root to cells.
 
 Hay, Rastogi, Miklau, Suciu, "Boosting the accuracy of differentially private histograms through consistency", VLDB
-2010. There the number of cells is a power of the branching; here it is any, and each level branches as it likes.
+2010. There the number of cells is a power of the branching; here it is any, and each level has its own branching.
 
-Every level cuts the axis into ranges that lie inside those of the level above. A node that is not cut further, because
-it is a single cell already, is asked once: with the single cells, which are the last level and always complete.
+Every level divides the axis into ranges nested in those of the level above. A node that is not divided further, because
+it is a single cell, is asked once: with the cells, which are the last level and always complete.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sfumato.queries.ranges import Ranges
 
 
 def _levels(columns: int, children: Sequence[Codes]) -> list[Codes]:
-    """Where each level is cut, from the single cells upwards by the numbers of the first children."""
+    """Boundaries of each level, from the numbers of the first children."""
     cuts = [np.arange(columns + 1, dtype=np.int64)]
     for first in reversed(children):
         cuts.append(cuts[-1][first])
@@ -33,6 +33,7 @@ def _levels(columns: int, children: Sequence[Codes]) -> list[Codes]:
 
 
 def _again(columns: int, children: list[Codes]) -> Tree:
+    """Tree from a file's arrays, checked."""
     if any(first.size < 2 or first.min() < 0 for first in children):  # a negative place would count from the end
         raise QueryError("every level of a tree has two ends, and no node's first child has a negative number")
     return Tree.of_levels(_levels(columns, children))
@@ -42,8 +43,8 @@ def _again(columns: int, children: list[Codes]) -> Tree:
 class Tree(Indicators):
     """All nodes of a tree over n ordered cells, level by level from the root, each level from left to right.
 
-    branching: into how many parts a node of each level is cut, the root's first; one number stands for all levels.
-    Where the cells do not divide evenly, the nodes of one level differ by at most one cell.
+    branching: number of children of a node of each level, the root's first; one number stands for all levels. Where the
+    cells do not divide evenly, the nodes of one level differ by at most one cell.
 
     >>> (Tree(4, 2) @ [1, 2, 3, 4]).tolist(), Tree(4, 2).row_level.tolist()
     ([10, 3, 7, 1, 2, 3, 4], [0, 1, 1, 2, 2, 2, 2])
@@ -63,7 +64,7 @@ class Tree(Indicators):
 
     @classmethod
     def of_levels(cls, levels: Iterable[object]) -> Tree:
-        """A tree given by where each level is cut: increasing numbers from 0 to n, the last level every one of them.
+        """Tree from the boundaries of each level: increasing numbers from 0 to n, the last level every one of them.
 
         The first level may have several nodes: then there is no root.
 
@@ -78,6 +79,7 @@ class Tree(Indicators):
         return tree
 
     def _grow(self, levels: list[Codes]) -> None:
+        """Set the children of each node from the boundaries of the levels, checked."""
         columns = len(levels[-1]) - 1
         listable(columns, "a tree's cells", "use fewer cells, or coarser ones")
         if not np.array_equal(levels[-1], np.arange(columns + 1)):
@@ -100,21 +102,21 @@ class Tree(Indicators):
 
     @property
     def levels(self) -> list[Codes]:
-        """Where each level is cut, from the root to the single cells; nodes that are not asked included."""
+        """Boundaries of each level, from the root to the cells; nodes that are not asked included."""
         return _levels(self.columns, self.children)
 
     @property
     def asked(self) -> list[Array]:
-        """Which nodes of each level are rows: those that are cut further, and all of the last level."""
+        """Mask of the nodes of each level that are rows: those that are divided further, and all of the last level."""
         return [np.diff(first) > 1 for first in self.children] + [np.ones(self.columns, dtype=bool)]
 
     @property
     def row_level(self) -> Codes:
-        """The level of every row, 0 for the first."""
+        """Level of every row, 0 for the first, (rows,)."""
         return np.repeat(np.arange(len(self.children) + 1), [int(nodes.sum()) for nodes in self.asked])
 
     def _ends(self) -> tuple[Codes, Codes]:
-        """The first and the last cell of every row."""
+        """First and last cell of every row, (rows,) each."""
         pairs = list(zip(self.levels, self.asked, strict=True))
         lows = np.concatenate([cuts[:-1][nodes] for cuts, nodes in pairs])
         return lows, np.concatenate([cuts[1:][nodes] - 1 for cuts, nodes in pairs])
@@ -154,21 +156,21 @@ class Tree(Indicators):
 
 
 def _even(columns: int, width: int) -> Codes:
-    """The cuts of so many even parts; they nest, because the next width is a multiple of this one."""
+    """Boundaries of `width` nearly equal ranges; they nest, because the next width is a multiple of this one."""
     parts = min(width, columns)
     return np.arange(parts + 1, dtype=np.int64) * columns // parts
 
 
 def _branching(branching: int | Sequence[int], columns: int) -> tuple[int, ...]:
-    """The branching of every level, checked: it must reach the single cells on the last level, and not before."""
+    """Branching of every level, checked: it must reach the cells on the last level, and not before."""
     try:
-        one = not isinstance(branching, Iterable)
-        parts = tuple(map(operator.index, [branching] if one else branching))  # type: ignore[arg-type]
+        single = not isinstance(branching, Iterable)
+        parts = tuple(map(operator.index, [branching] if single else branching))  # type: ignore[arg-type]
     except TypeError:
         parts = (0,)
     if any(part < 2 or part > 2**28 for part in parts):
         raise QueryError("the branching of a Tree is a whole number from 2 to 2^28, or one for each level")
-    if one:
+    if single:
         levels = next(power for power in range(63) if parts[0] ** power >= columns)
         return parts * levels
     if prod(parts) < columns or (parts and prod(parts[:-1]) >= columns):

@@ -1,4 +1,4 @@
-"""Which queries the kernel may believe about their own sensitivity: a new family is its own file and a place here."""
+"""List of the families whose stated sensitivity the kernel accepts; a new family is added here."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ FAMILIES: frozenset[type[Queries]] = frozenset(
 
 
 def trusted(queries: object) -> bool:
-    """Whether these queries, and all parts they are made of, are exactly of this package's families.
+    """Whether queries, and all parts they are made of, are exactly of this package's families and frozen.
 
-    Privacy: a subclass may override `column_sums` and understate what it costs, so `isinstance` would not do. What the
-    parts store must be frozen too; a copy made by pickle or deepcopy is not, and is refused.
+    Privacy: a subclass may override `column_sums` and understate its sensitivity, so `isinstance` would not do. Stored
+    arrays must be frozen too; a copy made by pickle or deepcopy is not, and is refused.
 
     >>> trusted(Identity(3)), trusted("queries")
     (True, False)
@@ -52,10 +52,11 @@ def trusted(queries: object) -> bool:
 
 
 def _sound(part: object) -> bool:
+    """Whether one attribute is an integer, a frozen array, trusted queries, or a tuple of these."""
     if type(part) is int:
         return True
     if type(part) is tuple:
-        return all(_sound(one) for one in part)
+        return all(_sound(entry) for entry in part)
     if isinstance(part, np.ndarray):
         return is_frozen(part)
     return trusted(part)

@@ -1,14 +1,10 @@
-"""Privelet's wavelets as whole-number queries: Haar's for ordered cells, the nominal one for categories.
+"""Privelet's wavelets as integer queries: Haar for ordered cells, the nominal wavelet for categories.
 
 Xiao, Wang, Gehrke, "Differential privacy via wavelet transforms", ICDE 2010. The paper divides each coefficient by a
-weight and gives it noise in proportion; times their weights its Haar coefficients are what is asked here, left half
-minus right half, and all carry the same noise. The paper fills the cells up to a power of two; here halves may be
-uneven by a cell, which needs no cells that do not exist and never costs more.
-
-Privelet's wavelet for categories: the total, and how far each category lies from the average one.
-
-Xiao, Wang, Gehrke, "Differential privacy via wavelet transforms", ICDE 2010, section V. The paper's coefficient of a
-child is its count less the mean of its siblings and itself; times the number of children it is a whole number.
+weight and gives it noise in proportion; its Haar coefficients times their weights are asked here, left half minus right
+half, and all carry equal noise. The paper pads the cells to a power of two; here halves may be uneven by a cell, which
+never costs more. Nominal wavelet (section V): the coefficient of a category is its count less the mean over all
+categories; times their number it is an integer.
 """
 
 from __future__ import annotations
@@ -25,10 +21,10 @@ from sfumato.queries.ranges import Ranges
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Haar(Queries):
-    """The total, then left half minus right half of every range that halving the axis meets, the widest ranges first.
+    """Haar wavelet: the total, then left half minus right half of every range of the recursive bisection, widest first.
 
-    As many rows as cells, entries 1, -1 and 0. A half with `total` t and difference d has halves (t + d) / 2 and
-    (t - d) / 2, even or not, so the cells follow from the answers in one pass.
+    As many rows as cells, entries 1, -1 and 0. A range with total t and difference d has halves (t + d) / 2 and (t - d)
+    / 2, even or not, so the cells follow from the answers in one pass.
 
     >>> (Haar(4) @ [1, 2, 3, 4]).tolist(), Haar(4).row_level.tolist()
     ([10, -4, -1, -1], [0, 1, 2, 2])
@@ -47,16 +43,16 @@ class Haar(Queries):
 
     @property
     def height(self) -> int:
-        """How often the axis is halved until only single cells are left."""
+        """Number of bisections until only single cells are left."""
         return (self.columns - 1).bit_length()
 
     @property
     def row_level(self) -> Codes:
-        """0 for the total, 1 for the difference of the two halves, 2 for those of the halves' halves, and so on."""
+        """Depth of every row, (rows,): 0 for the total, 1 for the difference of the two halves, and so on."""
         return np.frexp(np.arange(self.rows, dtype=np.float64))[1].astype(np.int64)  # the binary digits of its number
 
     def pairs(self) -> tuple[Codes, Codes]:
-        """Before the last halving: the first cell of every range, and which ranges are two cells, not one."""
+        """Ranges before the last bisection: first cell of each, and which of them have two cells."""
         width = 2 ** max(0, self.height - 1)
         cuts = np.arange(width + 1, dtype=np.int64) * self.columns // width
         return cuts[:-1], np.flatnonzero(np.diff(cuts) == 2)
@@ -102,7 +98,7 @@ class Haar(Queries):
         return 1 + self.height if self.columns == 2**self.height else None
 
     def _nodes(self) -> tuple[Codes, Codes, Codes]:
-        """The first cell, the first of the right half and the last cell of the range of every row but the total's."""
+        """First cell, first cell of the right half and last cell of the range of every row but the total's."""
         nodes = [np.zeros((3, 0), dtype=np.int64)]
         for level in range(self.height):
             halves = np.arange(2 ** (level + 1) + 1, dtype=np.int64) * self.columns // 2 ** (level + 1)
@@ -137,9 +133,9 @@ class Haar(Queries):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Contrasts(Queries):
-    """The total, then for every cell `own` times itself plus `others` times each other cell.
+    """Total, then for every cell `own` times itself plus `others` times each other cell.
 
-    Of a single cell there is only the total.
+    A single cell has only the total.
     """
 
     own: int
@@ -158,7 +154,7 @@ class Contrasts(Queries):
 
     @property
     def row_level(self) -> Codes:
-        """0 for the total, 1 for the categories."""
+        """Level of every row, (rows,): 0 for the total, 1 for the categories."""
         return np.minimum(np.arange(self.rows), 1)
 
     def _times(self, x: Array) -> Array:
@@ -170,6 +166,7 @@ class Contrasts(Queries):
         return y[:1] + self._mixed(cells, cells.sum(axis=0, keepdims=True)) if self.rows > 1 else y.copy()
 
     def _mixed(self, cells: Array, total: Array) -> Array:
+        """own * cells + others * (total - cells), (columns, k)."""
         return np.asarray((self.own - self.others) * cells + self.others * total)
 
     def _totals(self, power: int) -> Array:
@@ -202,10 +199,10 @@ class Contrasts(Queries):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class NominalHaar(Contrasts):
-    """The total of n categories, then for every category n times its count less the total.
+    """Nominal wavelet: the total of n categories, then for every category n times its count less the total.
 
-    A row in one category moves the total by 1 and the others by 2 (n - 1) together; the paper gives both halves of the
-    wavelet the same budget, so the total's noise is 2 (n - 1) times smaller than that of a category here.
+    A row in one category changes the total by 1 and the others by 2 (n - 1) together; the paper gives both parts the
+    same budget, so the total's noise is 2 (n - 1) times smaller than that of a category here.
 
     >>> (NominalHaar(3) @ [1, 2, 6]).tolist(), NominalHaar(3).row_level.tolist()
     ([9, -6, -3, 9], [0, 1, 1, 1])

@@ -1,4 +1,8 @@
-"""The queries that matter: what a strategy is optimised for and what a plan prices."""
+"""Workload: blocks of linear queries with weights, which strategies are optimised for and plans are priced on.
+
+Objective: sum over blocks of weight times the mean squared error of the block's queries. The default workload has all
+ranges and values of one and two attributes; from three attributes on also the total, three-way marginals and the cells.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +27,10 @@ GOLDEN = (5**0.5 - 1) / 2  # its multiples, modulo 1, fill the unit interval eve
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """Blocks of linear queries over the counts of a domain's cells, each with a name.
+    """Named blocks of linear queries over the cells of a domain.
 
-    The squared error of a workload is the sum over blocks of the mean squared error of a block's queries, times the
-    block's weight. weights: 1 on average; if left out, all blocks matter alike.
+    Its squared error is the sum over blocks of weight times the mean squared error of the block's queries.
+    weights: 1 on average; if left out, all blocks weigh the same.
     """
 
     names: tuple[str, ...]
@@ -45,25 +49,27 @@ class Workload:
 
     @property
     def columns(self) -> int:
+        """Number of cells."""
         return self.blocks[0].columns
 
     @property
     def queries(self) -> Queries:
-        """All blocks, one below the other."""
+        """All blocks, stacked."""
         return self.blocks[0] if len(self.blocks) == 1 else Stack(*self.blocks)
 
     def overall(self, errors: Floats) -> float:
-        """The root mean square of its blocks' errors, as they are weighed."""
+        """Weighted root mean square of the blocks' errors, (blocks,)."""
         return float(np.sqrt(np.mean(np.asarray(errors) ** 2 * self.weights)))
 
 
 @lru_cache(maxsize=32)  # the same object for the same domain, so that what is worked out for it is worked out once
 def default_workload(domain: Domain) -> Workload:
-    """What everybody asks: all ranges (of ordered attributes) and values (of others), of one and of two attributes.
+    """Default workload: all ranges (ordered attributes) and values (others), of one and of two attributes.
 
-    From three attributes on also the total, the tables of three attributes and the cells, each of these five kinds with
-    a weight that falls with the root of the number of cells that a query sums. If squared errors counted alike, what
-    sums most cells would decide alone; if they counted beside those of noisy cells, nothing could beat noisy cells.
+    From three attributes on also the total, the three-way marginals and the cells, each of these five kinds with a
+    weight that falls with the root of the number of cells that a query sums. With equal weights on squared errors the
+    queries that sum most cells would dominate; with weights inverse to the error of noisy cells nothing could beat
+    noisy cells.
 
     >>> import numpy as np
     >>> domain = Domain((Axis("age", "integer", np.arange(4.0)), Axis("sex", "category", np.arange(3.0), ("F", "M"))))
@@ -87,33 +93,33 @@ def default_workload(domain: Domain) -> Workload:
 
 
 def attribute_sets(domain: Domain) -> list[tuple[Axis, ...]]:
-    """The attributes of the blocks of ranges and values in the default workload, in their order."""
+    """Attributes of the blocks of ranges and values in the default workload, in their order."""
     return sets_of(domain, 1) + sets_of(domain, 2)
 
 
 def sets_of(domain: Domain, size: int) -> list[tuple[Axis, ...]]:
-    """All sets of so many attributes; where they are too many some, each attribute in about as many as any other."""
+    """All sets of `size` attributes; where these are more than MOST_SETS, a balanced subset (cyclic design)."""
     axes = list(domain)
     if size == 1 or comb(len(axes), size) <= MOST_SETS:
         return list(combinations(axes, size))
-    found: dict[tuple[int, ...], None] = {}
+    chosen_sets: dict[tuple[int, ...], None] = {}
     for step, first in product(range(1, len(axes)), range(len(axes))):  # around the circle, in ever longer steps
-        chosen = {(first + each * step + each // 2) % len(axes) for each in range(size)}
+        chosen = {(first + position * step + position // 2) % len(axes) for position in range(size)}
         if len(chosen) == size:
-            found[tuple(sorted(chosen))] = None
-        if len(found) == MOST_SETS:
+            chosen_sets[tuple(sorted(chosen))] = None
+        if len(chosen_sets) == MOST_SETS:
             break
-    return [tuple(axes[place] for place in chosen) for chosen in found]
+    return [tuple(axes[index] for index in chosen) for chosen in chosen_sets]
 
 
 def some_sets(domain: Domain, size: int, most: int) -> list[tuple[Axis, ...]]:
-    """A few sets of so many attributes that stand for all; of none there is one."""
+    """Sample of at most `most` sets of `size` attributes; one empty set for size 0."""
     every: list[tuple[Axis, ...]] = sets_of(domain, size) if size else [()]
-    return every if len(every) <= most else [every[place] for place in places_among(len(every), most)]
+    return every if len(every) <= most else [every[index] for index in places_among(len(every), most)]
 
 
 def _summed(block: Queries) -> float:
-    """How many cells a query of a block of the default workload sums, on average."""
+    """Mean number of cells that a query of a block sums."""
     if isinstance(block, Kron):
         return prod(map(_summed, block.factors))
     if isinstance(block, AllRanges):
@@ -122,9 +128,10 @@ def _summed(block: Queries) -> float:
 
 
 def places_among(rows: int, count: int) -> Codes:
-    """So many places that stand for all rows of a block, spread without a pattern that rows might share."""
+    """Low-discrepancy sample of `count` row numbers below `rows` (golden-section sequence)."""
     return np.asarray(np.floor(np.arange(1, count + 1) * GOLDEN % 1.0 * rows), dtype=np.int64)
 
 
 def _along(axis: Axis) -> Queries:
+    """All ranges of an ordered axis, all values of any other."""
     return AllRanges(axis.size) if axis.ordered else Identity(axis.size)

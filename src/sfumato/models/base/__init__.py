@@ -1,1 +1,1 @@
-"""What every mechanism is: its description, options, and the way from measurements to a fit."""
+"""Descriptions of mechanisms, their options and forecasts, and the release of any linear mechanism."""

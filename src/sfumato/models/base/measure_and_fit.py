@@ -1,6 +1,9 @@
-"""What linear mechanisms share: a strategy, noise in proportion, least squares; and noisy cells, for all measures.
+"""Release of a linear mechanism: noise calibrated to a strategy's sensitivity, and generalised least squares.
 
-A linear mechanism is told by its strategy alone. Its error depends on no data, so a plan knows it exactly.
+A linear mechanism measures A x + noise for a strategy A, with noise of row i in proportion to 1 / weight_i, and fits
+the cells by GLS. Its expected error trace(W (A^T P A)^-1 W^T) depends on no data, so a plan knows it exactly (the
+matrix mechanism; Li, Hay, Rastogi, Miklau, McGregor, VLDB Journal 2015). Also here: noisy cells, which mechanisms that
+model the count alone use for their measures.
 """
 
 from __future__ import annotations
@@ -23,9 +26,9 @@ from sfumato.schema.parts import missing_of
 
 
 def design_of(strategy: Strategy, budget: Budget, contributions: int, unit: int = 1) -> Design:
-    """The noise that a budget buys each row of a strategy; the fullest cell bears the whole of it.
+    """Noise of each row of a strategy under a budget; the cell with the largest column sum spends all of it.
 
-    unit: the most one row of data adds to a cell: 1 for counts, half_units for a measure.
+    unit: the most that one row of data adds to a cell: 1 for counts, half_units for a measure.
     """
     whole = whole_noise(strategy, budget, contributions, unit)
 
@@ -34,23 +37,23 @@ def design_of(strategy: Strategy, budget: Budget, contributions: int, unit: int 
 
 
 def with_weight(whole: Noise, weight: int) -> Noise:
-    """The noise of a row of this weight."""
+    """Noise of a row of this weight, from that of a row of weight 1."""
     if isinstance(whole, Laplace):
         return Laplace(whole.scale / weight)
     return Gaussian(whole.sigma_squared / weight**2)
 
 
 def whole_noise(strategy: Strategy, budget: Budget, contributions: int, unit: int = 1) -> Noise:
-    """The noise of a row of weight 1."""
+    """Noise of a row of weight 1, by the strategy's L1 sensitivity (pure epsilon) or squared L2 sensitivity (zCDP)."""
     l1 = strategy.load(1) if budget.is_pure else 1
     l2_squared = 1 if budget.is_pure else strategy.load(2)
     return noise_for(budget, contributions, l1=unit * Fraction(l1), l2_squared=unit**2 * Fraction(l2_squared))
 
 
 def designs(strategy: Strategy, schema: Schema, budget: Budget) -> dict[str, Design]:
-    """What a linear mechanism would ask of each statistic, the budget split over them by weight; reads no data.
+    """Measurement design of every statistic, the budget split over them by weight; reads no data.
 
-    The rows in which a measure is missing are counted for the measure's own share.
+    The rows in which a measure is missing are counted with the measure's own share.
     """
     shares = dict(zip(schema.weights, budget.split(*schema.weights.values()), strict=True))
     shares |= {missing_of(of): share for of, share in shares.items() if missing_of(of) in schema.units}
@@ -59,11 +62,11 @@ def designs(strategy: Strategy, schema: Schema, budget: Budget) -> dict[str, Des
 
 
 def measure_and_fit(curator: Curator, schema: Schema, strategy: Strategy, budget: Budget) -> Cube:
-    """Measure a strategy for every statistic and fit all cells by least squares."""
+    """Measure a strategy for every statistic and fit all cells by generalised least squares."""
     fits: list[Fit] = []
-    asked = designs(strategy, schema, budget)
+    by_statistic = designs(strategy, schema, budget)
     for of in schema.weights:
-        design = asked[of]
+        design = by_statistic[of]
         scales = [noise.parameter for noise in design.noises]
         measured = curator.measure(
             design.queries, of=of, scales=scales if design.which is not None else scales[0], which=design.which
@@ -73,22 +76,22 @@ def measure_and_fit(curator: Curator, schema: Schema, strategy: Strategy, budget
 
 
 def linear(strategy: Callable[[Schema, Workload, bool], Strategy]) -> Run:
-    """The mechanism that a strategy makes: measure it, the budget split over the statistics by weight, and fit."""
+    """Mechanism of a strategy: the function that measures it for every statistic and fits the cells."""
 
     def run(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
-        asked = workload or default_workload(schema.domain)
-        return measure_and_fit(curator, schema, strategy(schema, asked, budget.is_pure), budget)
+        queries = workload or default_workload(schema.domain)
+        return measure_and_fit(curator, schema, strategy(schema, queries, budget.is_pure), budget)
 
     return run
 
 
 def every_cell(schema: Schema, workload: Workload | None = None, pure: bool = True) -> Strategy:
-    """The plainest strategy: each cell by itself, all alike, whatever the workload and the budget."""
+    """Identity strategy: every cell with equal noise, whatever the workload and the budget."""
     return Strategy(Identity(schema.domain.size))
 
 
 def plain_cells(curator: Curator, shares: Sequence[Budget]) -> tuple[Fit, ...]:
-    """The measures of a mechanism that is clever about the count alone: noise on every cell."""
-    asked, measures = Identity(curator.domain.size), curator.statistics[1:]
-    found = (curator.measure(asked, share, of=of) for of, share in zip(measures, shares, strict=True))
-    return tuple(SolvedFit.of_answers(each) for measured in found for each in with_missing(measured))
+    """Noisy cells of every measure, for mechanisms that model the count alone."""
+    queries, measures = Identity(curator.domain.size), curator.statistics[1:]
+    measurements = (curator.measure(queries, share, of=of) for of, share in zip(measures, shares, strict=True))
+    return tuple(SolvedFit.of_answers(each) for measured in measurements for each in with_missing(measured))

@@ -1,13 +1,13 @@
-"""What a mechanism of one purpose promises before any data is read: figures that `sfumato plan` shows.
+"""Declarative description of a mechanism: how it runs, which domains it takes, its forecast, its options.
 
-What a user may state about a mechanism besides schema and budget: `--with name=value`, read by the types it says.
+Every mechanism's file ends with a `Mechanism` value, and `sfumato.models` lists where it is. Code that needs to know
+something of a mechanism asks this value, never the name. A plain mechanism needs a name, a summary and a function.
 
-Options are public: they are written into the release, and into what the ledger knows a request by.
-
-What a mechanism says about itself, as data: whoever needs to know asks the value, never the name.
-
-Every mechanism's file ends with one, and the package says in one line where it is. A plain mechanism needs a name, a
-summary and a function; all else has a default.
+- `Forecast`: expected error and cost, known before any data is read, for plans and for `auto`.
+- `Holds`: the domains that fit in memory. `Lab`: how audits and tests run it.
+- `Figure`, `Promises`: figures that `sfumato plan` shows of a mechanism with one purpose.
+- options: what a user states by `--with name=value`, parsed by the types of a dataclass. They are public: written
+  into the release, and part of what the ledger identifies a request by.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LEAST_SHOWN = 1e-6
 
 @dataclass(frozen=True)
 class Figure:
-    """One number. what: in words. unit: of the value."""
+    """Number that a plan shows; what: its description, unit: its unit."""
 
     what: str
     value: float
@@ -47,7 +47,7 @@ class Figure:
 
     @property
     def shown(self) -> str:
-        """Three figures are more than a promise deserves; what is counted is shown whole.
+        """Text of the value: three significant digits, or whole where it is an integer or at least 100.
 
         >>> [Figure("", value).shown for value in (12345.6, 0.04567, 42, 1e-20)]
         ['12,346', '0.0457', '42', 'under 0.000001']
@@ -62,7 +62,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Promises:
-    """words: what no figure says, a sentence each."""
+    """Figures of a plan, and sentences about what no figure says."""
 
     figures: tuple[Figure, ...]
     words: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ Foretells = Callable[["Schema", "Budget", float, "Workload | None"], Promises]
 
 
 def sure(confidence: float) -> str:
-    """How sure a figure is, as it is said behind what it is.
+    """Confidence level as it is written behind a figure.
 
     >>> sure(0.95)
     '95 % sure'
@@ -82,35 +82,35 @@ def sure(confidence: float) -> str:
 
 
 def with_rows(schema: Schema, *figures: Callable[[int], Figure]) -> tuple[Figure, ...]:
-    """Figures that need to know about how many rows there are: none where the schema does not say."""
+    """Figures that need the expected number of rows; none where the schema does not state it."""
     rows = schema.expected_rows
     return () if not rows else tuple(figure(rows) for figure in figures)
 
 
 def without_rows(schema: Schema, what: str) -> tuple[str, ...]:
-    """What to do where such figures are missing."""
+    """Advice to state the expected number of rows, where such figures are missing."""
     return () if schema.expected_rows else (f"State expected_rows in the schema to see {what}.",)
 
 
 def stated_options(given: Sequence[str]) -> dict[str, object]:
-    """`name=value` texts by name; `name=@file` is what a file holds.
+    """Parse `name=value` texts into a mapping; the value `@file` stands for the file's contents.
 
     >>> stated_options(["of=age", "quantiles=0.1,0.9"])
     {'of': 'age', 'quantiles': '0.1,0.9'}
     """
-    found: dict[str, object] = {}
+    options: dict[str, object] = {}
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
             raise MechanismError(f"--with takes name=value, such as --with target=income, not {text!r}")
-        if name.strip() in found:
+        if name.strip() in options:
             raise MechanismError(f"--with states {name.strip()} twice; state it once")
-        found[name.strip()] = _held(value.strip()[1:]) if value.strip().startswith("@") else value.strip()
-    return found
+        options[name.strip()] = _held(value.strip()[1:]) if value.strip().startswith("@") else value.strip()
+    return options
 
 
 def _held(path: str) -> str:
-    """The text of a file: what it says is stated, so that a request is known again by it and not by its name."""
+    """Contents of an option's file: a request is identified by the contents and not by the file's name."""
     try:
         return Path(path).read_text(encoding="utf-8").strip()
     except (OSError, ValueError):
@@ -118,31 +118,33 @@ def _held(path: str) -> str:
 
 
 def read_options(mechanism: str, options: type[Any] | None, stated: Mapping[str, object]) -> Any:
-    """The options of a mechanism as it says them; lists are texts with commas between."""
-    known = {} if options is None else get_type_hints(options)
+    """Parse stated options by the types of a mechanism's dataclass; lists are separated by commas."""
+    types = {} if options is None else get_type_hints(options)
     values = {}
     for name, value in stated.items():
-        if name not in known:
-            there = f"there are {', '.join(known)}" if known else "it takes none"
+        if name not in types:
+            there = f"there are {', '.join(types)}" if types else "it takes none"
             raise MechanismError(f"{mechanism} has no option {name!r}; {there}")
-        values[name] = _read(f"{mechanism}'s option {name}", known[name], value)
+        values[name] = _read(f"{mechanism}'s option {name}", types[name], value)
     assert options is not None  # noqa: S101 (nothing would have been known)
     return options(**values)
 
 
 def as_texts(options: Any) -> dict[str, str]:
-    """What was stated and what stands where nothing was, as it is written down; what is left open is left out."""
-    every = {one.name: getattr(options, one.name) for one in fields(options)}
-    return {name: _text(value) for name, value in every.items() if value is not None and value != ()}
+    """Options as they are written down, defaults included and empty ones left out."""
+    values = {option.name: getattr(options, option.name) for option in fields(options)}
+    return {name: _text(value) for name, value in values.items() if value is not None and value != ()}
 
 
 def _text(value: object) -> str:
+    """Text of one option's value."""
     if isinstance(value, tuple):
         return ",".join(map(_text, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _read(name: str, kind: Any, value: object) -> object:
+    """Validate one option's value against its type."""
     from pydantic import ValidationError
 
     many = "tuple" in str(kind)
@@ -158,22 +160,25 @@ def _read(name: str, kind: Any, value: object) -> object:
 
 @cache
 def _checker(kind: Any) -> Any:
+    """Validator of a type."""
     from pydantic import ConfigDict, TypeAdapter
 
     return TypeAdapter(kind, config=ConfigDict(arbitrary_types_allowed=True))
 
 
 def _said(value: object) -> str:
+    """Stated value, for an error message."""
     return repr(",".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
 
 
 def _words(kind: Any) -> str:
+    """Description of a type in words, for an error message."""
     text = str(kind)
     if "Literal" in text:
         return "one of " + text.partition("[")[2].partition("]")[0].replace("'", "")
-    one = "a number" if "Fraction" in text or "float" in text else "a whole number" if "int" in text else "a text"
-    one = "true or false" if "bool" in text else one
-    return f"a list of these, with commas: {one}" if "tuple" in text else one
+    single = "a number" if "Fraction" in text or "float" in text else "a whole number" if "int" in text else "a text"
+    single = "true or false" if "bool" in text else single
+    return f"a list of these, with commas: {single}" if "tuple" in text else single
 
 
 Refusal = Callable[["Schema", "Workload | None"], "str | None"]
@@ -182,18 +187,18 @@ Remark = Callable[[Mapping[str, float], "Schema", "Workload"], "str | None"]
 
 
 class Run(Protocol):
-    """From a curator, a schema, a budget and perhaps a workload to what is published; the budget is spent in full."""
+    """Function from curator, schema, budget and workload to what is published; it spends the whole budget."""
 
     def __call__(self, c: Curator, s: Schema, b: Budget, w: Workload | None = None, /) -> Content: ...
 
 
 def fits_every_schema(schema: Schema, workload: Workload | None) -> str | None:
-    """Nothing is refused but too many cells."""
+    """No refusal besides the size of the domain."""
     return None
 
 
 def per_cell(updates: int) -> Work:
-    """Work in proportion to the cells.
+    """Cost in proportion to the number of cells.
 
     updates: of a number in memory, for each cell; from release times, a microsecond being about 64 of them.
     """
@@ -209,7 +214,7 @@ A_FEW_PASSES = per_cell(128)
 
 @dataclass(frozen=True)
 class Limit:
-    """Intervals known to hold too seldom: on which table of the audit, for which kind of question, and how often."""
+    """Known undercoverage of 95 % intervals: table of the audit, kind of query, and observed coverage."""
 
     table: str
     kind: str
@@ -218,7 +223,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Foresight:
-    """Errors to expect, in rows: on what everybody asks, of one value of each attribute, and by kind of question."""
+    """Expected errors, in rows: on the default workload, of one value of each attribute, and by kind of query."""
 
     overall: float
     one_way: Mapping[str, float]
@@ -227,9 +232,9 @@ class Foresight:
 
 @dataclass(frozen=True)
 class Holds:
-    """The domains that a mechanism can hold in memory.
+    """Domains that a mechanism can hold in memory.
 
-    most_cells: that it lays out; None for one that publishes noisy cells as they are, which takes any number of them:
+    most_cells: that it lays out; None for a mechanism that publishes noisy cells as they are and takes any number:
     those that are too many to lay out are published above a threshold only.
     sparse: whether it always publishes cells above a threshold only.
     by_margins: whether it lays out margins alone, so that it takes any number of attributes.
@@ -242,22 +247,22 @@ class Holds:
 
 @dataclass(frozen=True)
 class Forecast:
-    """Knowledge about a mechanism's error and cost before any data is read, for plans and for `auto`.
+    """Expected error and cost of a mechanism before any data is read, for plans and for `auto`.
 
     strategy: of a linear mechanism, the queries that it measures (schema, workload, whether the budget is pure
-    epsilon). Its error is known exactly.
-    checks_itself: whether it asks privately which queries or buckets suit the data, and so spends a part on measuring
-    how far its own estimate is off, which no noise tells.
-    error_if_full: of an adaptive one, about its error where there is nothing to adapt to.
-    foretold: about its errors with as many rows as the schema states, where they depend on the table but not wholly.
-    promises: of one with a purpose of its own, what a plan can say of it.
+    epsilon). Its expected error is exact.
+    checks_itself: whether it selects queries or buckets privately, and so spends a part of the budget on measuring the
+    error of its own estimate, which the noise alone does not tell.
+    error_if_full: of an adaptive mechanism, its approximate error on a dense table, where there is nothing to adapt to.
+    foretold: approximate errors for the number of rows that the schema states, where these depend on the table in part.
+    promises: of a mechanism with one purpose, the figures of its plan.
     least_of_sums: for each measure, the least budget that any table of its sums is measured with, if that is settled
     beforehand; steps that a schema leaves out are filled in for it.
     optimised: whether its strategy is searched for, which takes long on many cells.
-    work: about how many numbers in memory one release changes. It tells what a trial costs by public numbers alone, so
-    that nothing in a plan depends on the clock.
-    remark: a sentence worth adding to a plan, from the expected errors of all that were priced, or None.
-    for_auto: whether `auto` considers it; not one that others were never behind.
+    work: approximate number of numbers in memory that one release changes: the cost of a trial by public quantities
+    alone, so that nothing in a plan depends on the clock.
+    remark: a sentence to add to a plan, from the expected errors of all mechanisms that were priced, or None.
+    for_auto: whether `auto` considers it; not where another mechanism was always at least as good.
     """
 
     strategy: Callable[[Schema, Workload, bool], Strategy] | None = None
@@ -274,11 +279,11 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Lab:
-    """How audits and tests try a mechanism.
+    """Settings with which audits and tests run a mechanism.
 
-    example: for one with a purpose of its own, a small schema that suits it, for so many rows of a person.
-    tried_with: options that it is tried with there.
-    known_limits: where its 95 % intervals are known to hold too seldom; the audit checks each figure.
+    example: for a mechanism with one purpose, a small schema that suits it, by the number of rows of a person.
+    tried_with: options for it.
+    known_limits: where its 95 % intervals are known to undercover; the audit checks each.
     """
 
     example: Callable[[int], Schema] | None = None
@@ -288,14 +293,16 @@ class Lab:
 
 @dataclass(frozen=True)
 class Mechanism:
-    """A recipe that turns a private table into something to publish.
+    """Recipe that turns a private table into something to publish.
 
-    paper: who it is from, as the README cites it. page: in docs/, by default its name.
-    gaussian: whether it takes rho-zCDP too, besides pure epsilon.
-    refuses: why it does not fit for another reason than the size of the domain, or None.
+    paper: citation, as in the README.
+    page: in docs/, by default its name.
+    gaussian: whether it takes rho-zCDP besides pure epsilon.
+    refuses: reason why it does not fit a schema other than the size of the domain, or None.
     answers: what can be asked of its release.
     options: a frozen dataclass of what a user may state by `--with`; `run`, `refuses` and the forecast's `promises`
-    take one as `options=`. chosen: what was stated, as text.
+    take one as `options=`.
+    chosen: stated options, as text.
     """
 
     name: str
@@ -313,7 +320,7 @@ class Mechanism:
     lab: Lab = Lab()
 
     def with_options(self, stated: Mapping[str, object]) -> Mechanism:
-        """The same with what a user states: names of options, and values as text or of their own types."""
+        """Mechanism with stated options bound: names, and values as text or of their own types."""
 
         if not stated:
             return self
@@ -333,24 +340,24 @@ class Mechanism:
 
     @property
     def error(self) -> Literal["exact", "simulated", "measured"]:
-        """How its error is known: from the noise alone, by trials on public tables, or by its own measurement too."""
+        """Source of its expected error: exact from the noise, simulated on public tables, or measured by itself."""
         if self.forecast.strategy is not None:
             return "exact"
         return "measured" if self.forecast.checks_itself else "simulated"
 
     @property
     def adaptive(self) -> bool:
-        """Whether it decides as it goes what to ask next: `auto` tries it, and the audit replays its descents."""
+        """Whether earlier noisy counts decide later queries: `auto` tries it, and the audit replays its descents."""
         return self.forecast.error_if_full is not None
 
     @property
     def as_measured(self) -> bool:
-        """Whether it publishes noisy cells as they are, with no estimate made from them."""
+        """Whether it publishes noisy cells without an estimate made from them."""
         return self.holds.most_cells is None
 
     @property
     def docs(self) -> str:
-        """The file of its page."""
+        """File name of its page."""
         return f"{self.page or self.name}.md"
 
     def is_sparse(self, schema: Schema) -> bool:
@@ -358,7 +365,7 @@ class Mechanism:
         return not self.holds.by_margins and (self.holds.sparse or schema.domain.size > MOST_DENSE)
 
     def why_not(self, schema: Schema, workload: Workload | None = None) -> str | None:
-        """Why it does not fit a schema and a workload, and what would; or None."""
+        """Reason why it does not fit a schema and a workload, with an alternative; or None."""
         cells = schema.domain.size
         if self.holds.by_margins or (cells <= (self.holds.most_cells or LARGEST_NUMBER)):
             return self.refuses(schema, workload)
@@ -368,7 +375,7 @@ class Mechanism:
         return f"{self.name} takes at most {self.holds.most_cells:,} cells, there are {cells:,}; use {others}"
 
     def check(self, schema: Schema, workload: Workload | None = None) -> None:
-        """Refuse, by name, what it does not fit."""
+        """Raise MechanismError where it does not fit."""
         if (reason := self.why_not(schema, workload)) is not None:
             named = reason.startswith(self.name)
             raise MechanismError(reason if named else f"{self.name} does not fit: {reason}")

@@ -1,1 +1,1 @@
-"""Noisy cells, all of them or those that reach a threshold."""
+"""Noisy counts of single cells: all of them, or those above a threshold."""

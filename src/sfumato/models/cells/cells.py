@@ -1,4 +1,4 @@
-"""Cells: noise on every cell, and nothing else.
+"""Cells: Laplace noise on every cell, y_c = x_c + Z_c, published as it is.
 
 Xiao, Xiong, Yuan, TR-2010-003, sections 4 and 5. The paper perturbs probability mass and so treats the number of rows
 as public; here integer counts carry integer noise and the number of rows stays private.
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 def cells(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube | SparseCube:
     """Publish a noisy count, and a noisy sum of every measure, for every cell.
 
-    budget: split by weight over the count and the measures. A row of data lies in one cell, so every cell is measured
-    with the whole of the share. A domain too large to lay out is published in the sparse form.
+    budget: split by weight over the count and the measures. A row of data lies in one cell, so every cell gets the
+    whole of the share (parallel composition). A domain too large to lay out is published in the sparse form.
     """
     if curator.domain.size > MOST_DENSE:
         from sfumato.models.cells.sparse_cells import sparse_cells
 
         return sparse_cells(curator, schema, budget)
-    asked = Identity(curator.domain.size)
+    queries = Identity(curator.domain.size)
     shares = zip(curator.statistics, budget.split(*schema.weights.values()), strict=True)
-    found = (curator.measure(asked, share, of=of) for of, share in shares)
-    return Cube.of_cells(schema, [each for measured in found for each in with_missing(measured)])
+    measurements = (curator.measure(queries, share, of=of) for of, share in shares)
+    return Cube.of_cells(schema, [each for measured in measurements for each in with_missing(measured)])
 
 
 MECHANISM = Mechanism(

@@ -1,7 +1,8 @@
-"""Sparse cells: noise on every cell, of which only those above a threshold are published, and the noisy totals.
+"""Sparse cells: noisy counts of the cells that exceed a threshold, and noisy totals.
 
 Cormode, Procopiuc, Srivastava, Tran, "Differentially private summaries for sparse data", ICDT 2012. For domains too
-large to lay out: the empty cells that pass by their noise alone are drawn, not looked at one by one.
+large to lay out: the number and places of empty cells whose noise exceeds the threshold are drawn from their exact
+distribution, without visiting every cell.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from sfumato.schema.parts import missing_of
 
 @dataclass(frozen=True)
 class Settings:
-    """What was chosen by judgement.
+    """Settings chosen by judgement.
 
-    empty: cells without rows that the threshold lets through, on average; fewer raise it. An empty cell that is
-    published looks like a full one, so an interval that counts it misses the truth: at most once in a hundred releases.
-    Letting through one on average would lower the threshold by a seventh only, at 10^12 cells.
-    shares: of the budget, for the totals and for the cells; more for the totals say better what is not published.
+    empty: expected number of empty cells above the threshold; fewer raise it. An empty cell that is published looks
+    like a full one, so an interval that counts it misses the truth: at most once in a hundred releases. One such cell
+    on average would lower the threshold by a seventh only, at 10^12 cells.
+    shares: of the budget, for the totals and for the cells; more for the totals estimates better what is not published.
     """
 
     empty: float = 0.01
@@ -41,10 +42,10 @@ SETTINGS = Settings()
 def sparse_cells(
     curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, settings: Settings = SETTINGS
 ) -> SparseCube:
-    """Publish only cells whose noisy count reaches a threshold, and the noisy totals.
+    """Publish cells whose noisy count reaches a threshold, and the noisy totals.
 
-    budget: split by weight over the count and the measures; a part of each share goes to the total, so that what lies
-    in unpublished cells is known in sum.
+    budget: split by weight over the count and the measures; a part of each share goes to the total, so that the sum of
+    unpublished cells is known.
     """
     size, contributions = curator.domain.size, curator.charge.contributions
     published, totals = [], []
@@ -62,28 +63,31 @@ def sparse_cells(
 
 
 def planned_noises(schema: Schema, budget: Budget) -> dict[str, tuple[Noise, Noise]]:
-    """For each statistic, the noise that its total and its cells would carry; reads no data."""
+    """Noise of the total and of the cells of each statistic; reads no data."""
 
     def noise(unit: int, share: Budget) -> Noise:
         return noise_for(share, schema.privacy_unit.contributions, l1=Fraction(unit), l2_squared=Fraction(unit) ** 2)
 
     shares = dict(zip(schema.weights, budget.split(*schema.weights.values()), strict=True))
     shares |= {missing_of(of): share for of, share in shares.items()}
-    found = {}
+    noises = {}
     for of, unit in schema.units.items():
         total, cells = shares[of].split(*SETTINGS.shares)
-        found[of] = noise(unit, total), noise(unit, cells)
-    return found
+        noises[of] = noise(unit, total), noise(unit, cells)
+    return noises
 
 
 def planned_threshold(schema: Schema, budget: Budget) -> int:
-    """The least noisy count that would be published; reads no data."""
+    """Threshold of published counts; reads no data."""
     _, for_cells = budget.split(*schema.weights.values())[0].split(*SETTINGS.shares)
     return threshold(schema.domain.size, for_cells, schema.privacy_unit.contributions)
 
 
 def threshold(size: int, budget: Budget, contributions: int, settings: Settings = SETTINGS) -> int:
-    """The least noisy count that lets through no more empty cells among `size` than is meant, on average."""
+    """Least count t such that the expected number of empty cells with noise >= t is at most settings.empty.
+
+    size: number of cells. The noise is discrete Laplace: P(Z >= t) = exp(-t / scale) / (1 + exp(-1 / scale)).
+    """
     assert budget.epsilon is not None  # noqa: S101 (pure epsilon only)
     scale = float(contributions / budget.epsilon)
     # P(Z >= t) = exp(-t / scale) / (1 + exp(-1 / scale)). Public arithmetic: floats do no harm here.

@@ -1,1 +1,1 @@
-"""Linear measurements and least squares: hierarchies, wavelets, matrices, residuals."""
+"""Linear mechanisms: noisy answers to a strategy of linear queries, and least squares."""

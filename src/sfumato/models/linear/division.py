@@ -1,8 +1,8 @@
-"""Division (WD): noise straight on the queries, more of it where they crowd on one cell.
+"""Division (WD): noise on the workload's queries, with larger scales for queries that share a heavily queried cell.
 
-Li et al., A workload division differential privacy algorithm to improve the accuracy for linear computations. What was
-corrected is told in strategies/division.py: the hot cell comes from the workload, both halves are divided further, and
-each part gets the noise that serves the workload best under the one rule that no cell bears more than the budget.
+Li et al., A workload division differential privacy algorithm to improve the accuracy for linear computations.
+Corrections are listed in strategies/division.py: the hot cell comes from the workload, both halves are divided further,
+and scales are optimal for the workload under the one constraint that no cell spends more than the budget.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HOT = 2.0  # times as many queries as touch the typical cell make a cell hot
 
 
 def division_strategy(schema: Schema, workload: Workload, pure: bool) -> Strategy:
-    """The queries themselves, in parts of different precision."""
+    """Strategy of the workload's own queries, in parts of different precision."""
     return divide(workload)
 
 
@@ -35,6 +35,7 @@ division = linear(division_strategy)
 
 
 def _remark(priced: Mapping[str, float], schema: Schema, workload: Workload) -> str | None:
+    """Sentence for a plan where division beats equal noise."""
     mine, plain = priced[MECHANISM.name], priced.get(PLAIN.name, 0.0)
     if mine > HELPS * plain:
         return None
@@ -48,7 +49,7 @@ def _remark(priced: Mapping[str, float], schema: Schema, workload: Workload) -> 
 
 
 def _hottest(schema: Schema, workload: Workload) -> str:
-    """Which cell is queried most, in the words of the schema."""
+    """Description of the cell that most queries touch, in the words of the schema."""
     queries, domain = workload.queries, schema.domain
     if queries.columns > MOST_LISTED:
         return "Some cells are queried more than others."

@@ -1,9 +1,11 @@
-"""Least squares that is solved when it is asked: its measurement says everything, so that a file keeps nothing else.
+"""Generalised-least-squares fit of the cells: the unbiased linear estimate of least variance.
 
-Of ten million cells in trees the estimates would be two thirds of the file. All cells are solved for in less time than
-reading their estimates would take, and sums along few attributes in much less (least_squares/axes.py).
+Model: y = A x + noise, with P the precisions. Estimator: x_hat = (A^T P A)^-1 A^T P y; the noise of a sum c . x_hat is
+the weighted sum of the row noises with weights P A (A^T P A)^-1 c, of which the exact distribution is known.
 
-Least squares as a fit: the unbiased estimate of least variance.
+`LinearFit` keeps the estimate. `SolvedFit` keeps the measurement alone and solves on demand, where A has a closed form
+along each axis: for ten million cells in trees the estimates would be two thirds of the file, and they are solved for
+in less time than they are read; sums along few attributes in much less (least_squares/axes.py).
 """
 
 from __future__ import annotations
@@ -31,33 +33,36 @@ FINENESS = 2**20  # estimates are rounded to multiples of 1 / FINENESS: what is 
 
 
 class BySquares(Unbiased, OfOneMeasurement):
-    """Least squares, wherever the estimate is kept: its errors follow from what was asked, with which noise."""
+    """Base of least-squares fits: their errors follow from queries and noise alone."""
 
     @cached_property
     def _inverse(self) -> LeastSquares:
+        """(A^T P A)^-1 of the measurement."""
         return least_squares(self.measurement.queries, self.measurement.design.sizes, often=True)
 
     def merged(self, domain: Domain) -> Merged | None:
-        """For sums that tell few cells apart; None where the queries are no products along the axes of the domain."""
+        """Solver for sums that distinguish few classes of cells; None unless queries are products over the axes."""
         return self._merged(domain.shape)
 
     @cached_property
     def _merged(self) -> Callable[[tuple[int, ...]], Merged | None]:
+        """Cached constructor of that solver, by the shape of the domain."""
         from sfumato.least_squares.merged import Merged
 
         return cache(lambda shape: Merged.of(self.measurement.design, shape))
 
     def errors(self, columns: Floats) -> Errors:
+        """Weights of the row noises in weighted sums of cells; columns: (cells, sums). No model error."""
         design = self.measurement.design
-        solved, known = self._inverse.solve(columns)
+        solved, determined = self._inverse.solve(columns)
         weights = (design.queries @ solved) / design.sizes[:, None]
         sums = columns.shape[1]
-        return Errors(design, weights, np.zeros((sums, sums)), ~known)
+        return Errors(design, weights, np.zeros((sums, sums)), ~determined)
 
 
 @dataclass(frozen=True, eq=False)
 class LinearFit(BySquares):
-    """Least squares whose estimate is kept: of few numbers, of no closed form, or in a file of an earlier version."""
+    """Least-squares fit whose estimate (cells,) is kept: few cells, no closed form, or a file of an earlier version."""
 
     family = "linear"
     room = 3
@@ -67,7 +72,7 @@ class LinearFit(BySquares):
 
     @classmethod
     def of_answers(cls, measurement: Measurement) -> LinearFit:
-        """The least-squares fit to a measurement."""
+        """Least-squares fit to a measurement."""
         design = measurement.design
         weighed = measurement.answers / design.sizes
         estimate = least_squares(design.queries, design.sizes).solve((design.queries.T @ weighed)[:, None])[0][:, 0]
@@ -83,9 +88,9 @@ class LinearFit(BySquares):
 
 @dataclass(frozen=True, eq=False)
 class SolvedFit(BySquares):
-    """Least squares to a measurement that determines every cell and has a quick closed form.
+    """Least-squares fit that is solved on demand, to a measurement that determines every cell in closed form.
 
-    axes: what is asked along each axis, from which everything follows; found from the measurement.
+    axes: queries and precisions along each axis, derived from the measurement.
     """
 
     family = "solved"
@@ -96,7 +101,7 @@ class SolvedFit(BySquares):
 
     @classmethod
     def of_answers(cls, measurement: Measurement) -> SolvedFit | LinearFit:
-        """The least-squares fit to a measurement: solved now, and kept, where that would take long."""
+        """Least-squares fit to a measurement: solved on demand if it has a quick closed form, else solved and kept."""
         axes = axes_of(measurement.design)
         return LinearFit.of_answers(measurement) if axes is None else cls(measurement, tuple(axes))
 
@@ -106,22 +111,24 @@ class SolvedFit(BySquares):
 
     @cached_property
     def estimate(self) -> Floats:
+        """Estimate of every cell, rounded to multiples of 1 / FINENESS, (cells,)."""
         return self._rounded(range(len(self.axes)))
 
     def sums(self, domain: Domain, places: Collection[int]) -> Floats:
-        """The estimate of every cell along some axes of the domain, summed over the others."""
+        """Marginal estimates: cells along some axes of the domain, summed over the others."""
         if tuple(axis.queries.columns for axis in self.axes) == domain.shape:
             return self._rounded(places)
-        others = tuple(place for place in range(len(domain.shape)) if place not in places)
+        others = tuple(index for index in range(len(domain.shape)) if index not in places)
         return np.asarray(self.estimate.reshape(domain.shape).sum(axis=others)).reshape(-1)
 
     def _rounded(self, places: Collection[int]) -> Floats:
-        found = estimates(self.axes, self.measurement.answers, places)
-        found *= FINENESS
-        np.rint(found, out=found)
-        found /= FINENESS
-        found.setflags(write=False)
-        return found
+        """Marginal estimates over the axes `places`, rounded to multiples of 1 / FINENESS."""
+        values = estimates(self.axes, self.measurement.answers, places)
+        values *= FINENESS
+        np.rint(values, out=values)
+        values /= FINENESS
+        values.setflags(write=False)
+        return values
 
     def record(self, domain: Domain) -> Arrays:
         return {}

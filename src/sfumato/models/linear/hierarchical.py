@@ -1,10 +1,10 @@
-"""Hierarchical: noisy counts of a tree of ranges, made consistent.
+"""Hierarchical: noisy counts of the nodes of a tree of ranges, fitted by least squares.
 
 Hay, Rastogi, Miklau, Suciu, "Boosting the accuracy of differentially private histograms through consistency", VLDB
-2010; the branching by expected error after Qardaji, Yang, Li, VLDB 2013; levels weighted after Cormode, Procopiuc,
-Shen, Srivastava, Yu, ICDE 2012. The papers give all levels the same budget or geometric weights and take the number of
-cells to be a power of the branching; here the weights are those of least expected error, any number of cells will do,
-and several attributes combine one tree each. Consistency is exact least squares, for uneven trees and weights too.
+2010; branching by expected error after Qardaji, Yang, Li, VLDB 2013; weights of levels after Cormode, Procopiuc, Shen,
+Srivastava, Yu, ICDE 2012. The papers give all levels equal or geometric weights and take the number of cells to be a
+power of the branching; here the weights minimise the expected error, any number of cells will do, and several
+attributes combine one tree each (Kronecker product). Consistency is exact GLS, for uneven trees and weights too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sfumato.schema import Schema
 
 
 def hierarchical_strategy(schema: Schema, workload: Workload, pure: bool, levels: Levels = "optimised") -> Strategy:
-    """The tree and the weights of its levels: "uniform" and "geometric" are the papers', "optimised" is ours."""
+    """Tree strategy, with "uniform" or "geometric" weights of levels (the papers) or "optimised" by expected error."""
     return tree_strategy(schema.domain, workload, pure, levels)
 
 

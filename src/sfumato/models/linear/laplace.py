@@ -1,8 +1,8 @@
-"""Laplace: noise straight on the queries that matter, the classical baseline.
+"""Laplace: equal noise on every query of the workload, calibrated to its L1 sensitivity; the classical baseline.
 
 Dwork, McSherry, Nissim, Smith: Calibrating noise to sensitivity in private data analysis (TCC 2006). The noise grows
-with the number of queries that touch one cell. Answers that contradict each other are reconciled by least squares, and
-what the queries do not determine is said to be unknown.
+with the number of queries that touch one cell. Inconsistent answers are reconciled by least squares, and sums that the
+queries do not determine are reported as unknown.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FAR = 3.0  # times the error of the best make it worth a warning
 
 
 def laplace_strategy(schema: Schema, workload: Workload, pure: bool) -> Strategy:
-    """The queries themselves."""
+    """Strategy of the workload's own queries."""
     return Strategy(workload.queries)
 
 
@@ -28,7 +28,7 @@ laplace = linear(laplace_strategy)
 
 
 def laplace_refuses(schema: Schema, workload: Workload | None) -> str | None:
-    """Why the workload cannot be measured query by query, or None."""
+    """Reason why the workload cannot be measured query by query, or None."""
     queries = (workload or default_workload(schema.domain)).queries
     if not queries.integral:
         return "the workload has weights that are not whole numbers; hierarchical and matrix take any weights"
@@ -41,6 +41,7 @@ def laplace_refuses(schema: Schema, workload: Workload | None) -> str | None:
 
 
 def _remark(priced: Mapping[str, float], schema: Schema, workload: Workload) -> str | None:
+    """Warning for a plan where the expected error is FAR times that of the best mechanism."""
     best = min(priced, key=lambda name: priced[name])
     if priced[MECHANISM.name] <= FAR * priced[best]:
         return None

@@ -1,9 +1,9 @@
-"""Matrix: the queries worth asking for a workload, optimised.
+"""Matrix: noisy answers to a strategy optimised for the workload (the matrix mechanism), fitted by least squares.
 
-Li, Hay, Rastogi, Miklau, McGregor, "The matrix mechanism", VLDB Journal 2015; the strategies of McKenna, Miklau, Hay,
-Machanavajjhala, VLDB 2018 (HDMM): p-identity per attribute, products, tables. The papers' weights are real numbers with
-real noise; here they are whole, all columns of one size, and the expected error is that of the rounded strategy. Cells,
-trees and wavelets are candidates too, so it is never expected to do worse than these.
+Li, Hay, Rastogi, Miklau, McGregor, "The matrix mechanism", VLDB Journal 2015; strategies of McKenna, Miklau, Hay,
+Machanavajjhala, VLDB 2018 (HDMM): p-identity per attribute, Kronecker products, marginals. The papers' weights are real
+numbers; here they are integers with equal column sums, and the expected error is that of the rounded strategy.
+Identity, trees and wavelets are candidates too, so its expected error is never larger than theirs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BITS_BESIDE_MEASURES = 8  # sums of a measure come in up to 2^30 steps a row: we
 
 
 def matrix_strategy(schema: Schema, workload: Workload, pure: bool) -> Strategy:
-    """The best of all kinds of strategy, by expected error on the workload."""
+    """Strategy of least expected error on the workload, over all kinds."""
     bits = BITS_BESIDE_MEASURES if schema.measures else BITS
     return best_strategy(schema.domain, workload, pure, bits=bits)
 

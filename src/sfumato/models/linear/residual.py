@@ -1,16 +1,17 @@
-"""Residual: unbiased tables along a stated set of attributes, with noise of least error for them.
+"""Residual: unbiased marginals of a stated set, measured in the residual basis with optimal noise.
 
 Xiao, He, Zhang, Kifer, "An optimal and scalable matrix mechanism for noisy marginals under convex loss functions",
-NeurIPS 2023. What every table tells beyond its margins is measured once, and a margin is the sum of such parts.
+NeurIPS 2023. The residual of a table is its interaction, the component orthogonal to its margins (analysis of
+variance); a marginal is the sum of the residuals of all of its subsets.
 
-    1  which margins are wanted: those that a workload asks for, or all of one, two and three attributes
-    2  how much of the budget each table deserves, in closed form or nearly (models/linear/strategies/residual_basis.py)
-    3  tables are measured: by contrasts along attributes of few values, by all values along others
-    4  every part is the mean of what the tables tell of it, and nothing is assumed
+    1  wanted marginals: those of the workload, or all of one, two and three attributes
+    2  share of the budget of each table, in closed form or nearly (models/linear/strategies/residual_basis.py)
+    3  noisy contrasts along attributes of few values, noisy counts of all values along others
+    4  each residual is the precision-weighted mean of its estimates; no model is assumed
 
-The paper gives each contrast noise of its own size. Here rows are multiplied by whole numbers instead, so that noise of
-one size on all of them is the same, and the budget is used up to the last bit. A row of the private table lies in one
-cell of every table, so what is spent on tables adds up (docs/privacy.md, section 9).
+The paper gives each contrast a noise of its own size. Here rows are multiplied by integers instead, so that equal noise
+on all of them is equivalent, and the budget is used exactly. A row of the private table lies in one cell of every
+table, so the costs of tables add up (docs/privacy.md, section 9).
 """
 
 from __future__ import annotations
@@ -50,36 +51,36 @@ NO_NOISE = 1e-100  # in the place of no variance at all, so that means by precis
 
 
 def residual(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Margins:
-    """Publish unbiased parts of all tables that the wanted margins are made of.
+    """Publish unbiased residuals of all tables that the wanted marginals are made of.
 
     budget: counts get `COUNT` parts and every measure one.
     """
     sizes, wanted = schema.domain.shape, wanted_margins(schema.domain, workload)
     basis = residual_basis(sizes, wanted, pure=budget.is_pure)
-    found: dict[str, dict[Places, Table]] = {}
+    residuals: dict[str, dict[Places, Table]] = {}
     measured, how = [], []
     shares = budget.split(COUNT, *(measure.weight for measure in schema.measures.values()))
     for of, share in zip(schema.weights, shares, strict=True):
         largest = schema.units[of] * schema.privacy_unit.contributions
-        asked = _plan(basis, share, largest)
-        if asked is None:  # contrasts would have to be multiplied beyond what noise can be drawn for
+        plan = _plan(basis, share, largest)
+        if plan is None:  # contrasts would have to be multiplied beyond what noise can be drawn for
             plain = residual_basis(sizes, wanted, pure=budget.is_pure, few=2)
-            asked = _plan(plain, share, largest, even_if_coarse=True)
-        assert asked is not None  # noqa: S101 (for the type checker)
+            plan = _plan(plain, share, largest, even_if_coarse=True)
+        assert plan is not None  # noqa: S101 (for the type checker)
         observed: dict[str, list[Observed]] = defaultdict(list)
-        for places, one in asked.items():
-            seen = curator.margin([schema.domain.names[place] for place in places])
-            for answers in with_missing(seen.measure(one.queries, of=of, scales=one.scale)):
+        for places, query in plan.items():
+            marginal = curator.margin([schema.domain.names[place] for place in places])
+            for answers in with_missing(marginal.measure(query.queries, of=of, scales=query.scale)):
                 measured.append((places, answers))
-                how.append((one.few, one.length))
-                observed[answers.of].append(_observed(places, one, seen.domain.shape, answers))
-        found |= {each: parts(seen_of_it) for each, seen_of_it in observed.items()}
-    return Margins(schema, found, measured=tuple(measured), unbiased=True, asked=tuple(how))
+                how.append((query.few, query.length))
+                observed[answers.of].append(_observed(places, query, marginal.domain.shape, answers))
+        residuals |= {statistic: parts(seen_of_it) for statistic, seen_of_it in observed.items()}
+    return Margins(schema, residuals, measured=tuple(measured), unbiased=True, asked=tuple(how))
 
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """What is asked of a table: contrasts along axes of few values, rows brought to a length (0: as they are)."""
+    """Queries on one table: contrasts along axes of few values, rows scaled to a common length (0: not scaled)."""
 
     queries: Queries
     scale: Fraction  # of the noise
@@ -91,54 +92,55 @@ class _Asked:
 def _plan(
     basis: ResidualBasis, budget: Budget, largest: int, even_if_coarse: bool = False
 ) -> dict[Places, _Asked] | None:
-    """What is asked of each table; None if rows cannot be told apart finely enough.
+    """Queries and noise scale of each table; None if integer multiples of rows would be too coarse.
 
     largest: the most that one person changes a cell by.
     """
     sizes, shares = basis.sizes, basis.shares
-    always = {places: tuple(place for place in places if sizes[place] <= basis.few) for places in shares}
-    asked = {places: tables(tuple(sizes[place] for place in places), basis.few) for places in shares}
+    always = {places: tuple(axis for axis in places if sizes[axis] <= basis.few) for places in shares}
+    by_table = {places: tables(tuple(sizes[axis] for axis in places), basis.few) for places in shares}
     lengths = dict.fromkeys(shares, 0)
     if basis.pure:
         parts_of_all = [max(1, round(FINEST * share)) for share in shares.values()]
         scales = [largest * sum(parts_of_all) / (part * budget.amount) for part in parts_of_all]
     else:
         # A table with a share x of rho has noise of variance p / (2 x rho) on a row of length 1.
-        costs = {places: prod(1 - 1 / sizes[place] for place in always[places]) for places in shares}
+        costs = {places: prod(1 - 1 / sizes[axis] for axis in always[places]) for places in shares}
         heights = {places: sqrt(share / costs[places]) for places, share in shares.items()}
-        longest = max(sqrt(float(squares(asked[places]).max())) / each for places, each in heights.items())
+        longest = max(sqrt(float(squares(by_table[places]).max())) / height for places, height in heights.items())
         finest = sqrt(2 * float(budget.amount) * MOST_VARIANCE) / (largest * longest)
         if finest < 1 and not even_if_coarse:
             return None
         multiple = min(MULTIPLE, finest)
-        lengths = {places: max(1, round(multiple * longest * each)) for places, each in heights.items()}
-        asked = {places: levelled(asked[places], length) for places, length in lengths.items()}
-        moved = sum(_moved(queries) for queries in asked.values())
+        lengths = {places: max(1, round(multiple * longest * height)) for places, height in heights.items()}
+        by_table = {places: levelled(by_table[places], length) for places, length in lengths.items()}
+        moved = sum(_moved(queries) for queries in by_table.values())
         scales = [largest**2 * moved / (2 * budget.amount)] * len(shares)
     return {
-        places: _Asked(asked[places], scale, basis.few, lengths[places], always[places])
+        places: _Asked(by_table[places], scale, basis.few, lengths[places], always[places])
         for places, scale in zip(shares, scales, strict=True)
     }
 
 
 @lru_cache(maxsize=32)
 def _moved(queries: Queries) -> int:
-    """How far one row of the private table moves the answers: the sum of their squares, at most."""
+    """Squared L2 sensitivity of the queries to one row of the private table."""
     return int(queries.l2_squared)
 
 
-def _observed(places: Places, asked: _Asked, shape: tuple[int, ...], found: Measurement) -> Observed:
-    """A table from answers to orthogonal rows: each row times its answer, over its squared length."""
-    scaled = found.queries
+def _observed(places: Places, asked: _Asked, shape: tuple[int, ...], measured: Measurement) -> Observed:
+    """Estimate of a table from answers to orthogonal rows: sum of rows times answers over squared lengths."""
+    scaled = measured.queries
     queries = scaled.queries if isinstance(scaled, Scaled) else scaled
     multiples = scaled.weights.astype(np.float64) if isinstance(scaled, Scaled) else np.ones(())
     lengths = squares(queries)
-    values = queries.T @ (found.answers / (multiples * lengths))
-    variance = found.noise.variance * float((1.0 / (multiples**2 * lengths)).mean())
+    values = queries.T @ (measured.answers / (multiples * lengths))
+    variance = measured.noise.variance * float((1.0 / (multiples**2 * lengths)).mean())
     return Observed(places, values.reshape(shape), max(variance, NO_NOISE), asked.always)
 
 
 def _refuses(schema: Schema, workload: Workload | None) -> str | None:
+    """Reason why a wanted marginal has too many cells, or None."""
     sizes, names = schema.domain.shape, schema.domain.names
     for places in wanted_margins(schema.domain, workload):
         cells = prod(sizes[place] for place in places)

@@ -1,8 +1,8 @@
-"""Wavelet: noisy Haar coefficients.
+"""Wavelet: noisy Haar coefficients (Privelet), fitted by least squares.
 
 Xiao, Wang, Gehrke, "Differential privacy via wavelet transforms", ICDE 2010: Privelet, with the nominal transform for
-categories, and Privelet+. The paper fills attributes up to a power of two and leaves small attributes as they are by a
-bound on the worst query; here halves may be uneven and the expected error on the workload decides. Noise is whole.
+categories, and Privelet+. The paper pads attributes to a power of two and leaves small attributes untransformed by a
+bound on the worst query; here halves may be uneven and the expected error on the workload decides. Noise is discrete.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sfumato.schema import Schema
 
 
 def wavelet_strategy(schema: Schema, workload: Workload, pure: bool) -> Strategy:
-    """Haar along ordered attributes, the nominal wavelet along categories, cells where these have the smaller error."""
+    """Haar wavelet along ordered attributes, nominal wavelet along categories, identity where its error is smaller."""
     return wavelets_over(schema.domain, workload, pure)
 
 

@@ -1,1 +1,1 @@
-"""Cells in buckets that are taken as even: dawa, kdtree, ispe."""
+"""Estimates that are uniform, or shrunk to uniform, within buckets of cells: dawa, kdtree, ispe."""

@@ -1,15 +1,15 @@
-"""What fits over buckets share: cells that were put together, and errors that may run through all of their buckets.
+"""Haar contrasts within buckets of cells, and their empirical-Bayes shrinkage.
 
-Stretches of cells halved again and again, and the contrasts of their halves: at right angles, each of length 1.
+`Halvings`: each bucket is bisected down to single cells; the contrasts of the two halves, of unit length, are an
+orthonormal basis of the deviations within the bucket (an unbalanced Haar basis).
 
-How much of the contrasts inside buckets is kept, and how large they are: found in the noisy cells themselves.
-
-With noise of variance v and contrasts of variance t, the posterior mean keeps 1 - B of a noisy contrast, with
-B = v / (v + t). B is not known. Either a family of halvings is even, B = 1; or B may be anything between 0 and 1 alike
-(the uniform shrinkage prior). Given k noisy contrasts whose squares sum to Q v, the posterior is a gamma distribution
-cut at 1 beside a point at 1, and all that is needed has a closed form. Halves of what is even are likely even,
-others seldom are; so an even area is evened out at all depths, and a slope is kept down to where noise hides it. The
-constants were set by judgement; no search over them is on record.
+Shrinkage (`kept_and_deviation`). A noisy contrast is q + noise of variance v, with q of variance t; its posterior mean
+keeps 1 - B of it, B = v / (v + t). Prior of B in a family of halvings: a point mass at 1 (an even part), or uniform on
+(0, 1) (the uniform shrinkage prior). Given k noisy contrasts with sum of squares Q v, the posterior is that point mass
+beside a gamma(k / 2 + 1, Q / 2) distribution truncated to (0, 1): the odds and the first two moments of B are
+incomplete gamma functions. The prior probability of evenness depends on the parent family (a Markov chain down the
+tree), so that an even area is evened out at all depths and a slope is kept down to where noise hides it. The constants
+were set by judgement; no search over them is on record.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from sfumato.frozen import dataclass
 
 
 class OverBuckets(ByModel):
-    """A fit whose cells lie in buckets, of which the totals were fitted.
+    """Base of fits whose cells lie in buckets with fitted totals.
 
-    labels: the bucket of each cell, numbered from 0. totals: the fit of the buckets' totals.
+    labels: bucket of each cell, numbered from 0, (cells,). totals: the fit of the bucket totals.
     """
 
     labels: Codes
@@ -35,27 +35,29 @@ class OverBuckets(ByModel):
 
     @property
     def of(self) -> str:
+        """Statistic that is fitted: "count" or the name of a measure."""
         return self.totals.of
 
     @cached_property
     def sizes(self) -> Codes:
-        """The number of cells in each bucket."""
+        """Number of cells of each bucket, (buckets,)."""
         return np.bincount(self.labels)
 
     def means(self, columns: Floats) -> Floats:
-        """Means over the cells of each bucket."""
+        """Bucket means of columns (cells, sums), as (buckets, sums)."""
         return np.stack([np.bincount(self.labels, weights=one) for one in columns.T], axis=1) / self.sizes[:, None]
 
     def measured_inside(self, within: Sets) -> Inside | None:
+        """Measured buckets that lie within each set of cells; within: (cells, sets)."""
         return self.totals.measured_inside(self.buckets_inside(within))
 
     def buckets_inside(self, within: Sets) -> Sets:
-        """Which buckets lie wholly inside each set of cells."""
+        """Whether each bucket lies wholly within each set, (buckets, sets); within: (cells, sets)."""
         outside = [np.bincount(self.labels, weights=~one) for one in within.T]
         return np.asarray(np.stack(outside, axis=1) == 0.0)
 
     def _check_labels(self) -> None:
-        """Freeze the labels, looked at before anything is counted by them: a stranger's can be as large as it likes."""
+        """Validate and freeze the labels before anything is indexed by them: a file may hold any numbers."""
         labels, buckets = np.array(self.labels, dtype=np.int64), len(self.totals.estimate)
         within = labels.size > 0 and labels.min() >= 0 and labels.max() < buckets
         if not within or not np.bincount(labels, minlength=buckets).all():
@@ -65,11 +67,11 @@ class OverBuckets(ByModel):
 
 
 def erring_together(apart: Floats, together: Floats) -> Floats:
-    """The covariance of sums whose parts miss the same way, as where one slope runs through all that a query cuts.
+    """Inflate a covariance of sums so that its diagonal is that of fully correlated parts.
 
-    apart: the covariance if all parts erred independently. together: the variance of each sum if they do not. With less
-    than full correlation, intervals for boxes of a smooth table of several attributes held the truth in too few
-    releases.
+    apart: covariance of the sums if their parts erred independently, (sums, sums). together: variance of each sum under
+    full correlation, (sums,), as where one slope runs through all parts that a query cuts. With less than full
+    correlation, intervals for boxes of a smooth table of several attributes had too little coverage.
     """
     alone = np.diagonal(apart)
     wider = np.sqrt(np.divide(together, alone, out=np.ones_like(together), where=alone > 0.0))
@@ -81,11 +83,12 @@ GENERATIONS = 4  # halvings of one depth form a family if they lie in the same p
 
 @dataclass(frozen=True, eq=False)
 class Halvings:
-    """All halvings of stretches of cells, down to single cells, depth by depth.
+    """All bisections of runs of cells down to single cells, depth by depth; one array entry per bisection.
 
-    start, middle, stop: where the halves lie. family: of each halving, numbered from 0; a family is of one depth and
-    has 16 members at most. above: for each family, the one its parents belong to, -1 for whole stretches. depth: of
-    each family.
+    start, middle, stop: the halves are [start, middle) and [middle, stop).
+    family: number of the family of each bisection; a family is of one depth and has at most 16 members.
+    above: for each family, that of its parents, -1 for whole runs.
+    depth: of each family.
     """
 
     start: Codes
@@ -97,7 +100,7 @@ class Halvings:
 
     @classmethod
     def of(cls, sizes: Codes) -> Halvings:
-        """The halvings of stretches that lie one after another; an odd cell goes to the first half.
+        """Bisections of consecutive runs with these sizes; an odd cell goes to the first half.
 
         >>> Halvings.of(np.array([3, 1, 2])).middle.tolist()
         [2, 5, 1]
@@ -108,44 +111,44 @@ class Halvings:
         parents = np.full(len(start), -1)
         nothing = np.zeros(0, dtype=np.int64)
         halves, families = [(nothing, nothing, nothing, nothing)], [(nothing, nothing)]
-        found = 0
+        count = 0
         for depth in range(64):
             large = stop - start > 1
             if not large.any():
                 break
             start, stop, parents = start[large], stop[large], parents[large]
-            lineage = [one[large] for one in lineage]
+            lineage = [starts[large] for starts in lineage]
             middle = start + (stop - start + 1) // 2
             _, example, family = np.unique(lineage[-1], return_index=True, return_inverse=True)
-            halves.append((start, middle, stop, found + family))
+            halves.append((start, middle, stop, count + family))
             families.append((parents[example], np.full(len(example), depth)))
-            lineage = [np.repeat(one, 2) for one in (start, *lineage[:-1])]
-            parents = np.repeat(found + family, 2)
+            lineage = [np.repeat(starts, 2) for starts in (start, *lineage[:-1])]
+            parents = np.repeat(count + family, 2)
             start, stop = (np.stack(ends, axis=1).reshape(-1) for ends in ((start, middle), (middle, stop)))
-            found += len(example)
+            count += len(example)
         return cls(*(np.concatenate(part) for part in (*zip(*halves, strict=True), *zip(*families, strict=True))))
 
     @cached_property
     def _heights(self) -> tuple[Floats, Floats]:
-        """What a contrast of length 1 is in either half."""
+        """Entries of each unit contrast on its first and second half, (halvings,) each."""
         first, second = self.middle - self.start, self.stop - self.middle
         length = np.sqrt(1.0 / first + 1.0 / second)
         return 1.0 / (first * length), 1.0 / (second * length)
 
     def in_halves(self, which: Codes) -> tuple[Floats, Floats]:
-        """The sizes of some contrasts in either half, as columns."""
+        """Entries of some unit contrasts on either half, as columns."""
         here, there = self._heights
         return here[which, None], there[which, None]
 
     def contrasts(self, values: Floats) -> Floats:
-        """The contrast of every two halves; `values` is (cells, sums)."""
+        """Haar analysis: inner products of all unit contrasts with values (cells, sums), as (halvings, sums)."""
         sums = np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(values, axis=0)])
         here, there = self._heights
         first = here[:, None] * (sums[self.middle] - sums[self.start])
         return np.asarray(first - there[:, None] * (sums[self.stop] - sums[self.middle]), dtype=np.float64)
 
     def spread_out(self, contrasts: Floats, cells: int) -> Floats:
-        """The cells that have these contrasts, in stretches that sum to zero."""
+        """Haar synthesis: cells with these contrasts (halvings, sums) and zero run totals, as (cells, sums)."""
         here, there = self._heights
         steps = np.zeros((cells + 1, contrasts.shape[1]))
         np.add.at(steps, self.start, here[:, None] * contrasts)
@@ -155,7 +158,7 @@ class Halvings:
 
     @cached_property
     def heights(self) -> Codes:
-        """How often each halved part can be halved until cells are left."""
+        """Number of further bisections, this one included, down to single cells, (halvings,)."""
         return np.asarray(np.ceil(np.log2(self.stop - self.start)), dtype=np.int64)
 
 
@@ -170,9 +173,10 @@ UNSEEN = 0.5  # of the noise's variance, over the root of the contrasts: unevenn
 
 
 def kept_and_deviation(halvings: Halvings, noisy: Floats, variance: float) -> tuple[Floats, Floats]:
-    """For every family of halvings, the part of its contrasts to keep and the deviation of the true ones.
+    """Shrinkage factor and standard deviation of the true contrasts of every family of halvings, (families,) each.
 
-    noisy: the cells in order, whose noise has this variance.
+    noisy: cells in the order of the halvings, (cells,). variance: of their noise. With B given that the family is not
+    even, the factor is (1 - P(even)) (1 - E[B])^CAUTION.
     """
     families = len(halvings.above)
     if variance <= 0.0 or not families:
@@ -195,20 +199,26 @@ def kept_and_deviation(halvings: Halvings, noisy: Floats, variance: float) -> tu
 
 
 def _evenness(halvings: Halvings, log_even: Floats) -> Floats:
-    """The chance that each family is even, from the top down; `log_even`: how much its contrasts speak for it."""
-    chance = np.full(len(log_even), EVEN)
+    """Posterior probability that each family is even, from the top down, (families,).
+
+    log_even: log Bayes factor of evenness from the family's own contrasts, (families,).
+    """
+    probability = np.full(len(log_even), EVEN)
     for depth in range(int(halvings.depth.max()) + 1):
-        here = halvings.depth == depth
-        prior = chance[here]
+        families = halvings.depth == depth
+        prior = probability[families]
         if depth:
-            prior = EVEN_IN_UNEVEN + (EVEN_IN_EVEN - EVEN_IN_UNEVEN) * chance[halvings.above[here]]
-        odds = np.exp(np.clip(log_even[here], -500.0, 500.0)) * prior / (1.0 - prior)
-        chance[here] = odds / (1.0 + odds)
-    return chance
+            prior = EVEN_IN_UNEVEN + (EVEN_IN_EVEN - EVEN_IN_UNEVEN) * probability[halvings.above[families]]
+        odds = np.exp(np.clip(log_even[families], -500.0, 500.0)) * prior / (1.0 - prior)
+        probability[families] = odds / (1.0 + odds)
+    return probability
 
 
 def _noise_part(count: Floats, squares: Floats) -> tuple[Floats, Floats, Floats]:
-    """For so many contrasts with this sum of squares: the log of the odds of B = 1, and the means of B and B^2 else."""
+    """Log Bayes factor of B = 1 against a uniform B, and the posterior means of B and B^2 under the latter.
+
+    count: number of contrasts. squares: their sum of squares over the noise variance. All arrays (families,).
+    """
     from scipy.special import gammainc, gammaln
 
     shape, rate = count / 2.0 + 1.0, squares / 2.0

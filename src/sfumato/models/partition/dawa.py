@@ -1,10 +1,16 @@
-"""DAWA: buckets of cells that hold nearly the same, chosen privately, then a tree over the buckets.
+"""DAWA: private partition of the cells into buckets of similar counts, and noisy counts of a tree over the buckets.
 
 Li, Hay, Miklau, "A Data- and Workload-Aware Algorithm for Range Queries Under Differential Privacy", VLDB 2014.
-Corrected: noisy deviations are never cut off at zero, which the proof does not survive, so a bucket must be dear enough
-that noise alone buys few of them, the dearer the shorter it is; the totals of the buckets are their posterior mean,
-which lets runs of buckets be empty or alike, where the paper takes least squares over a tree made for the workload; and
-a part of the budget measures what all of that is off by, which the paper's answers do not say.
+
+    1  order the cells along a Hilbert curve; choose a partition into intervals by noisy deviation + price of a bucket
+    2  noisy counts of the buckets, and of 16, 256, ... consecutive buckets together
+    3  posterior mean of the bucket totals (models/tree), spread evenly over the cells
+    4  noisy deviations of quarters of buckets, for the model error; then the error of the result, measured
+
+Corrected: noisy deviations are never truncated at zero, which the proof does not survive, so the price of a bucket must
+exceed what noise alone saves, the more the shorter it is. The totals are a posterior mean that lets runs of buckets be
+empty or alike, where the paper takes least squares over a tree made for the workload. A part of the budget measures the
+error of the result, which the paper's answers do not have.
 """
 
 from __future__ import annotations
@@ -42,16 +48,16 @@ MOST_CELLS = 2**20  # that the kernel cuts into buckets
 
 @dataclass(frozen=True)
 class Settings:
-    """What was chosen by judgement or trial.
+    """Settings chosen by judgement or trial.
 
-    shares: of the count's budget but for what margins and errors take, for choosing the buckets, for measuring them,
-    for measuring how uneven they are.
-    price, per_halving: of a bucket of all cells, in scales of the noise on its deviation, and what each halving adds:
-    of short buckets there are more, so more of them would be cheap by noise alone. Higher ones make fewer, less even
-    buckets. Chosen among some dozen on five synthetic tables and three of DPBench; on other synthetic ones no pair
-    gains clearly (benchmarks/dawa_price.py).
-    levels_apart: of the tree over the buckets, from one that is measured to the next: 16 parts each. Closer levels
-    answer long ranges better and single buckets worse.
+    shares: of the count's budget, less what margins and errors take: for choosing buckets, for their totals, for their
+    deviations.
+    price, per_halving: price of a bucket of all cells, in scales of the noise on its deviation, and what each halving
+    of its length adds: there are more short buckets, so more of them would be cheap by noise alone. Higher prices make
+    fewer, less even buckets. Chosen among some dozen on five synthetic tables and three of DPBench; on other synthetic
+    ones no pair gains clearly (benchmarks/dawa_price.py).
+    levels_apart: distance of the measured levels of the tree over the buckets: 4 levels, 16 children each. Closer
+    levels answer long ranges better and single buckets worse.
     """
 
     shares: tuple[Fraction, Fraction, Fraction] = (Fraction(1, 4), Fraction(7, 10), Fraction(1, 50))
@@ -68,7 +74,7 @@ def dawa(
 ) -> Cube:
     """Choose buckets of nearly even counts, measure them, and spread each bucket's count evenly over its cells.
 
-    budget: pure epsilon, split by weight over the count and the measures, whose sums are measured by region.
+    budget: pure epsilon, split by weight over the count and the measures; sums of a measure are measured by region.
     """
     from sfumato.models.sums.measure import sums_by_region  # not loaded to choose a mechanism
 
@@ -97,7 +103,7 @@ def dawa(
 
 
 def _measure_tree(buckets: Curator, tree: BinaryTree, budget: Budget, apart: int) -> Measurement:
-    """Noisy counts of all buckets and of every 2^apart, 4^apart, ... of them together, levels with even shares."""
+    """Noisy counts of all buckets and of every 2^apart, 4^apart, ... consecutive ones, with equal shares by level."""
     levels = [level for level in range(tree.height, 0, -apart) if level >= apart // 2] or [tree.height]
     begins = np.concatenate([tree.begins[level][:-1] for level in levels])
     closes = np.concatenate([tree.begins[level][1:] - 1 for level in levels])
@@ -108,7 +114,7 @@ def _measure_tree(buckets: Curator, tree: BinaryTree, budget: Budget, apart: int
 
 
 def _with_spread(curator: Curator, labels: Codes, totals: TreeFit, budget: Budget) -> PartitionFit:
-    """The even estimate, with the unevenness that quarters of the buckets show."""
+    """Uniform estimate with within-bucket deviations, measured as the misfit of quarters of buckets."""
     even = PartitionFit(labels, totals, np.zeros(len(totals.estimate)))
     expected = totals.estimate
 
@@ -128,17 +134,17 @@ def _with_spread(curator: Curator, labels: Codes, totals: TreeFit, budget: Budge
     spread = np.zeros(len(sizes))
     for number, misfit in enumerate(measured.answers):
         mine = (classes[region] == number) & (shares < 1.0)  # single cells cannot be uneven
-        found = deviation_in_buckets(
+        deviation = deviation_in_buckets(
             float(misfit), float(noise.scale), shares[mine], deviations[region[mine]], most[region[mine]]
         )
-        spread[region[mine]] = np.minimum(found, most[region[mine]])
+        spread[region[mine]] = np.minimum(deviation, most[region[mine]])
     return replace(even, deviations=spread, besides=(measured,), over=curator.domain)
 
 
 def _by_size(sizes: Codes) -> Codes:
-    """Which buckets are as uneven as each other: the largest, with half of all cells, the next two fifths, the rest.
+    """Class of each bucket by size: the largest with half of all cells, those with the next two fifths, the others.
 
-    Queries end in large buckets most often, so these have a class to themselves.
+    One deviation is measured per class. Queries end in large buckets most often, so these have a class of their own.
     """
     order = np.argsort(-sizes, kind="stable")
     before = np.cumsum(sizes[order]) - sizes[order]
@@ -148,12 +154,12 @@ def _by_size(sizes: Codes) -> Codes:
 
 
 def _deviations(even: PartitionFit) -> Floats:
-    """The standard deviation of every region's total; of very many regions, of some and between them alike."""
+    """Standard deviation of every bucket's total, (buckets,); interpolated between 256 of them where there are more."""
     count = len(even.totals.estimate)
     chosen = np.unique(np.linspace(0, count - 1, min(count, 256)).astype(np.int64))
     errors = even.totals.errors((np.arange(count)[:, None] == chosen).astype(np.float64))
-    found = np.sqrt(np.diagonal(errors.model))
-    return np.asarray(np.interp(np.arange(count), chosen, found), dtype=np.float64)
+    deviations = np.sqrt(np.diagonal(errors.model))
+    return np.asarray(np.interp(np.arange(count), chosen, deviations), dtype=np.float64)
 
 
 MECHANISM = Mechanism(

@@ -1,17 +1,17 @@
-"""Cells that were put together into buckets: what is measured, what is taken for granted, and what that is off by.
+"""Uniform estimate within buckets of cells, with the noise of the bucket totals and the within-bucket deviation.
 
-DAWA (Li, Hay, Miklau, VLDB 2014) measures buckets of cells that look alike and divides a bucket's total evenly among
-its cells. Corrected: the paper's estimates carry the noise only. Here they also carry how far the cells of a bucket
-deviate from each other, which no noise shows and which was measured or estimated too.
+DAWA (Li, Hay, Miklau, VLDB 2014) measures totals of buckets of similar cells and divides each evenly. Corrected: the
+paper's errors are the noise alone; here they include the deviation of the cells from their bucket's mean.
 
-The estimate of cell c in bucket b, of m_b cells, is Z_b / m_b, with Z_b the fitted total of the bucket. Everything is
-linear in the measured numbers, so the distribution of the noise in any sum is exact, dependence included. What is left
-out is how the cells deviate: a pattern that sums to zero, of which the size d_b, the within-bucket deviation, is known
-and the shape is not. For weights w its variance is taken as d_b^2 times the variance of w over the bucket's cells:
-right for deviations without any pattern, and for one that leans to one side it is calibrated to half of the bucket
-(d_b / 2 is the error of a half). Where a query cuts many buckets, the same slope or ridge may run through all of them.
-If the size of errors is measured besides (measured_families.py) that is a slope along each ordered attribute, as large
-as what has no pattern; if not, errors of all buckets are fully correlated, which is as large as they can be.
+Estimator. Cell c of bucket b, of m_b cells: Z_b / m_b, with Z_b the fitted total of the bucket. It is linear in the
+measured numbers, so the distribution of the noise in any sum is exact, dependence included.
+
+Model error. The true deviations within a bucket sum to zero; their size d_b is known (measured or estimated), their
+pattern is not. A sum with weights w gets the variance d_b^2 times the variance of w over the bucket's cells: right for
+deviations without a pattern, and for a slope calibrated at half of the bucket (d_b / 2 is the error of a half). Where a
+query cuts many buckets one slope may run through all of them. If the size of errors is measured besides
+(models/calibration/families.py), a slope along each ordered attribute is added, as large as the part without pattern;
+if not, the errors of all buckets are taken as fully correlated, which is the worst case.
 """
 
 from __future__ import annotations
@@ -40,12 +40,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class PartitionFit(OverBuckets):
-    """Totals of buckets, divided evenly among their cells.
+    """Bucket totals divided evenly among the bucket's cells.
 
-    totals: by a posterior over the buckets' tree, or by least squares as the first versions had it. deviations: for
-    each bucket the within-bucket deviation, in steps of the statistic, kept in whole multiples of 1 / PARTS. besides:
-    measured only in order to know the deviations. over: the domain along whose ordered attributes buckets may slope;
-    None: all buckets err together, whatever they do.
+    labels: bucket of each cell, (cells,).
+    totals: fit of the bucket totals, by a tree posterior, or by least squares in files of the first versions.
+    deviations: within-bucket deviation, in steps of the statistic and whole multiples of 1 / PARTS, (buckets,).
+    besides: measurements of the deviations alone.
+    over: domain along whose ordered attributes all buckets may slope; None: errors of all buckets are fully correlated.
     """
 
     family = "regional"
@@ -73,19 +74,20 @@ class PartitionFit(OverBuckets):
 
     @cached_property
     def sloping(self) -> Floats | None:
-        """By how much each cell is off where all buckets slope along an ordered attribute, (cells, attributes)."""
+        """Error of each cell under a common slope along each ordered attribute, (cells, attributes)."""
         if self.over is None:
             return None
         cells = np.arange(self.over.size)
-        found = [np.zeros((len(cells), 0))]
+        slopes = [np.zeros((len(cells), 0))]
         for axis in [axis for axis in self.over if axis.ordered]:
             along = self.over.codes_along(axis.name, cells).astype(np.float64)[:, None]
             beside = along - self.means(along)[self.labels]
             far, each = np.sqrt(self.means(beside**2)), (self.deviations / self.sizes)[:, None]
-            found.append(np.divide(each, far, out=np.zeros_like(far), where=far > 0.0)[self.labels] * beside)
-        return np.concatenate(found, axis=1)
+            slopes.append(np.divide(each, far, out=np.zeros_like(far), where=far > 0.0)[self.labels] * beside)
+        return np.concatenate(slopes, axis=1)
 
     def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
+        """Confidence bounds that hold for every table, from the bucket totals alone."""
         from sfumato.answers.guaranteed_sums import of_fixed_tree, of_squares, over_buckets
 
         if isinstance(self.totals, TreeFit):
@@ -93,20 +95,21 @@ class PartitionFit(OverBuckets):
         return over_buckets(self.labels, of_squares(self.totals))
 
     def errors(self, columns: Floats) -> Errors:
+        """Noise and model error of weighted sums of cells; columns: (cells, sums)."""
         expected = self.means(columns)
         totals = self.totals.errors(expected)
         beside, variances = columns - expected[self.labels], self.deviations**2
-        each = variances[:, None] * self.means(beside**2)  # bucket by bucket, what its deviation adds to the variance
+        added = variances[:, None] * self.means(beside**2)  # bucket by bucket, what its deviation adds to the variance
         apart = beside.T @ ((variances / self.sizes)[self.labels, None] * beside)
         if self.sloping is None:
-            model = erring_together(apart, np.sqrt(each).sum(axis=0) ** 2)
+            model = erring_together(apart, np.sqrt(added).sum(axis=0) ** 2)
         else:
             slopes = self.sloping.T @ columns
             model = apart + slopes.T @ slopes
         return Errors(totals.design, totals.weights, model + totals.model, totals.unknown)
 
     def covariances(self, columns: Floats) -> Floats:
-        """Of every cell with some weighted sums of cells; only where totals are a tree's, and buckets may slope."""
+        """Covariances of every cell with weighted sums of cells, (cells, sums); needs tree totals and slopes."""
         assert isinstance(self.totals, TreeFit) and self.sloping is not None  # noqa: S101 (as dawa has them now)
         expected = self.means(columns)
         totals = self.totals.covariances(expected) / self.sizes[:, None]
@@ -114,7 +117,7 @@ class PartitionFit(OverBuckets):
         return np.asarray(totals[self.labels] + inside + self.sloping @ (self.sloping.T @ columns))
 
     def errors_by_group(self, asked: Grouped) -> Sequence[Errors] | None:
-        """The same for many groups; None where totals do not know theirs."""
+        """Errors of the sums of each of many groups; None where the totals are a least-squares fit."""
         if not isinstance(self.totals, TreeFit):
             return None
         slopes = None if self.sloping is None else _slopes(self.sloping, asked)
@@ -130,12 +133,18 @@ class PartitionFit(OverBuckets):
         if squares_of_whole is not None:
             by_group += np.tensordot(self.deviations**2, squares_of_whole, axes=1)
             together += everywhere.sum(axis=0)
-        each = self.totals.errors_by_group(asked)
+        of_totals = self.totals.errors_by_group(asked)
         if slopes is not None:
             by_group += np.einsum("agi,agj->gij", slopes, slopes)
-            return [replace(totals, model=totals.model + one) for totals, one in zip(each, by_group, strict=True)]
-        found = zip(each, by_group, together, strict=True)
-        return [replace(totals, model=totals.model + erring_together(one, both**2)) for totals, one, both in found]
+            return [
+                replace(totals, model=totals.model + covariance)
+                for totals, covariance in zip(of_totals, by_group, strict=True)
+            ]
+        triples = zip(of_totals, by_group, together, strict=True)
+        return [
+            replace(totals, model=totals.model + erring_together(covariance, both**2))
+            for totals, covariance, both in triples
+        ]
 
     def record(self, domain: Domain) -> Arrays:
         kept: Arrays = {"labels": self.labels, "spread": self.deviations, "totals": self.totals.estimate}
@@ -145,7 +154,10 @@ class PartitionFit(OverBuckets):
 
     @classmethod
     def read(cls, file: FitReader, over: Domain | None = None) -> PartitionFit:
-        """over: the domain along which buckets may slope; there one measurement is beside, and more may follow."""
+        """Read a fit from a file.
+
+        over: the domain along which buckets may slope; then one measurement of deviations follows, and others may.
+        """
         estimate = file.numbers("totals")
         measured = file.measurement(len(estimate))
         totals: LinearFit | TreeFit = LinearFit(measured, estimate)
@@ -157,15 +169,15 @@ class PartitionFit(OverBuckets):
 
 
 def _roots(variances: Floats, squares: Floats) -> Floats:
-    """How far each bucket may be off by its deviation, in every sum."""
+    """Standard deviation that each bucket's deviation adds to every sum, (buckets, sums)."""
     return np.asarray(np.sqrt(variances[:, None] * np.maximum(np.diagonal(squares, axis1=1, axis2=2), 0.0)))
 
 
 def _slopes(sloping: Floats, asked: Grouped) -> Floats:
-    """What slopes make of every group's sums, (attributes, groups, sums)."""
-    found = np.empty((sloping.shape[1], asked.groups, asked.sums))
+    """Effect of a unit slope along each attribute on every group's sums, (attributes, groups, sums)."""
+    effects = np.empty((sloping.shape[1], asked.groups, asked.sums))
     for number, along in enumerate(sloping.T):
-        found[number] = summed(asked.group, along[asked.place, None] * asked.weights, asked.groups)
+        effects[number] = summed(asked.group, along[asked.place, None] * asked.weights, asked.groups)
         if asked.whole is not None:
-            found[number] += along @ asked.whole
-    return found
+            effects[number] += along @ asked.whole
+    return effects

@@ -1,14 +1,12 @@
-"""Smoothing of noisy cells, only to see which of them look alike: the S of ISPE.
+"""ISPE: noisy cells (I), smoothing (S), partition into regions of similar counts (P), estimation from both (E).
 
-Xiao, Xiong, Yuan, TR-2011-005, section 3.2 and appendix B. The Gaussian filter is the paper's mask, which is a product
-of one mask of three cells per axis; the median filter takes the median over the same neighbourhood. Values of a
-category have no neighbours: along such axes nothing is smoothed.
+Xiao, Xiong, Yuan, "ISPE: Adaptive differentially private data release and query estimation", TR-2011-005; section 3.2
+and appendix B for the filters. The Gaussian filter is the paper's mask, a product of one mask of three cells per axis;
+the median filter has the same neighbourhood. Smoothing serves the partition alone. Categories have no neighbours, so
+nothing is smoothed along them.
 
-ISPE: cells (I), smoothing (S), regions of similar counts (P), estimation from all that was observed (E).
-
-Xiao, Xiong, Yuan, "ISPE: Adaptive differentially private data release and query estimation", TR-2011-005. Corrected:
-regions grow by the absolute difference of neighbours (Algorithm 2 lacks it); observations that share noise are treated
-as dependent; a neighbour is evidence with a spread that is estimated; and so intervals hold what they promise.
+Corrected: regions grow by the absolute difference of neighbours (Algorithm 2 lacks it); estimates that share noise are
+treated as dependent; the deviation of neighbours from each other is estimated; so intervals have their coverage.
 """
 
 from __future__ import annotations
@@ -35,7 +33,9 @@ METHODS = ("gaussian", "median", "none")
 
 
 def smooth(noisy: Floats, axes: Sequence[int], method: str = "gaussian", iterations: int = 5) -> Floats:
-    """Cells smoothed along some axes, several times; beyond an edge the edge cell is repeated.
+    """Filter noisy cells along some axes, `iterations` times; beyond an edge the edge cell is repeated.
+
+    noisy: counts in the shape of the domain.
 
     >>> smooth(np.array([0.0, 0.0, 10.0, 0.0, 0.0]), [0], "median", 1).tolist()
     [0.0, 0.0, 0.0, 0.0, 0.0]
@@ -56,10 +56,9 @@ def smooth(noisy: Floats, axes: Sequence[int], method: str = "gaussian", iterati
 
 
 def noise_left(axes: Sequence[int], method: str, iterations: int) -> float:
-    """The standard deviation of a smoothed difference between neighbours, for noise of variance 1 on every cell.
+    """Standard deviation of the difference of two smoothed neighbours, for unit noise variance in every cell.
 
-    Exact for the Gaussian filter, by what it makes of a single cell. Each median of three leaves at most what averaging
-    leaves on the whole, and is taken for the Gaussian filter's.
+    Exact for the Gaussian filter, from its impulse response. The median filter is taken to leave the same.
     """
     if method == "none" or not axes or not iterations:
         return float(np.sqrt(2.0))
@@ -75,7 +74,7 @@ def noise_left(axes: Sequence[int], method: str, iterations: int) -> float:
 
 
 def _shifted(values: Floats, axis: int) -> tuple[Floats, Floats]:
-    """The neighbours before and after each cell."""
+    """Arrays of the neighbours before and after each cell along an axis."""
     size = values.shape[axis]
     places = np.arange(size)
     return (
@@ -86,12 +85,13 @@ def _shifted(values: Floats, axis: int) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class Settings:
-    """What was chosen by judgement; the paper leaves all of it to the user.
+    """Settings chosen by judgement; the paper leaves all of them to the user.
 
-    first: the share of the budget for the cells, alpha_1 / alpha in the paper. More finds regions better and measures
-    them worse. smoothing: "gaussian", "median" or "none", so many iterations of it; more see larger regions and blur
-    edges. xi: smoothed neighbours that differ by less are one region. None: what the noise, of which the distribution
-    is known, leaves in such a difference, `apart` deviations of it; more make fewer regions.
+    first: share of the budget for the cells, alpha_1 / alpha in the paper. More finds regions better and measures them
+    worse.
+    smoothing: "gaussian", "median" or "none"; iterations: more see larger regions and blur edges.
+    xi: smoothed neighbours that differ by less are one region. None: `apart` standard deviations of the noise in such a
+    difference; more make fewer regions.
     """
 
     first: Fraction = Fraction(3, 4)

@@ -1,8 +1,9 @@
-"""DPCube: noisy cells, a kd-tree of boxes found in them, noisy counts of the boxes.
+"""DPCube: noisy cells, a kd-tree of homogeneous boxes found in them, noisy counts of the boxes.
 
 Xiao, Xiong, Yuan, "Differentially private data release through multidimensional partitioning", SDM 2010. Corrected: a
-box is cut where the cut stands out of the known noise, not by a threshold the user must guess; both measurements enter
-the estimate by their variances; and its intervals carry the unevenness of the boxes, of which the size is measured.
+box is cut where the cut is significant given the known noise, not by a threshold that the user must guess; both
+measurements enter the estimate by their precisions; and intervals include the deviation within boxes, of which the size
+is measured.
 """
 
 from __future__ import annotations
@@ -22,10 +23,9 @@ from sfumato.schema import Schema
 
 @dataclass(frozen=True)
 class Settings:
-    """What was chosen by judgement.
+    """Settings chosen by judgement.
 
-    first: the share of the budget for the cells; the boxes get the rest. More finds boxes better and measures them
-    worse.
+    first: share of the budget for the cells; the boxes get the rest. More finds boxes better and measures them worse.
     """
 
     first: Fraction = Fraction(3, 4)
@@ -37,7 +37,7 @@ SETTINGS = Settings()
 def kdtree(
     curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, settings: Settings = SETTINGS
 ) -> Cube:
-    """Measure cells, cut the domain into boxes that look even in them, measure the boxes, and use both."""
+    """Measure cells, cut the domain into homogeneous boxes, measure the boxes, and estimate from both."""
     return release_regions(curator, schema, budget, settings.first, split_by_tree, workload)
 
 

@@ -1,10 +1,11 @@
-"""Buckets of cells that look alike, found in noisy cells: post-processing, which costs nothing.
+"""Partition noisy cells into buckets of similar counts: connected regions and kd-tree boxes (post-processing).
 
-`grow_buckets` is Algorithm 2 of ISPE (Xiao, Xiong, Yuan, TR-2011-005): neighbours join while their smoothed counts
-differ by less than a threshold, in size: the paper's test lacks the absolute value. `split_by_tree` is the kd-tree of
-DPCube (Xiao, Xiong, Yuan, SDM 2010): boxes are cut where that explains most. Corrected: the paper stops at a number
-that the user must guess; here a cut, or a part that stands out, must be larger than the known noise can make it.
-`halving_order` lines up the cells of any bucket so that it can be halved again and again.
+- `grow_buckets`: region growing, Algorithm 2 of ISPE (Xiao, Xiong, Yuan, TR-2011-005): neighbours join while their
+  smoothed counts differ by less than a threshold in absolute value, which the paper's test lacks.
+- `split_by_tree`: kd-tree of DPCube (Xiao, Xiong, Yuan, SDM 2010). The paper stops at a threshold that the user must
+  guess; here a cut is made if its excess over the box mean exceeds the quantile of the known noise, corrected for the
+  number of cuts tried.
+- `in_quarters`, `halving_order`: subdivide buckets, in order to measure or shrink their contrasts.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ Cut = tuple[float, int, int]  # how far it stands out, along which axis, before 
 
 
 def grow_buckets(smoothed: Floats, axes: Sequence[int], closeness: float) -> Codes:
-    """The bucket of every cell, flat: connected cells, neighbours along `axes` less than `closeness` apart.
+    """Connected components of cells whose neighbours along `axes` differ by less than `closeness`.
+
+    smoothed: counts in the shape of the domain. Returns the bucket of every cell, (cells,).
 
     >>> grow_buckets(np.array([0.0, 1.0, 9.0, 8.0]), [0], 2.0).tolist()
     [0, 0, 1, 1]
@@ -48,7 +51,9 @@ def grow_buckets(smoothed: Floats, axes: Sequence[int], closeness: float) -> Cod
 
 
 def split_by_tree(noisy: Floats, variance: float) -> Codes:
-    """The bucket of every cell, flat: boxes of a kd-tree that differ by more than noise of this variance explains.
+    """Cut the domain into kd-tree boxes where noisy counts differ significantly, given the noise variance.
+
+    noisy: counts in the shape of the domain. Returns the bucket of every cell, (cells,).
 
     >>> split_by_tree(np.array([0.0, 1.0, 0.0, 90.0, 91.0, 90.0]), 1.0).tolist()
     [0, 0, 0, 1, 1, 1]
@@ -58,26 +63,26 @@ def split_by_tree(noisy: Floats, variance: float) -> Codes:
     # sides: so many chances has the noise to make one stand out.
     chances = 4.0 * noisy.size * (1 + noisy.ndim)
     waiting: list[Box] = [tuple(slice(0, size) for size in noisy.shape)]
-    found = 0
+    buckets = 0
     while waiting:
         box = waiting.pop()
         cut = _best_cut(noisy[box], variance, chances)
         if cut is None:
-            labels[box] = found
-            found += 1
+            labels[box] = buckets
+            buckets += 1
             continue
-        _, axis, place = cut
-        middle = box[axis].start + place
+        _, axis, offset = cut
+        middle = box[axis].start + offset
         ends = slice(middle, box[axis].stop), slice(box[axis].start, middle)
         waiting += [(*box[:axis], end, *box[axis + 1 :]) for end in ends]
     return labels.reshape(-1)
 
 
 def in_quarters(labels: Codes, places: Sequence[Codes]) -> tuple[Codes, Codes]:
-    """Every bucket cut across its longest axis into four parts: the part of each cell, and the bucket of each part.
+    """Cut every bucket into four parts across its longest axis.
 
-    places: where each cell lies on each axis. Parts of a bucket differ by one cell at most; buckets of fewer cells have
-    fewer parts.
+    places: code of each cell on each axis, (cells,) each. Parts of a bucket differ by at most one cell; small buckets
+    have fewer parts. Returns the part of each cell, (cells,), and the bucket of each part, (parts,).
 
     >>> [part.tolist() for part in in_quarters(np.array([0, 0, 0, 0, 0, 1]), [np.arange(6)])]
     [[0, 0, 1, 2, 3, 4], [0, 0, 0, 0, 1]]
@@ -87,15 +92,15 @@ def in_quarters(labels: Codes, places: Sequence[Codes]) -> tuple[Codes, Codes]:
     order = np.lexsort((along, labels))
     rank = np.empty_like(labels)
     rank[order] = np.arange(len(labels)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    found, parts = np.unique(labels * 4 + rank * 4 // sizes[labels], return_inverse=True)
-    return parts.astype(np.int64), found // 4
+    keys, parts = np.unique(labels * 4 + rank * 4 // sizes[labels], return_inverse=True)
+    return parts.astype(np.int64), keys // 4
 
 
 def halving_order(labels: Codes, places: Sequence[Codes]) -> Codes:
-    """All cells, bucket after bucket, so that a bucket's stretch, halved again and again, is halved across its axes.
+    """Order cells by bucket such that bisecting a bucket's run of cells bisects the bucket across its longest axis.
 
-    places: where each cell lies on each axis. At every depth a bucket is cut across the axis along which its parts are
-    longest, the same for all its parts.
+    places: code of each cell on each axis, (cells,) each. At every depth all parts of a bucket are cut across the same
+    axis, the one along which they are longest. Returns a permutation, (cells,).
 
     >>> halving_order(np.zeros(4, dtype=np.int64), [np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])]).tolist()
     [0, 1, 2, 3]
@@ -118,18 +123,21 @@ def halving_order(labels: Codes, places: Sequence[Codes]) -> Codes:
 
 
 def _extents(labels: Codes, places: Sequence[Codes]) -> Codes:
-    """How far every bucket reaches along each axis, (axes, buckets)."""
+    """Extent of every bucket along each axis, in cells, (axes, buckets)."""
     extents = np.empty((len(places), int(labels.max()) + 1), dtype=np.int64)
-    for extent, place in zip(extents, places, strict=True):
-        low, high = np.full(len(extent), place.max()), np.zeros(len(extent), dtype=np.int64)
-        np.minimum.at(low, labels, place)
-        np.maximum.at(high, labels, place)
+    for extent, codes in zip(extents, places, strict=True):
+        low, high = np.full(len(extent), codes.max()), np.zeros(len(extent), dtype=np.int64)
+        np.minimum.at(low, labels, codes)
+        np.maximum.at(high, labels, codes)
         extent[:] = high - low + 1
     return extents
 
 
 def _best_cut(values: Floats, variance: float, chances: float) -> Cut | None:
-    """Where a box is best cut in two; None if nothing stands out of the noise."""
+    """Most significant binary cut of a box; None if no cut is significant.
+
+    values: noisy counts of the box. chances: number of tests that the significance level is corrected for.
+    """
     if values.size == 1:
         return None
     best: Cut = (0.0, 0, 0)
@@ -142,7 +150,7 @@ def _best_cut(values: Floats, variance: float, chances: float) -> Cut | None:
 
 
 def _along(values: Floats, axis: int, variance: float, chances: float) -> Cut:
-    """The best cut along one axis: of the axis in two, or beside a stretch of 1, 2, 4, ... that stands out."""
+    """Most significant cut along one axis: a change of level, or beside a segment of 1, 2, 4, ... that stands out."""
     slices = values.sum(axis=tuple(other for other in range(values.ndim) if other != axis))
     length, width = len(slices), values.size // len(slices)
     sums = np.concatenate([[0.0], np.cumsum(slices - slices.mean())])
@@ -151,20 +159,20 @@ def _along(values: Floats, axis: int, variance: float, chances: float) -> Cut:
     # Of places that the noise cannot tell from the best, the roundest: one that the noise picks makes its halves look
     # further apart than they are, in all that is estimated later.
     best: Cut = (float(stands.max()), axis, _roundest(places[stands > stands.max() - UNCERTAIN], length))
-    part = 1
-    while part < length - 1:
-        inside = sums[part:] - sums[:-part]
-        stands = _stands_out(inside, part * width, values.size, variance, chances)
+    segment = 1
+    while segment < length - 1:
+        inside = sums[segment:] - sums[:-segment]
+        stands = _stands_out(inside, segment * width, values.size, variance, chances)
         start = int(stands.argmax())
         if stands[start] > best[0]:
-            beside = [place for place in (start, start + part) if 0 < place < length]
+            beside = [place for place in (start, start + segment) if 0 < place < length]
             best = float(stands[start]), axis, max(beside, key=lambda place: abs(sums[place]))
-        part *= 2
+        segment *= 2
     return best
 
 
 def _roundest(places: NDArray[np.int64], length: int) -> int:
-    """The place that is a multiple of the largest power of two; of several, the one closest to the middle.
+    """Position divisible by the largest power of two; of several, the one nearest the middle.
 
     >>> _roundest(np.array([3, 4, 5, 12, 13]), 20)
     12
@@ -175,7 +183,7 @@ def _roundest(places: NDArray[np.int64], length: int) -> int:
 
 
 def _single_cell(values: Floats, variance: float, chances: float) -> Cut:
-    """A cut beside the cell that stands out most, across the longest axis that it does not fill."""
+    """Cut beside the most outlying cell, across the box's longest axis."""
     apart = values - values.mean()
     cell = np.unravel_index(int(np.abs(apart).argmax()), values.shape)
     stands = float(_stands_out(apart[cell], 1, values.size, variance, chances))
@@ -187,10 +195,11 @@ def _single_cell(values: Floats, variance: float, chances: float) -> Cut:
 def _stands_out(
     excess: Floats | float, cells: NDArray[np.int64] | int, size: int, variance: float, chances: float
 ) -> Floats:
-    """How far the excess of some cells over the mean of all exceeds what noise alone reaches; above 1 it does.
+    """Test statistic of an excess over the box mean, relative to its critical value; above 1 it is significant.
 
-    With L the logarithm of the chances, a sum of many noises is nearly normal and has this quantile at sqrt(2 L)
-    deviations; a single Laplace noise, whose tail is exponential, at L / sqrt(2) of its own.
+    excess: sum of some cells less their share of the box total. With L the log of the number of tests per part, the
+    critical value is sqrt(2 L) standard deviations for a sum of many noises (normal), and L / sqrt(2) of its own
+    standard deviation for a single Laplace noise.
     """
     fewer = np.minimum(cells, size - cells)
     deviation = np.sqrt(variance * cells * (size - cells) / size)
@@ -201,7 +210,7 @@ def _stands_out(
 
 
 def _neighbours(values: NDArray[Any], axis: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """All pairs of neighbours along an axis, flat."""
+    """All pairs of neighbours along an axis, flattened."""
     size = values.shape[axis]
     first = np.take(values, np.arange(size - 1), axis=axis)
     second = np.take(values, np.arange(1, size), axis=axis)

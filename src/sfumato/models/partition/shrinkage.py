@@ -1,26 +1,22 @@
-"""Buckets of cells that are halved again and again: every half is kept as far as the noisy cells show that it differs.
+"""Shrinkage estimate from noisy cells and noisy bucket totals, by Haar contrasts within buckets.
 
-ISPE (Xiao, Xiong, Yuan, TR-2011-005) and DPCube (SDM 2010) measure cells and buckets and let a cell learn from the
-neighbours in its bucket. Corrected: a neighbour is no copy of the cell. Each bucket is halved down to its cells, and a
-half is drawn towards the whole by the posterior mean of their contrast: a slope is kept where noise does not hide it,
-and only what cannot be told from noise is evened out.
+ISPE (Xiao, Xiong, Yuan, TR-2011-005) and DPCube (SDM 2010) measure cells and buckets and let a cell learn from its
+bucket. Corrected: a cell is not a copy of its neighbours. Each bucket is bisected down to its cells and every contrast
+of halves is shrunk by its posterior mean (buckets.py), so a slope that is visible above the noise is kept.
 
-The estimate of cell c in bucket b, of size m_b, is
+Estimator. Cell c of bucket b, of m_b cells:
 
     x_c = X_b / m_b + sum over the halvings h around c of keep_h q_h p_hc,    X_b = (1 - lean_b) Z_b + lean_b Y_b,
 
-with Z_b the measured total of the bucket, Y_b the sum of its noisy cells y, p_h the contrast of the two halves (of
-length 1, summing to zero, all at right angles) and q_h = p_h . y. All of it is linear in the measured numbers, so the
-distribution of the noise in any sum is exact. Left out is (1 - keep_h) times the true contrast, of which the standard
-deviation is estimated. One keep and one deviation serve a family of halvings. The same slope may run through all halves
-that the edge of a query cuts: what is left out of halvings of one size is taken to err together, which is as large as
-it can be, unless the size of errors is measured besides (measured_families.py).
+with Z_b the measured bucket total, Y_b the sum of its noisy cells y, p_h the unit contrast of the two halves (an
+orthonormal family) and q_h = p_h . y. It is linear in the measured numbers, so the distribution of the noise in any sum
+is exact. Model error: (1 - keep_h) times the true contrast, whose standard deviation is estimated; one keep and one
+deviation per family of halvings. The same slope may run through all halves that the edge of a query cuts: model errors
+of halvings of one size are fully correlated, the worst case, unless the size of errors is measured besides
+(models/calibration/families.py).
 
-The errors that a shrinkage fit has in sums of many groups, from its buckets down to cells.
-
-The same as ShrinkageFit.errors group by group; a part of a bucket is halved further for those groups only that have
-cells in it, and not where these fill it with equal weights. All other cells of the part have one weight in the answer,
-and are counted.
+`shrunk` computes the same for the sums of many groups: a part of a bucket is bisected further only for groups that have
+cells in it, and not where these fill it with equal weights; cells with one weight in the answer are counted.
 """
 
 from __future__ import annotations
@@ -60,11 +56,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class ShrinkageFit(OverBuckets, TotalByNoise):
-    """Noisy cells and noisy totals of buckets, and how much of each contrast inside a bucket is kept.
+    """Shrinkage fit of noisy cells and noisy bucket totals.
 
-    order: all cells, bucket after bucket, so that halving a bucket's stretch is halving the bucket. lean: for each
-    bucket, the weight of its cells' sum in its total. keep and deviations: for each family of halvings. All three are
-    kept in whole multiples of 1 / PARTS. together: whether what is left out of halvings of one size errs together.
+    labels: bucket of each cell; order: permutation of the cells, bucket after bucket, along which buckets are bisected;
+    each (cells,).
+    lean: weight of the sum of a bucket's cells in its total, (buckets,).
+    keep, deviations: shrinkage factor and standard deviation of the true contrasts, (families,). The three are kept in
+    whole multiples of 1 / PARTS.
+    together: whether model errors of halvings of one size are fully correlated.
     """
 
     family = "nested"
@@ -100,6 +99,7 @@ class ShrinkageFit(OverBuckets, TotalByNoise):
 
     @cached_property
     def halvings(self) -> Halvings:
+        """Bisections of all buckets."""
         return Halvings.of(self.sizes)
 
     @cached_property
@@ -110,17 +110,20 @@ class ShrinkageFit(OverBuckets, TotalByNoise):
         return in_parts((totals / self.sizes)[self.labels] + self._kept(self._contrasts(noisy[:, None]))[:, 0])
 
     def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
+        """Confidence bounds that hold for every table, from cells or bucket totals, each by themselves."""
         from sfumato.answers.guaranteed_sums import of_both, one_by_one, over_buckets
 
         # Cells by themselves and buckets by themselves: buckets hang on the noise of cells.
         return of_both(one_by_one(self.cells), over_buckets(self.labels, one_by_one(self.totals.measurement)))
 
     def measured_inside(self, within: Sets) -> Inside | None:
+        """Measured cells and buckets that lie within each set of cells; within: (cells, sets)."""
         totals = self.totals.measurement
         regions = [(totals, self.buckets_inside(within))] if isinstance(totals.queries, Identity) else []
         return [*regions, (self.cells, within)]
 
     def errors(self, columns: Floats) -> Errors:
+        """Noise weights and model covariance of weighted sums of cells; columns: (cells, sums)."""
         expected = self.means(columns)
         contrasts = self._contrasts(columns)
         of_cells = self._kept(contrasts) + (self.lean[:, None] * expected)[self.labels]
@@ -130,33 +133,33 @@ class ShrinkageFit(OverBuckets, TotalByNoise):
         return Errors(design, weights, self._model(contrasts), np.zeros(columns.shape[1], dtype=np.bool_))
 
     def errors_by_group(self, asked: Grouped) -> list[Errors] | None:
-        """The same for many groups; None where weights lie in every cell."""
+        """Errors of the sums of each of many groups; None where groups share common weights in every cell."""
 
         if asked.whole is not None:
             return None
-        place = np.empty_like(self.order)
-        place[self.order] = np.arange(len(place))
+        position = np.empty_like(self.order)
+        position[self.order] = np.arange(len(position))
         left_out = (1.0 - self.keep) * self.deviations
-        found = shrunk(asked.moved(place), self.sizes, self.halvings, self.lean, self.keep, left_out)
-        group = np.concatenate([found.cells.group, found.buckets.group])
-        weights = np.concatenate([found.cells.weights, found.buckets.weights])
-        counts = np.concatenate([found.cells.count, found.buckets.count])
-        which = np.repeat([0, 1], [len(found.cells.group), len(found.buckets.group)])
+        terms = shrunk(asked.moved(position), self.sizes, self.halvings, self.lean, self.keep, left_out)
+        group = np.concatenate([terms.cells.group, terms.buckets.group])
+        weights = np.concatenate([terms.cells.weights, terms.buckets.weights])
+        counts = np.concatenate([terms.cells.count, terms.buckets.count])
+        which = np.repeat([0, 1], [len(terms.cells.group), len(terms.buckets.group)])
         order = np.argsort(group, kind="stable")
         ends = np.searchsorted(group[order], np.arange(asked.groups + 1))
-        noises, known = (self.cells.noise, self.totals.measurement.noise), np.zeros(asked.sums, dtype=np.bool_)
-        each = []
-        for number, (apart, together) in enumerate(zip(found.apart, found.together, strict=True)):
+        noises, determined = (self.cells.noise, self.totals.measurement.noise), np.zeros(asked.sums, dtype=np.bool_)
+        errors = []
+        for number, (apart, together) in enumerate(zip(terms.apart, terms.together, strict=True)):
             rows = order[ends[number] : ends[number + 1]]
             rows = rows if len(rows) else np.zeros(1, dtype=np.int64)
             own = weights[rows] * (group[rows] == number)[:, None]
             design = Design(Identity(len(rows)), noises, which[rows])
             model = erring_together(apart, together) if self.together else apart
-            each.append(Errors(design, own, model, known, counts[rows]))
-        return each
+            errors.append(Errors(design, own, model, determined, counts[rows]))
+        return errors
 
     def covariances(self, columns: Floats) -> Floats:
-        """Of every cell with some weighted sums of cells, noise and what is left out together."""
+        """Covariances of every cell with weighted sums of cells, noise and model error together, (cells, sums)."""
         contrasts, expected = self._contrasts(columns), self.means(columns)
         of_cells = self.cells.noise.variance * (self._kept(contrasts) + (self.lean[:, None] * expected)[self.labels])
         of_totals = self.totals.measurement.noise.variance * (1.0 - self.lean)[:, None] * expected
@@ -168,7 +171,7 @@ class ShrinkageFit(OverBuckets, TotalByNoise):
         return totals[self.labels] + self._spread_out(kept + left_out)
 
     def _model(self, contrasts: Floats) -> Floats:
-        """The covariance of what is left out of sums with these contrasts."""
+        """Model covariance of sums with these contrasts, (halvings, sums) to (sums, sums)."""
         left_out = ((1.0 - self.keep) * self.deviations)[self.halvings.family, None] * contrasts
         apart: Floats = left_out.T @ left_out
         if not self.together:
@@ -179,13 +182,15 @@ class ShrinkageFit(OverBuckets, TotalByNoise):
         return erring_together(apart, together)
 
     def _contrasts(self, columns: Floats) -> Floats:
+        """Contrasts of columns (cells, sums), as (halvings, sums)."""
         return self.halvings.contrasts(columns[self.order])
 
     def _kept(self, contrasts: Floats) -> Floats:
-        """What contrasts, each as far as it is kept, make of the cells."""
+        """Cells made of shrunk contrasts: (halvings, sums) to (cells, sums)."""
         return self._spread_out(self.keep[self.halvings.family, None] * contrasts)
 
     def _spread_out(self, contrasts: Floats) -> Floats:
+        """Haar synthesis in the order of the domain's cells, (cells, sums)."""
         spread_out = self.halvings.spread_out(contrasts, len(self.order))
         cells = np.empty_like(spread_out)
         cells[self.order] = spread_out
@@ -205,13 +210,14 @@ class ShrinkageFit(OverBuckets, TotalByNoise):
 
 
 def _check_each_measured(measured: Measurement, rows: int) -> None:
+    """Refuse a measurement that is not one count per cell or bucket with equal noise."""
     if type(measured.queries) is not Identity or measured.queries.rows != rows or len(measured.noises) != 1:
         raise QueryError("cells and buckets are measured each by itself, all with the same noise")
 
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """Cells that have the same weight in the answer of a group, and how many they are."""
+    """Entries of groups' sums: group, weights (entries, sums), and number of cells that have these weights."""
 
     group: Codes
     weights: Floats
@@ -220,9 +226,11 @@ class Counted:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Parts of buckets that groups touch.
+    """Parts of buckets that groups touch, one array entry per pair of group and part.
 
-    start, stop: where a part lies. low, high: where the group's weights in it lie. value: what it has got so far.
+    start, stop: cells of the part, in halving order.
+    low, high: positions of the group's weights within it.
+    value: weight of the noise of its cells so far, (entries, sums).
     """
 
     group: Codes
@@ -233,60 +241,66 @@ class Parts:
     value: Floats
 
     def some(self, which: Flags) -> Parts:
+        """Subset by a boolean mask."""
         places = np.flatnonzero(which)
         return Parts(*(part[places] for part in vars(self).values()))
 
     def beside(self, others: Parts) -> Parts:
-        """One of these, one of the others, and so on: parts stay in order, so that what is looked up lies close by."""
+        """Interleave two lists of parts, so that both halves of a part stay adjacent in memory."""
         pairs = zip(vars(self).values(), vars(others).values(), strict=True)
         return Parts(*(np.stack(pair, axis=1).reshape(-1, *pair[0].shape[1:]) for pair in pairs))
 
     @property
     def counted(self) -> Counted:
+        """Parts as entries of the groups' sums."""
         return Counted(self.group, self.value, self.stop - self.start)
 
 
 @dataclass(frozen=True, eq=False)
 class Sorted:
-    """The weights of all groups, one group after another, each in the order of the cells."""
+    """Weights of all groups, sorted by group and then by cell in halving order."""
 
     asked: Grouped
     cells: int
 
     @cached_property
     def key(self) -> Codes:
+        """Sort keys: group * cells + cell."""
         return np.sort(self.asked.group * self.cells + self.asked.place)
 
     @cached_property
     def weights(self) -> Floats:
+        """Weights in sorted order, (entries, sums)."""
         return self.asked.weights[np.argsort(self.asked.group * self.cells + self.asked.place)]
 
     @cached_property
     def sums(self) -> Floats:
-        """Of all weights before each."""
+        """Cumulative sums of the weights, (entries + 1, sums)."""
         return np.concatenate([np.zeros((1, self.asked.sums)), np.cumsum(self.weights, axis=0)])
 
     @cached_property
     def changes(self) -> Codes:
-        """How often the weights have changed so far."""
+        """Number of entries so far whose weights differ from those of the entry before, (entries,)."""
         changed = (self.weights[1:] != self.weights[:-1]).any(axis=1)
         return np.concatenate([[0], np.cumsum(changed)])
 
     def until(self, group: Codes, place: Codes) -> Codes:
-        """How many weights lie before some places of groups."""
+        """Number of entries that precede given cells of given groups in sorted order."""
         return np.searchsorted(self.key, group * self.cells + place)
 
     def even(self, parts: Parts) -> Flags:
-        """Which parts the group fills with equal weights."""
+        """Whether the group fills each part with equal weights."""
         full = parts.high - parts.low == parts.stop - parts.start
         return np.asarray(full & (self.changes[parts.high - 1] == self.changes[parts.low]))
 
 
 @dataclass(frozen=True, eq=False)
 class Shrunk:
-    """What enters the sums of each group: the noise of cells and of buckets, and what was left out.
+    """Noise weights and model error of the sums of each group.
 
-    apart: the covariance of what was left out. together: its sizes added up within halvings of one size, then squared.
+    cells, buckets: weights of their noises.
+    apart: model covariance if halvings err independently, (groups, sums, sums).
+    together: model variance if halvings of one size are fully correlated, (groups, sums).
     """
 
     cells: Counted
@@ -296,7 +310,11 @@ class Shrunk:
 
 
 def shrunk(asked: Grouped, sizes: Codes, halvings: Halvings, lean: Floats, keep: Floats, left_out: Floats) -> Shrunk:
-    """asked: weights of cells in the order in which they are halved. left_out: the deviation of each family's rest."""
+    """Noise weights and model error of grouped sums, from buckets down to cells.
+
+    asked: weights of the cells in halving order. sizes: (buckets,). lean: (buckets,). keep: (families,). left_out:
+    standard deviation of each family's model error, (families,).
+    """
     rows, groups, sums = Sorted(asked, int(sizes.sum())), asked.groups, asked.sums
     stops = np.cumsum(sizes)
     group, place = rows.key // rows.cells, rows.key % rows.cells

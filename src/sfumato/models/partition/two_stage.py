@@ -1,9 +1,9 @@
-"""What kdtree and ispe share: noisy cells, regions found in them, noisy totals of the regions, an estimate from both.
+"""Two-stage release of kdtree and ispe: noisy cells, regions found in them, noisy region totals, shrinkage of both.
 
-All rows, and values of attributes where that pays, are counted first; everything after the regions' totals, but for
-measuring errors, is post-processing. A region's total is known twice, from its own measurement and
-from its cells, and the two are weighed by their variances. Inside a region, halved again and again, the contrast of two
-halves is kept as far as the posterior mean says (models/partition/shrinkage.py).
+One-way marginals are counted first where that pays. Then cells with a share of the budget, a partition of the noisy
+cells (post-processing), and totals of its regions. Estimator: the region total is the precision-weighted mean of its
+own count and the sum of its cells; within a region, bisected down to cells, each Haar contrast is shrunk by its
+posterior mean (models/partition/buckets.py, shrinkage.py). The error of the result is measured last.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ MOST_CELLS = 2**22  # cells that are laid out, smoothed and cut
 def release_regions(
     curator: Curator, schema: Schema, budget: Budget, first: Fraction, find: Regions, workload: Workload | None = None
 ) -> Cube:
-    """Measure cells with the `first` share, find regions in them, measure these with the rest, and fit both.
+    """Measure cells, partition them by `find`, measure the totals of the regions, and fit both.
 
-    budget: split by weight over the count and the measures, whose sums are measured by region.
+    first: share of the budget for the cells. budget: split by weight over the count and the measures; sums of a measure
+    are measured by region.
     """
     from sfumato.models.sums.measure import sums_by_region  # not loaded to choose a mechanism
 
@@ -63,7 +64,10 @@ def release_regions(
 
 
 def both_used(domain: Domain, labels: Codes, cells: Measurement, totals: LinearFit) -> ShrinkageFit:
-    """The estimate from noisy cells and noisy totals of regions, with the unevenness that the cells show."""
+    """Shrinkage estimate from noisy cells and noisy region totals; shrinkage factors and deviations from the cells.
+
+    labels: region of each cell, (cells,).
+    """
     noise, of_totals = cells.noise.variance, totals.measurement.noise.variance
     sizes = np.bincount(labels)
     order = halving_order(labels, places_along(domain))
@@ -74,12 +78,12 @@ def both_used(domain: Domain, labels: Codes, cells: Measurement, totals: LinearF
 
 
 def ordered_axes(domain: Domain) -> list[int]:
-    """The axes along which cells have neighbours; all of them where none is ordered."""
-    found = [place for place, axis in enumerate(domain) if axis.ordered]
-    return found or list(range(len(domain.shape)))
+    """Indices of the ordered axes, along which cells have neighbours; all axes where none is ordered."""
+    ordered = [index for index, axis in enumerate(domain) if axis.ordered]
+    return ordered or list(range(len(domain.shape)))
 
 
 def places_along(domain: Domain) -> Sequence[Codes]:
-    """Where each cell lies on every axis."""
+    """Code of each cell on every axis, (cells,) each."""
     cells = np.arange(domain.size, dtype=np.int64)
     return [domain.codes_along(axis.name, cells) for axis in domain]

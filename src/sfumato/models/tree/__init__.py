@@ -1,1 +1,1 @@
-"""A posterior over a tree that was descended adaptively: the mechanism sfumato."""
+"""Posterior mean of the cells from noisy counts of a binary tree that is refined adaptively: the mechanism sfumato."""

@@ -1,15 +1,16 @@
-"""How the queries of a workload lie in a binary tree over the cells: what they cut, and what they take whole.
+"""Plan adaptive measurements below the nodes of a binary tree: next level to count, and share of the budget.
 
-Queries spread evenly over the blocks of the workload stand for all of them, so that a million cells take no longer to
-look through than the noise takes to draw.
+The rule. Below a node with few rows one more count with all of the budget left is best: of the node itself, of a few
+descendants, or of several such nodes joined. Below a node with many rows it pays to count on several levels with equal
+shares. Candidate plans (jump of j levels, t measurements) are priced by the mean squared error that they leave in the
+workload's queries:
 
-How to go on below a node of which a noisy count is known: how deep to measure, and what each measurement may spend.
+    noise in queries that contain the node or cut it  +  UNEVEN E[X^2] in queries that cut the last nodes counted,
 
-A tree is descended once. Below a node that holds few rows it does not pay to go far: one more measurement, with all the
-budget left, of the node itself, of a few parts of it, or of several such nodes together. Below one that holds many it
-pays to measure often, each time with an even share. Every plan is priced by the error it leaves in the queries that
-matter: noise, in queries that take the node whole or cut it, and rows that lie unevenly inside the last parts, in
-queries that cut those. A plan is followed up to the next measurement only; then the counts found there decide anew.
+X the rows of such a node. Only the first measurement of the cheapest plan is made; the noisy counts found there are
+planned for anew. `Geometry` has the two frequencies that the price needs: by level, the nodes that a query cuts and the
+probability that it contains a node. They are estimated from queries spread evenly over the blocks of the workload, so
+that a million cells take no longer than drawing their noise.
 """
 
 from __future__ import annotations
@@ -37,34 +38,34 @@ AT_ONCE = 2**20  # and of those that are held at once
 
 @dataclass(frozen=True, eq=False)
 class Geometry:
-    """For each level of a tree, how many regions a query cuts on average, and the chance that it takes one whole."""
+    """Frequencies by level of a tree: mean number of nodes that a query cuts, probability that it contains a node."""
 
-    cut: Floats
-    whole: Floats
+    cut: Floats  # (levels,)
+    whole: Floats  # (levels,)
 
 
 @lru_cache(maxsize=4)  # a choice and the release that follows it look at the same
 def geometry_of(workload: Workload, tree: BinaryTree) -> Geometry:
-    """Look at how queries lie in a tree.
+    """Estimate from a sample of the workload's queries how often they cut and contain the nodes of each level.
 
     >>> from sfumato.queries import Prefix
     >>> geometry_of(Workload(("p",), (Prefix(4),)), BinaryTree.line(4)).cut.tolist()
     [0.75, 0.5, 0.0]
     """
     cut, whole, queries = np.zeros(tree.height + 1), np.zeros(tree.height + 1), 0.0
-    for rows, each in _written_out(workload):
+    for rows, weight in _written_out(workload):
         running = np.zeros((len(rows), len(tree.order) + 1), dtype=np.int32)
         np.cumsum(rows[:, tree.order] != 0, axis=1, out=running[:, 1:])
-        queries += each * len(rows)
+        queries += weight * len(rows)
         for level, begins in enumerate(tree.begins):
             sizes, inside = np.diff(begins), np.diff(running[:, begins], axis=1)
-            cut[level] += each * np.count_nonzero((inside > 0) & (inside < sizes))
-            whole[level] += each * np.count_nonzero(inside == sizes) / len(sizes)
+            cut[level] += weight * np.count_nonzero((inside > 0) & (inside < sizes))
+            whole[level] += weight * np.count_nonzero(inside == sizes) / len(sizes)
     return Geometry(cut / queries, whole / queries)
 
 
 def _written_out(workload: Workload) -> Iterator[tuple[NDArray[np.int64] | Floats, float]]:
-    """Some queries of every block, or of some blocks where these are many, a few at a time; and how each matters."""
+    """Dense rows of a sample of the workload's queries, in chunks, with the weight of each query."""
     most = max(1, min(SAMPLED, MOST_NUMBERS // workload.columns))
     blocks = [(workload.blocks[place], workload.weights[place]) for place in _spread(len(workload.blocks), most)]
     at_once, alike = max(1, AT_ONCE // workload.columns), len(set(workload.weights)) == 1
@@ -75,7 +76,7 @@ def _written_out(workload: Workload) -> Iterator[tuple[NDArray[np.int64] | Float
 
 
 def _spread(rows: int, count: int) -> Codes:
-    """Some rows that stand for all; all of them where they are few."""
+    """Row numbers of a low-discrepancy sample of `count` rows; all rows where there are no more."""
     if rows <= count:
         return np.arange(rows)
     return distinct(places_among(rows, count))
@@ -91,10 +92,13 @@ UNKNOWN = 1e30  # the square of a number of rows of which nothing is known
 
 @dataclass(frozen=True, eq=False)
 class Frontier:
-    """Nodes below which the descent goes on.
+    """Nodes at which the descent may continue, one array entry per node.
 
-    levels, numbers: where they lie in the tree. rows, variances: what the last measurement of each says. left: of the
-    budget, in PARTS. jumps: how many levels above it the node lies whose parts were measured then.
+    levels, numbers: position in the tree.
+    rows, variances: last noisy count and its noise variance.
+    left: budget left, in PARTS.
+    jumps: how many levels above the node its measured ancestor lies (ancestors up to that level can be measured in
+    place of the node, since all of their descendants have the same budget left).
     """
 
     levels: Codes
@@ -106,7 +110,7 @@ class Frontier:
 
     @classmethod
     def root(cls) -> Frontier:
-        """All cells, not measured yet."""
+        """Frontier of the root alone, unmeasured, with the whole budget."""
         nowhere = np.zeros(1, dtype=np.int64)
         return cls(nowhere, nowhere, np.array([np.inf]), np.array([np.inf]), np.array([PARTS]), nowhere)
 
@@ -114,26 +118,27 @@ class Frontier:
         return len(self.numbers)
 
     def where(self, mask: NDArray[np.bool_]) -> Frontier:
-        """Some of the nodes."""
+        """Subset of the nodes by a boolean mask."""
         return Frontier(*(getattr(self, field.name)[mask] for field in fields(self)))
 
     def highest(self) -> tuple[Frontier, Frontier]:
-        """The nodes of the level nearest the root, and the others."""
+        """Split into the nodes of the level nearest the root and all others."""
         here = self.levels == self.levels.min()
         return self.where(here), self.where(~here)
 
     def together(self, other: Frontier) -> Frontier:
-        """These nodes and others."""
+        """Concatenate two frontiers."""
         names = [field.name for field in fields(self)]
         return Frontier(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
 
 
 @dataclass(frozen=True, eq=False)
 class Planned:
-    """What to measure next: nodes by level and number, and the share of the budget for each, in PARTS.
+    """Nodes to measure next, and the share of the budget for each, in PARTS; one array entry per node.
 
-    left: what remains on the path after it. jumps: see Frontier. Shares along a path never sum to more than all PARTS:
-    each measurement gets at most what the nodes have left on whose account it is made.
+    left: budget that remains along the path afterwards.
+    jumps: see Frontier. Shares along a root-to-leaf path sum to at most PARTS: a measurement gets at most what is left
+    to the nodes that it is charged to.
     """
 
     levels: Codes
@@ -143,7 +148,7 @@ class Planned:
     jumps: Codes
 
     def ranges(self, tree: BinaryTree) -> Ranges:
-        """The places of each node."""
+        """Nodes as ranges of the leaves in tree order."""
         ends = [np.empty(len(self.numbers), dtype=np.int64) for _ in range(2)]
         for level in np.unique(self.levels):
             here = self.levels == level
@@ -152,13 +157,13 @@ class Planned:
         return Ranges(len(tree.order), ends[0], ends[1] - 1)
 
     def answered(self, answers: Codes, variances: Floats) -> Frontier:
-        """The nodes that have budget left, and what the answers say of them."""
+        """Frontier of the nodes just measured that have budget left; answers, variances: (nodes,)."""
         frontier = Frontier(self.levels, self.numbers, answers.astype(np.float64), variances, self.left, self.jumps)
         return frontier.where(self.left > 0)
 
 
 class GoOn(Protocol):
-    """A rule to go on below nodes of one level: from what was seen to what is measured next."""
+    """Rule of descent: from a frontier of one level to the measurements below it."""
 
     def __call__(
         self, frontier: Frontier, tree: BinaryTree, geometry: Geometry, unit: float, *, pure: bool
@@ -166,32 +171,32 @@ class GoOn(Protocol):
 
 
 def next_measurements(frontier: Frontier, tree: BinaryTree, geometry: Geometry, unit: float, *, pure: bool) -> Planned:
-    """What to measure below nodes of one level, by the plan of least expected error.
+    """Plan the measurements of least expected squared error below nodes of one level.
 
-    unit: the variance of the noise of a measurement that may spend everything; with a share s of it, unit / s^2 under
-    pure epsilon and unit / s under zero-concentrated privacy.
+    unit: noise variance of a count that spends the whole budget; with a share s of it, unit / s^2 under pure epsilon
+    and unit / s under zCDP.
     """
     level = int(frontier.levels[0])
     whole = unit * (PARTS / frontier.left) ** (2 if pure else 1)
     deeper, times, price = _cheapest(frontier, tree, geometry, whole, pure=pure)
     higher = _joined(frontier, tree, geometry, whole, price)
-    asked = []
+    planned = []
     for up in np.unique(higher[higher > 0]):
         numbers = _above(tree, level, frontier.numbers[higher == up], up)
-        numbers, one = np.unique(numbers, return_index=True)
+        numbers, example = np.unique(numbers, return_index=True)
         nothing = np.zeros(len(numbers), dtype=np.int64)
-        asked.append((nothing + level - up, numbers, frontier.left[higher == up][one], nothing, nothing))
+        planned.append((nothing + level - up, numbers, frontier.left[higher == up][example], nothing, nothing))
     for jump in np.unique(deeper[higher == 0]):
         mine = (deeper == jump) & (higher == 0)
         numbers, counts = tree.parts(level, frontier.numbers[mine], int(jump))
         left, share = (np.repeat(part, counts) for part in (frontier.left[mine], frontier.left[mine] // times[mine]))
         same = np.zeros(len(numbers), dtype=np.int64)
-        asked.append((same + level + jump, numbers, share, left - share, same + jump))
-    return Planned(*(np.concatenate(part) for part in zip(*asked, strict=True)))
+        planned.append((same + level + jump, numbers, share, left - share, same + jump))
+    return Planned(*(np.concatenate(part) for part in zip(*planned, strict=True)))
 
 
 def error_if_full(tree: BinaryTree, geometry: Geometry, unit: float, *, pure: bool) -> float:
-    """About the root mean square error of the queries where every node may hold many rows; it is less elsewhere."""
+    """Approximate root mean squared error of the queries if every node may hold many rows; smaller on sparse tables."""
     *_, squared = _cheapest(Frontier.root(), tree, geometry, np.array([unit]), pure=pure)
     return sqrt(float(squared[0]))
 
@@ -199,9 +204,10 @@ def error_if_full(tree: BinaryTree, geometry: Geometry, unit: float, *, pure: bo
 def _cheapest(
     frontier: Frontier, tree: BinaryTree, geometry: Geometry, whole: Floats, *, pure: bool
 ) -> tuple[Codes, Codes, Floats]:
-    """For each node how many levels down to measure next, over how many times to share what is left, and the price.
+    """Cheapest plan of each node: levels down to the next count, number of counts, and price, (nodes,) each.
 
-    whole: the variance of the noise of a measurement that spends all that a node has left.
+    whole: noise variance of a count that spends all that a node has left, (nodes,). The budget is shared equally over
+    the counts.
     """
     level = int(frontier.levels[0])
     squares = np.where(np.isfinite(frontier.rows), _squares(frontier), UNKNOWN)
@@ -226,11 +232,11 @@ def _cheapest(
 
 
 def _joined(frontier: Frontier, tree: BinaryTree, geometry: Geometry, whole: Floats, price: Floats) -> Codes:
-    """How many levels up to measure nodes together, with all they have left; 0 where each had better go on by itself.
+    """Levels up at which nodes are better counted jointly, with all they have left; 0: each by itself; (nodes,).
 
-    Parts measured at once have as much left as each other, so any node made of them can be measured on their account.
-    What the parts hold is known from the last measurement, shrunk towards their mean, as the posterior will; the price
-    of the part that is not known is that of going on by themselves.
+    Siblings counted at once have equal budgets left, so any ancestor made of them can be charged to them. Their rows
+    are estimated from the last counts by shrinkage to their mean, as in the posterior. price: of separate plans,
+    (nodes,).
     """
     level = int(frontier.levels[0])
     higher, best, above = np.zeros(len(frontier), dtype=np.int64), price.copy(), frontier.numbers
@@ -240,9 +246,9 @@ def _joined(frontier: Frontier, tree: BinaryTree, geometry: Geometry, whole: Flo
     for up in range(1, int(frontier.jumps.max()) + 1):
         above, at = tree.above(level - up + 1, above), level - up
         mine = frontier.jumps >= up
-        _, one, group = np.unique(above[mine], return_index=True, return_inverse=True)
+        _, example, group = np.unique(above[mine], return_index=True, return_inverse=True)
         parts = np.bincount(group)
-        variance, unit = frontier.variances[mine][one], whole[mine][one]
+        variance, unit = frontier.variances[mine][example], whole[mine][example]
         mean = np.bincount(group, weights=frontier.rows[mine]) / parts
         each = 1.0 / (1.0 / variance + 1.0 / (np.maximum(mean, 0.0) ** 2 + variance / parts))
         cost = geometry.whole[at] / (1.0 / (parts * each) + 1.0 / unit)
@@ -254,11 +260,12 @@ def _joined(frontier: Frontier, tree: BinaryTree, geometry: Geometry, whole: Flo
 
 
 def _squares(frontier: Frontier) -> Floats:
-    """The mean square of the rows that nodes may hold."""
+    """E[X^2] of the rows X of each node given its last noisy count, (nodes,)."""
     return np.asarray(np.maximum(frontier.rows, 0.0) ** 2 + frontier.variances)
 
 
 def _above(tree: BinaryTree, level: int, numbers: Codes, levels: int) -> Codes:
+    """Ancestors of nodes, so many levels up."""
     for at in range(level, level - levels, -1):
         numbers = tree.above(at, numbers)
     return numbers

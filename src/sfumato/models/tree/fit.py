@@ -1,22 +1,18 @@
-"""A fit over the nodes of a binary tree: the estimate of every leaf, and the posterior variance of any sum of them.
+"""Posterior of a binary tree as a fit: estimates of the leaves, and posterior covariances of sums of leaves.
 
-A posterior over a tree is told by three numbers for every node: how much of one row more its first half gets (slope),
-by how much its division into halves may be off by itself (deviation), and by how much together with all nodes of its
-slice (leaning). The error of a weighted sum follows from the leaves to the root: a node's weight is that of its
-halves, each by its slope; a division adds its variance times the squared difference of the halves' weights, a slice the
-square of the sum of its nodes' leanings, each times that difference. Part of that error is noise and part is what the
-prior takes for granted; the posterior does not tell them apart, so all of it counts as the model's.
+Posterior. For every inner node i with children a, b: E[X_a | X_i] has the slope s_i in X_i, its residual has the
+standard deviation d_i, and a share error common to all nodes of a slice enters with the loading l_i. The variance of a
+weighted sum of leaves follows in one pass from the leaves to the root: with w_a, w_b the weights of the children,
 
-The errors that a posterior over a tree has in sums of many groups, in one pass from the leaves to the root.
+    w_i = w_b + s_i (w_a - w_b),   var += d_i^2 (w_a - w_b)^2,   var += (sum over a slice of l_i (w_a - w_b))^2,
 
-The same as TreeFit.errors group by group; a node is looked at for those groups only that have cells in it.
+and var += d_root^2 w_root^2 at the end. Noise and prior are not separable in a posterior, so all of it counts as model
+error. `tree_covariances` does the same for many groups at once, `covariances_with` for every leaf with a sum (up the
+tree and down again).
 
-The covariances of every leaf of a tree with some weighted sums of leaves: up the tree and down again.
-
-The number of all rows from noisy counts of the nodes of a tree by least squares, and where one row more would lie.
-
-What is measured next hangs on what was seen, but every noise is drawn afresh, so that a node's own count and the sum
-of its parts are each off by noise alone. Weighed by their variances they make the best of both without any prior.
+The total. Shrinkage of many leaves adds up in their sum, so the number of all rows is re-estimated by least squares
+alone (`total_by_squares`): noises are drawn afresh, so a node's own count and the sum of its children's are independent
+unbiased estimates. Leaves are moved to it along the slopes (`of_one_row_more`).
 """
 
 from __future__ import annotations
@@ -60,11 +56,13 @@ STEEPEST = 4 * FINE
 
 @dataclass(frozen=True, eq=False)
 class TreeFit(ByModel, OfOneMeasurement):
-    """A posterior over a tree whose leaves are cells, or buckets of cells.
+    """Posterior over a tree whose leaves are cells, or buckets of cells.
 
-    measurement: noisy counts of ranges of places in the tree. estimate: of every leaf. slopes: of every node that has
-    halves, from the root, level by level, in whole multiples of 1 / FINE. deviations: of the whole, then of each
-    node's division. leanings: of each node; none where every node is a slice of its own.
+    measurement: noisy counts of ranges of leaves, in tree order.
+    estimate: posterior means, (leaves,).
+    slopes: of every inner node, level by level from the root, in whole multiples of 1 / FINE, (inner,).
+    deviations: of the total, then of each inner node's split, (inner + 1,).
+    leanings: loadings on the slice effects, (inner,); empty where there are none.
     """
 
     family = "tree"
@@ -92,11 +90,13 @@ class TreeFit(ByModel, OfOneMeasurement):
         keep_in_parts(self, "estimate", "deviations", "leanings")
 
     def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
+        """Confidence bounds that hold for every table (guaranteed.py)."""
         from sfumato.models.tree.guaranteed import Descent
 
         return Descent.of(self).ends
 
     def measured_inside(self, within: Sets) -> Inside | None:
+        """Measured nodes that lie within each set of cells; within: (cells, sets)."""
         ranges = self.measurement.queries
         if not isinstance(ranges, Ranges):
             return None
@@ -105,7 +105,7 @@ class TreeFit(ByModel, OfOneMeasurement):
         return [(self.measurement, before[ranges.highs + 1] == before[ranges.lows])]
 
     def errors(self, columns: Floats) -> Errors:
-        """The errors of weighted sums of leaves; `columns` is (leaves, sums)."""
+        """Posterior covariance of weighted sums of leaves; columns: (leaves, sums)."""
         sums = columns.shape[1]
         weights, model = columns[self.tree.order], np.zeros((sums, sums))
         slopes, variances = self.slopes / FINE, self.deviations[1:] ** 2
@@ -126,28 +126,31 @@ class TreeFit(ByModel, OfOneMeasurement):
         return self._all_model(model)
 
     def errors_by_group(self, asked: Grouped) -> list[Errors]:
-        """The same for many groups; asked: weights of leaves."""
+        """Posterior covariance of the sums of each of many groups; asked: their weights by leaf."""
 
-        place = np.empty_like(self.tree.order)
-        place[self.tree.order] = np.arange(len(place))
-        found = tree_covariances(self.tree, self.slopes / FINE, self.deviations, self.leanings, asked.moved(place))
-        return [self._all_model(model) for model in found]
+        position = np.empty_like(self.tree.order)
+        position[self.tree.order] = np.arange(len(position))
+        covariance = tree_covariances(
+            self.tree, self.slopes / FINE, self.deviations, self.leanings, asked.moved(position)
+        )
+        return [self._all_model(model) for model in covariance]
 
     def covariances(self, columns: Floats) -> Floats:
-        """Of every leaf with some weighted sums of leaves."""
+        """Posterior covariances of every leaf with weighted sums of leaves, (leaves, sums)."""
 
         return covariances_with(self.tree, self.slopes / FINE, self.deviations, self.leanings, columns)
 
     def moved(self, estimate: Floats) -> TreeFit:
-        """The same errors around another estimate."""
+        """Fit with the same posterior covariance around another estimate, (leaves,)."""
         return replace(self, estimate=estimate)
 
     def _all_model(self, model: Floats) -> Errors:
+        """Errors without noise terms: the whole covariance (sums, sums) is the model's."""
         nothing, sums = Design(self.measurement.queries[:1], self.measurement.noises[:1]), len(model)
         return Errors(nothing, np.zeros((1, sums)), model, np.zeros(sums, dtype=np.bool_))
 
     def record(self, domain: Domain) -> Arrays:
-        """Everything but the tree, which must be the one over the cells of a domain."""
+        """Arrays that a file keeps; the tree itself must be the one that the domain implies."""
         if not _alike(self.tree, BinaryTree.over(domain)):
             raise ReleaseFileError("a file keeps a tree over the cells of its domain only, cut as that domain is cut")
         return {"slopes": self.slopes, "deviations": self.deviations, "leanings": self.leanings}
@@ -164,12 +167,10 @@ class TreeFit(ByModel, OfOneMeasurement):
 
 
 def fit_tree(measured: Measurement, tree: BinaryTree, sizes: Codes | None = None) -> TreeFit:
-    """The posterior of the leaves of a tree from noisy counts of its nodes (Ranges of places).
+    """Posterior of the leaves of a tree from noisy counts of its nodes (ranges of leaves in tree order).
 
-    Of all rows together it has no word: what a prior takes from every leaf adds up there. Their number is that of least
-    squares, which assumes nothing, and the leaves are brought to it.
-
-    sizes: how many cells each leaf is, along the tree; None: one each.
+    The total is the least-squares estimate, or nearly (`total_of_both`), and the leaves are adjusted to it. sizes:
+    number of cells of each leaf, (leaves,); None: one each.
     """
     from sfumato.models.tree.messages import posterior_of
     from sfumato.models.tree.observation import Evidence
@@ -177,48 +178,48 @@ def fit_tree(measured: Measurement, tree: BinaryTree, sizes: Codes | None = None
     along = np.ones(len(tree.order), dtype=np.int64) if sizes is None else sizes
     answers, scales = _by_level(measured, tree)
     laplace = isinstance(measured.noises[0], Laplace)
-    found = posterior_of(Evidence.of(tree, along, answers, scales, laplace=laplace))
+    posterior = posterior_of(Evidence.of(tree, along, answers, scales, laplace=laplace))
     by_squares = total_by_squares(tree, answers, scales, laplace=laplace)
-    whole, variance = total_of_both((float(found.cells.sum()), found.total), by_squares)
-    cells = found.cells + (whole - found.cells.sum()) * of_one_row_more(tree, found.slopes)
+    whole, variance = total_of_both((float(posterior.cells.sum()), posterior.total), by_squares)
+    cells = posterior.cells + (whole - posterior.cells.sum()) * of_one_row_more(tree, posterior.slopes)
     estimate = np.empty(len(along))
     estimate[tree.order] = cells
-    slopes = np.concatenate([*found.slopes, np.zeros(0)])
-    deviations = np.sqrt(np.concatenate([np.array([variance]), *found.variances]))
-    leanings = np.concatenate([*found.leanings, np.zeros(0)]) if has_slices(tree) else np.zeros(0)
+    slopes = np.concatenate([*posterior.slopes, np.zeros(0)])
+    deviations = np.sqrt(np.concatenate([np.array([variance]), *posterior.variances]))
+    leanings = np.concatenate([*posterior.leanings, np.zeros(0)]) if has_slices(tree) else np.zeros(0)
     kept = np.rint(np.clip(slopes * FINE, -STEEPEST, STEEPEST)).astype(np.int64)
     return TreeFit(measured, tree, estimate, kept, deviations, leanings)
 
 
 def inner_nodes(tree: BinaryTree) -> int:
-    """How many nodes of a tree have halves."""
+    """Number of nodes that have children."""
     return sum(tree.nodes(level) for level in range(tree.height))
 
 
 def has_slices(tree: BinaryTree) -> bool:
-    """Whether nodes of a tree may lean together."""
+    """Whether the tree has slices: nodes with a common share effect."""
     return any(slices is not None for slices in tree.slices)
 
 
-def _alike(one: BinaryTree, other: BinaryTree) -> bool:
-    """Whether two trees cut the same cells in the same way."""
-    if one.height != other.height or has_slices(one) != has_slices(other):
+def _alike(first: BinaryTree, other: BinaryTree) -> bool:
+    """Whether two trees divide the same cells in the same way."""
+    if first.height != other.height or has_slices(first) != has_slices(other):
         return False
-    return np.array_equal(one.order, other.order) and all(map(np.array_equal, one.begins, other.begins))
+    return np.array_equal(first.order, other.order) and all(map(np.array_equal, first.begins, other.begins))
 
 
 def _summed(rows: Floats, slices: Codes) -> Floats:
-    """Rows summed by slice."""
+    """Sum rows by slice, (slices, sums)."""
     by_slice = np.argsort(slices, kind="stable")
     starts = np.flatnonzero(np.diff(slices[by_slice], prepend=-1))
     return np.asarray(np.add.reduceat(rows[by_slice], starts, axis=0))
 
 
 def _by_level(measured: Measurement, tree: BinaryTree) -> tuple[list[Floats], list[Floats]]:
-    """For every node of every level its noisy count and the scale of its noise, inf where it was not measured.
+    """Noisy count and noise scale of every node of every level; scale inf where it was not measured.
 
-    Several answers for one node count as one: their mean, weighed by precision, with a scale that has its variance. A
-    node that appears on several levels, because it cannot be cut there, is taken on the first.
+    Repeated counts of a node are pooled by precision. A node that appears on several levels, because it is not divided
+    there, is assigned to the first.
     """
     queries, sizes = measured.queries, measured.design.sizes
     if not isinstance(queries, Ranges):
@@ -243,9 +244,9 @@ def _by_level(measured: Measurement, tree: BinaryTree) -> tuple[list[Floats], li
 
 
 def tree_covariances(tree: BinaryTree, slopes: Floats, deviations: Floats, leanings: Floats, asked: Grouped) -> Floats:
-    """The covariance of every group's sums, (groups, sums, sums). asked: weights of the leaves, in the tree's order."""
+    """Posterior covariance of every group's sums, (groups, sums, sums); asked: weights of the leaves, in tree order."""
     groups, sums = asked.groups, asked.sums
-    found = np.zeros((groups, sums, sums))
+    covariance = np.zeros((groups, sums, sums))
     variances, end = deviations[1:] ** 2, len(slopes)
     for level in range(tree.height - 1, -1, -1):
         here = slice(end - tree.nodes(level), end)
@@ -253,27 +254,30 @@ def tree_covariances(tree: BinaryTree, slopes: Floats, deviations: Floats, leani
         apart, node = first - second, asked.place
         everywhere = None if of_whole is None else of_whole[0] - of_whole[1]
         if everywhere is not None:
-            found += everywhere.T @ (variances[here, None] * everywhere)
+            covariance += everywhere.T @ (variances[here, None] * everywhere)
             beside = everywhere[node]
-            found += squares_by_group(asked.group, groups, variances[here][node], apart + beside, beside)
+            covariance += squares_by_group(asked.group, groups, variances[here][node], apart + beside, beside)
         else:
-            found += squares_by_group(asked.group, groups, variances[here][node], apart)
+            covariance += squares_by_group(asked.group, groups, variances[here][node], apart)
         slices = tree.slices[level]
         if slices is not None:
-            found += _leaning(asked, leanings[here], slices, apart, everywhere)
+            covariance += _leaning(asked, leanings[here], slices, apart, everywhere)
         slope = slopes[here, None]
         whole = None if of_whole is None or everywhere is None else of_whole[1] + slope * everywhere
         asked, end = replace(asked, weights=second + slope[node] * apart, whole=whole), here.start
     root = summed(asked.group, asked.weights, groups)
     if asked.whole is not None:
         root += asked.whole[0]
-    return np.asarray(found + deviations[0] ** 2 * products(root, root))
+    return np.asarray(covariance + deviations[0] ** 2 * products(root, root))
 
 
 def _halved(
     tree: BinaryTree, level: int, below: Grouped
 ) -> tuple[Grouped, Floats, Floats, tuple[Floats, Floats] | None]:
-    """The nodes that groups touch on a level, and the weights of both halves of each; then those of the whole."""
+    """Nodes of a level that groups touch, and the weights of both children, (entries, sums) each.
+
+    Last in the tuple: the same of the weights that all groups have in common, (nodes, sums) each, or None.
+    """
     halves = tree.halves[level]
     parent = tree.above(level + 1, below.place)
     number, example = below.together(parent)
@@ -293,7 +297,7 @@ def _halved(
 
 
 def _leaning(asked: Grouped, leanings: Floats, slices: Codes, apart: Floats, everywhere: Floats | None) -> Floats:
-    """What nodes that lean together add: the square of their sum, slice by slice."""
+    """Covariance from slice effects: the outer product, by slice, of the summed loadings, (groups, sums, sums)."""
     groups, count = asked.groups, int(slices.max(initial=-1)) + 1
     key = slices[asked.place] * groups + asked.group
     if count * groups <= 4 * len(key) + 2**16:
@@ -310,9 +314,10 @@ def _leaning(asked: Grouped, leanings: Floats, slices: Codes, apart: Floats, eve
 
 
 def covariances_with(tree: BinaryTree, slopes: Floats, deviations: Floats, leanings: Floats, columns: Floats) -> Floats:
-    """For each leaf its covariance with every sum, (leaves, sums); columns: (leaves, sums), as TreeFit.errors has them.
+    """Posterior covariances of every leaf with every sum, (leaves, sums).
 
-    On the way up a node's halves weigh apart; what that adds to the variance is handed down to both, with its sign.
+    columns: (leaves, sums), as in TreeFit.errors. Up the tree each node's share of the variance is recorded; down the
+    tree it is added to one child and taken from the other.
     """
     weights, variances = columns[tree.order], deviations[1:] ** 2
     added: list[Floats] = []
@@ -330,18 +335,18 @@ def covariances_with(tree: BinaryTree, slopes: Floats, deviations: Floats, leani
             moves += lean * summed(slices, lean * apart, int(slices.max()) + 1)[slices]
         added.append(moves)
         weights, end = second + slopes[here, None] * apart, here.start
-    found, start = deviations[0] ** 2 * weights, 0
+    covariance, start = deviations[0] ** 2 * weights, 0
     for level in range(tree.height):
         here = slice(start, start + tree.nodes(level))
         pair = tree.pair(level, np.arange(tree.nodes(level)))
         moves, slope = added.pop(), slopes[here, None]
         below = np.empty((tree.nodes(level + 1), columns.shape[1]))
         alone = pair[1] < 0
-        below[pair[0]] = np.where(alone[:, None], found, slope * found + moves)
-        below[pair[1][~alone]] = ((1.0 - slope) * found - moves)[~alone]
-        found, start = below, here.stop
-    leaves: Floats = np.empty_like(found)
-    leaves[tree.order] = found
+        below[pair[0]] = np.where(alone[:, None], covariance, slope * covariance + moves)
+        below[pair[1][~alone]] = ((1.0 - slope) * covariance - moves)[~alone]
+        covariance, start = below, here.stop
+    leaves: Floats = np.empty_like(covariance)
+    leaves[tree.order] = covariance
     return leaves
 
 
@@ -351,7 +356,7 @@ FAR_BETTER = 4.0  # times less variance
 def total_by_squares(
     tree: BinaryTree, answers: Sequence[Floats], scales: Sequence[Floats], *, laplace: bool
 ) -> tuple[float, float]:
-    """The total and the variance of its noise. scales: as Evidence has them, inf where a node was not measured."""
+    """Least-squares estimate of the total and its noise variance; scales: as in Evidence, inf where not measured."""
     mean, variance = np.zeros(tree.nodes(tree.height)), np.full(tree.nodes(tree.height), np.inf)
     for level in range(tree.height, -1, -1):
         if level < tree.height:
@@ -366,10 +371,10 @@ def total_by_squares(
 
 
 def total_of_both(by_prior: tuple[float, float], by_squares: tuple[float, float]) -> tuple[float, float]:
-    """The total to go by and its variance: that of least squares, unless the posterior claims to know far better.
+    """Total and its variance: least squares, unless the posterior claims a variance FAR_BETTER times smaller.
 
-    So it does where next to nothing but leaves was measured, most of them empty: all of their noise is in their sum,
-    and the posterior is moved only by as much as it differs beyond that noise (Stein).
+    That happens where hardly anything but leaves was measured and most are empty: all of their noise is in the sum.
+    Then the posterior total is moved by positive-part James-Stein shrinkage of its difference from least squares.
     """
     (mean, variance), (squares, noise) = by_prior, by_squares
     if not np.isfinite(noise):  # something was measured nowhere
@@ -381,7 +386,7 @@ def total_of_both(by_prior: tuple[float, float], by_squares: tuple[float, float]
 
 
 def of_one_row_more(tree: BinaryTree, slopes: Sequence[Floats]) -> Floats:
-    """Which part of one row more in all would lie at each place of the tree."""
+    """Share of an additional row of the total that falls to each leaf, by the slopes, (leaves,) in tree order."""
     parts = np.ones(1)
     for level, slope in enumerate(slopes):
         pair = tree.pair(level, np.arange(tree.nodes(level)))

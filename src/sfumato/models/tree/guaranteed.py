@@ -1,19 +1,16 @@
-"""Ends from a tree whose every measurement was decided by earlier ones.
+"""Confidence bounds for sums of cells from adaptive counts of a tree, valid for every rule of descent.
 
-Noise decides what is measured next, so noises are not what they seem once one knows what was measured: a region that
-was not looked into any further has, more often than not, noise below zero. What holds for every rule by which a tree
-is descended is this: a region's noise is fresh when it is asked for. So regions are gone through in the order in which
-they were measured, and whether one counts, with which weight and with which share of the tail, is settled by what was
-*asked* until then, itself included, and never by what is asked later.
+The noise of a count decides what is measured next, so that, given what was measured, noises are not centred: a node
+that was not refined has a negative noise more often than not. What holds for every rule is that a node's noise is fresh
+when the node is asked for. So rounds of counts are gone through in the order of measurement; whether a node enters,
+with which weight and with which share of the error probability, depends on queries up to its own round only.
 
-Let w be the weights of the cells. The regions that were measured first hold every cell once; each counts with the least
-weight of its cells. What a cell weighs beyond that is never negative. It is added by the first region around it in
-which all cells weigh the same beyond it. What no such region holds is at least nothing. So the sum of all these regions
-is, noise aside, a lower end; the upper one is the lower end of the negative weights, turned round. Regions measured at
-once are disjoint, with independent noises of known sizes, and reach as far as their exact distribution says. Those of
-the last round needed get all that is left of the tail, earlier ones half of what is left.
-
-A sum that lies inside one region is also at most that region, times the largest weight.
+Lower bound for sum_c w_c x_c. The nodes of the first round partition the cells; each enters with the least weight of
+its cells. The remainder of the weights is not negative; in later rounds a node enters if the remainder is constant on
+it and not yet covered. A remainder that is never covered counts as zero. Nodes of one round are disjoint, with
+independent noises, and their quantile is that of the exact distribution of the weighted noise sum. The last round that
+is needed gets all of the error probability left, earlier ones half of it. The upper bound is the negative of the lower
+bound for -w; a sum within one node is also at most the largest weight times that node's upper bound.
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """A measured tree. rounds: the rows that were measured at once, in order."""
+    """Counts of a tree in the order of measurement; rounds: row numbers of counts measured at once."""
 
     order: Codes
     measured: Measurement
@@ -45,28 +42,33 @@ class Descent:
 
     @classmethod
     def of(cls, fit: TreeFit) -> Descent:
+        """Counts of a fitted tree, grouped into rounds."""
         assert isinstance(fit.measurement.queries, Ranges)  # noqa: S101 (as every tree is measured)
         ranges = fit.measurement.queries
         return cls(fit.tree.order, fit.measurement, ranges, tuple(rounds_of(ranges)))
 
     def ends(self, low: Floats, high: Floats, tail: float) -> Ends:
-        """Between which the sum lies. low, high: what each cell weighs at least and at most. tail: beyond each end."""
+        """Confidence limits of a sum; tail: error probability of each end.
+
+        low, high: lower and upper bound of each cell's weight, (cells,).
+        """
         least, most = low[self.order], high[self.order]
         inside = self._around(most, tail / 2.0)
         return Ends(self._lower(least, tail), min(-self._lower(-most, tail / 2.0), inside))
 
     def _lower(self, weights: Floats, tail: float) -> float:
+        """Lower confidence limit of sum_c weights_c x_c, (cells,) weights in tree order."""
         first = self.rounds[0][np.argsort(self.ranges.lows[self.rounds[0]])]
         starts, ends = self.ranges.lows[first], self.ranges.highs[first] + 1
         if starts[0] or (starts[1:] != ends[:-1]).any() or ends[-1] < len(weights):
             return 0.0 if weights.min() >= 0.0 else -inf  # something was not measured at first
         least = np.minimum.reduceat(weights, starts)
         beyond = weights - np.repeat(least, ends - starts)
-        found, left, needed = 0.0, tail, beyond > 0.0
+        bound, left, needed = 0.0, tail, beyond > 0.0
         if least.any():
             share = left / 2.0 if needed.any() else left
-            part, left = lowest(self.measured, first[least != 0.0], least[least != 0.0], share), left - share
-            found = max(part, 0.0) if least.min() >= 0.0 else part  # counts are not negative
+            term, left = lowest(self.measured, first[least != 0.0], least[least != 0.0], share), left - share
+            bound = max(term, 0.0) if least.min() >= 0.0 else term  # counts are not negative
         for rows in self.rounds[1:]:
             if not needed.any():
                 break
@@ -74,12 +76,12 @@ class Descent:
             needed &= ~self._inside(alike)
             if len(alike):
                 share = left / 2.0 if needed.any() else left
-                found += max(lowest(self.measured, alike, beyond[self.ranges.lows[alike]], share), 0.0)
+                bound += max(lowest(self.measured, alike, beyond[self.ranges.lows[alike]], share), 0.0)
                 left -= share
-        return found
+        return bound
 
     def _alike(self, rows: Codes, beyond: Floats, needed: Flags) -> Codes:
-        """The regions all of whose cells are needed and weigh the same."""
+        """Nodes of a round on which the remaining weight is constant and wholly uncovered."""
         lows, highs = self.ranges.lows[rows], self.ranges.highs[rows]
         changes = np.append(0, np.cumsum(beyond[1:] != beyond[:-1]))
         count = np.append(0, np.cumsum(needed))
@@ -87,14 +89,17 @@ class Descent:
         return np.asarray(rows[taken])
 
     def _inside(self, rows: Codes) -> Flags:
-        """The cells of some regions."""
+        """Mask of the cells in some nodes, (cells,)."""
         steps = np.zeros(len(self.order) + 1, dtype=np.int64)
         np.add.at(steps, self.ranges.lows[rows], 1)
         np.add.at(steps, self.ranges.highs[rows] + 1, -1)
         return np.asarray(np.cumsum(steps)[:-1] > 0)
 
     def _around(self, weights: Floats, tail: float) -> float:
-        """The most that regions around everything that weighs allow; the k-th has 1 / k (k + 1) of the tail."""
+        """Upper confidence limit from nodes that contain every cell of non-zero weight.
+
+        The k-th such node gets 1 / k (k + 1) of the error probability. weights: (cells,), in tree order.
+        """
         weigh = np.flatnonzero(weights)
         if not len(weigh) or weights.min() < 0.0:
             return inf if len(weigh) else 0.0
@@ -106,15 +111,15 @@ class Descent:
 
 
 def _part(tail: float, earlier: int) -> float:
-    """The part of a tail that is left to a region after so many others."""
+    """Share of the error probability of the k-th of a sequence: tail / ((k + 1)(k + 2)), which sums to the tail."""
     return tail / ((earlier + 1) * (earlier + 2))
 
 
 def rounds_of(ranges: Ranges) -> Iterator[Codes]:
-    """Rows of a descent in runs of disjoint ones: a region that overlaps one of its run was asked for after it.
+    """Split the counts of a descent into runs of disjoint nodes, by doubling and bisection.
 
-    What is asked inside or around a region hangs on noises of regions measured together with one that it overlaps, so
-    those of its own run have no say in it (models/tree/descent.py).
+    A node that overlaps one of its run was asked for after it. Queries within or around a node depend on noises of
+    earlier runs only, so that the noises of one run are independent given these (models/tree/descent.py).
     """
     start, rows = 0, ranges.rows
     while start < rows:
@@ -130,6 +135,7 @@ def rounds_of(ranges: Ranges) -> Iterator[Codes]:
 
 
 def _disjoint(ranges: Ranges, start: int, end: int) -> bool:
+    """Whether the ranges with these row numbers are pairwise disjoint."""
     order = np.argsort(ranges.lows[start:end], kind="stable")
     lows, highs = ranges.lows[start:end][order], ranges.highs[start:end][order]
     return bool((lows[1:] > highs[:-1]).all())

@@ -1,13 +1,14 @@
-"""Sfumato: descend a tree once, each measurement deciding the next, and let the posterior find the distribution.
+"""Sfumato: adaptive noisy counts of the nodes of a binary tree, and the posterior mean of its leaves.
 
-Where a node of the tree holds few rows, one measurement with all the budget left is best; where it holds many, many
-with even shares are. Which it is, the noisy counts say themselves, level by level, so the same mechanism serves sparse
-and dense tables. Along the path of every cell the shares sum to the budget, whatever the noise was, and each share
-depends on earlier noisy counts only: that is the kernel's one rule (docs/privacy.md, theorem 2). The posterior mean
-then weighs, for every node, whether its halves are empty, even or neither (models/tree/split_prior.py).
+Below a node with few rows one measurement with all of the budget that is left is best; below a node with many rows,
+several measurements with equal shares are. The noisy counts themselves decide which, level by level, so that one
+mechanism serves sparse and dense tables (descent.py). Along the path of every cell the shares sum to the budget,
+whatever the noise was, and each share depends on earlier noisy counts only, which is the condition of adaptive
+composition that the kernel enforces (docs/privacy.md, theorem 2). The prior of a split is a mixture: a child is empty,
+holds few rows, or holds about its share (split_prior.py); messages.py computes the posterior.
 
-After ISPE (Xiao, Xiong, Yuan, TR-2011-005), which smooths, partitions and estimates from what is noisy already.
-Corrected: ISPE measures every cell first, whatever the table is like; here each measurement decides how far to go on.
+After ISPE (Xiao, Xiong, Yuan, TR-2011-005), which smooths, partitions and estimates from noisy cells. Different here:
+ISPE measures every cell first, whatever the table is like; here each measurement decides how far to refine.
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ from sfumato.schema import Schema
 
 
 def sfumato(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
-    """Descend a binary tree over the cells and fit them by the posterior mean.
+    """Publish the posterior mean of the cells from adaptive counts of a binary tree over them.
 
-    budget: split by weight over the count and the measures, whose sums are measured by region.
+    budget: split by weight over the count and the measures; the sums of a measure are measured by region of the count's
+    fit.
     """
     from sfumato.models.sums.measure import sums_by_region  # not loaded to choose a mechanism
 
@@ -48,7 +50,7 @@ def sfumato(curator: Curator, schema: Schema, budget: Budget, workload: Workload
 
 
 def measured_tree(curator: Curator, budget: Budget, workload: Workload) -> MeasuredTree:
-    """A posterior over a tree, brought to counts along attributes where these pay, with errors that were measured."""
+    """Fit the tree, update it with one-way marginals where these pay (GLS), and measure its error privately."""
     domain, tree = curator.domain, BinaryTree.over(curator.domain)
     shares = Shares.beside_tree(domain, tree, budget)
     counted = shares.measure(curator)
@@ -58,20 +60,21 @@ def measured_tree(curator: Curator, budget: Budget, workload: Workload) -> Measu
 
 
 def refuses(schema: Schema, workload: Workload | None) -> str | None:
-    """Why sfumato does not fit a schema of not too many cells."""
+    """Reason why a schema's tree has too many nodes, or None."""
     if (regions := nodes_over(schema.domain)) > MOST_NODES:
         return f"sfumato takes a tree of at most {MOST_NODES:,} regions, here it has {regions:,}; use hierarchical"
     return None
 
 
 def error_if_full(schema: Schema, workload: Workload, budget: Budget) -> float:
-    """About the error on a table with many rows everywhere, where there is nothing to adapt to; reads no data."""
+    """Approximate root mean squared error on a dense table, where there is nothing to adapt to; reads no data."""
     tree, share = BinaryTree.over(schema.domain), budget.split(*schema.weights.values())[0]
     whole = _noise(Shares.beside_tree(schema.domain, tree, share).most, schema.privacy_unit.contributions)
     return descent.error_if_full(tree, geometry_of(workload, tree), whole.continuous_variance, pure=budget.is_pure)
 
 
 def _least_of_sums(schema: Schema, budget: Budget) -> dict[str, Budget]:
+    """Least budget with which any table of a measure's sums is measured, by measure."""
     from sfumato.models.sums.measure import least_by_region  # not loaded to choose a mechanism
 
     return least_by_region(schema, budget)
@@ -80,9 +83,12 @@ def _least_of_sums(schema: Schema, budget: Budget) -> dict[str, Budget]:
 def descend(
     curator: Curator, tree: BinaryTree, budget: Budget, workload: Workload, *, go_on: GoOn = next_measurements
 ) -> Measurement:
-    """Measure nodes level by level; what is seen decides how deep the next measurement goes and what it may spend.
+    """Measure nodes of the tree level by level; noisy counts so far decide depth and budget share of the next ones.
 
-    go_on: from what was seen so far to what is measured next. Whatever it asks, the curator charges every cell for it.
+    go_on: the rule, from the frontier (nodes, their noisy counts and budgets left) to the next measurements. Whatever
+    it asks for, the curator charges every cell for it, so that privacy does not depend on the rule.
+
+    Returns one measurement of all nodes, in the order in which they were asked for.
     """
     geometry = geometry_of(workload, tree)
     whole = _noise(budget, curator.charge.contributions)
@@ -93,22 +99,23 @@ def descend(
     frontier = Frontier.root()
     while len(frontier):
         here, others = frontier.highest()
-        asked = go_on(here, tree, geometry, whole.continuous_variance, pure=budget.is_pure)
-        shares, which = np.unique(asked.shares, return_inverse=True)
+        planned = go_on(here, tree, geometry, whole.continuous_variance, pure=budget.is_pure)
+        shares, which = np.unique(planned.shares, return_inverse=True)
         scales = [whole.parameter * PARTS / int(share) for share in shares]
-        ranges.append(asked.ranges(tree))
+        ranges.append(planned.ranges(tree))
         seen.append(along.measure(ranges[-1], scales=scales, which=which))
-        frontier = others.together(asked.answered(seen[-1].answers, seen[-1].design.sizes))
-    lows, highs = (np.concatenate([getattr(one, end) for one in ranges]) for end in ("lows", "highs"))
+        frontier = others.together(planned.answered(seen[-1].answers, seen[-1].design.sizes))
+    lows, highs = (np.concatenate([getattr(measured, end) for measured in ranges]) for end in ("lows", "highs"))
     return as_one(seen, Ranges(len(tree.order), lows, highs))
 
 
 def _noise(budget: Budget, contributions: int) -> Noise:
-    """What a measurement that spends everything carries; a share of the budget buys this parameter over the share."""
+    """Noise of a count that spends the whole budget; with a share s of it the noise parameter is divided by s."""
     return noise_for(budget, contributions, l1=Fraction(1), l2_squared=Fraction(1))
 
 
 def _places(order: Codes) -> Codes:
+    """Inverse of a permutation, (cells,)."""
     places = np.empty_like(order)
     places[order] = np.arange(len(order))
     return places

@@ -1,14 +1,13 @@
-"""Mixtures of normal distributions of how many rows nodes hold: one mixture for each of several nodes.
+"""Normal mixtures for the rows of tree nodes, and their update by one count with Laplace or Gaussian noise.
 
-Three operations: the posterior over the components, the one normal distribution with a mixture's moments, and the
-mixture conditioned on what the parent knows.
+Model. The count X of a node is normal N(m, v) within a component of a mixture; its noisy count is y = X + Z. For
+Gaussian Z the update is conjugate. For Laplace Z of scale b the posterior density is proportional to exp(-(x - m)^2 /
+2v - |y - x| / b): a mixture of two truncated normal distributions, located at m + v / b below y and m - v / b above it,
+whose weight, mean and variance are closed forms in log Phi and the inverse Mills ratio (`observe`).
 
-One noisy observation of a number that is normal beforehand: how likely it is, and what is known afterwards.
-
-With Laplace noise the density is a normal one tilted up to the observation and tilted down beyond it, so that what is
-known afterwards is a mixture of two truncated normal distributions, in closed form.
-
-Noisy counts of the nodes of a tree, level by level, and what they say before anything is inferred.
+`Mixture` has the three operations of message passing: posterior of the components, moment matching to one normal
+distribution, and conditioning on the parent's posterior. `Evidence` keeps the noisy counts of all nodes by level.
+Arrays have the shape (nodes,), or (components, nodes) in a mixture.
 """
 
 from __future__ import annotations
@@ -29,45 +28,45 @@ HARDLY = 1e-12  # a chance
 
 @dataclass(frozen=True, eq=False)
 class Normal:
-    """A number of rows, normal: one for each of several nodes."""
+    """Independent normal distributions of the rows of several nodes; arrays of one shape."""
 
     mean: Floats
     variance: Floats
 
     def of(self, nodes: Codes) -> Normal:
-        """Those of some nodes."""
+        """Restriction to some nodes."""
         return Normal(self.mean[nodes], self.variance[nodes])
 
     def times(self, other: Normal) -> Normal:
-        """What two independent sources say together: least squares."""
+        """Product of two normal likelihoods: the precision-weighted mean and its variance."""
         variance = 1.0 / (1.0 / self.variance + 1.0 / other.variance)
         return Normal(variance * (self.mean / self.variance + other.mean / other.variance), variance)
 
 
 @dataclass(frozen=True, eq=False)
 class Components(Normal):
-    """For each component and node: the mean and variance of the rows, and the chance that it is this one."""
+    """Mixture components given all evidence: mean, variance and posterior probability, each (components, nodes)."""
 
     chances: Floats
 
     def average(self, values: Floats) -> Floats:
-        """The mean over the components of what each has."""
+        """Posterior mean over the components of values (components, nodes)."""
         return np.asarray((self.chances * values).sum(axis=0))
 
     def moment_matched(self) -> Normal:
-        """The one normal distribution with the mean and the variance of all components together."""
+        """Normal distribution with the mean and variance of the mixture."""
         mean = self.average(self.mean)
         return Normal(mean, self.average(self.variance + (self.mean - mean) ** 2))
 
 
 @dataclass(frozen=True, eq=False)
 class Mixture(Normal):
-    """For each component and node: the mean and variance of the rows under it, and the logarithm of its weight."""
+    """Unnormalised normal mixture: mean, variance and log-weight, each (components, nodes)."""
 
     log_weight: Floats
 
     def component_posterior(self) -> tuple[Components, Floats]:
-        """The components with their chances, and the logarithm of all weight."""
+        """Normalise the weights to probabilities; return the components and the log of the total weight, (nodes,)."""
         most = self.log_weight.max(axis=0)
         chances = np.exp(self.log_weight - most)
         whole = chances.sum(axis=0)
@@ -75,10 +74,11 @@ class Mixture(Normal):
         return Components(self.mean, self.variance, chances), most + np.log(whole)
 
     def conditioned_on(self, known: Normal, below: Normal) -> Components:
-        """The components given what the parents say of their halves.
+        """Condition the mixture on the parent's message.
 
-        known: the rows by everything, parents and all. below: by the mixture alone, as it was passed up. What the
-        parents say is the one without the other; where that is nothing, components stay as they are.
+        known: posterior of the node's rows from all evidence. below: its moment-matched message from the subtree. The
+        parent's message is the quotient of the two; where it carries no information the components stay as they are.
+        Means are then shifted in proportion to their variances so that their average is known.mean.
         """
         precision = np.maximum(1.0 / known.variance - 1.0 / below.variance, 0.0)
         helps = precision > 1e-9 / below.variance
@@ -86,11 +86,15 @@ class Mixture(Normal):
         centre = outer * (known.mean / known.variance - below.mean / below.variance)
         both, log_likely = self.times(Normal(centre, outer)), log_normal(self.mean, centre, self.variance + outer)
         parts = (both.mean, self.mean), (both.variance, self.variance), (self.log_weight + log_likely, self.log_weight)
-        given, _ = Mixture(*(np.where(helps, with_it, without) for with_it, without in parts)).component_posterior()
+        components, _ = Mixture(
+            *(np.where(helps, with_it, without) for with_it, without in parts)
+        ).component_posterior()
         # What was passed up is a normal distribution, no mixture, so that means differ; but no row must be lost.
-        short = known.mean - given.average(given.mean)
+        short = known.mean - components.average(components.mean)
         return replace(
-            given, mean=given.mean + short * given.variance / np.maximum(given.average(given.variance), HARDLY)
+            components,
+            mean=components.mean
+            + short * components.variance / np.maximum(components.average(components.variance), HARDLY),
         )
 
 
@@ -100,22 +104,33 @@ FLAT = 400.0  # times the squared scale: a variance beyond it leaves the noise's
 
 
 def log_normal(x: Floats | float, mean: Floats | float, variance: Floats | float) -> Floats:
-    """The logarithm of the normal density."""
+    """Log-density of the normal distribution."""
     return np.asarray(-0.5 * ((x - mean) ** 2 / variance + np.log(variance) + LOG_2PI))
 
 
 def log_at_zero(answers: Floats, scales: Floats, *, laplace: bool) -> Floats:
-    """The log-likelihood of noisy answers if the truth is zero; scales: of Laplace noise, or standard deviations."""
+    """Log-likelihood of noisy counts under a true count of zero.
+
+    scales: scale of Laplace noise, or standard deviation of Gaussian noise.
+    """
     if laplace:
         return np.asarray(-np.abs(answers) / scales - np.log(2.0 * scales))
     return log_normal(answers, 0.0, scales**2)
 
 
 def observe(mean: Floats, variance: Floats, answer: Floats, scale: Floats, *, laplace: bool) -> tuple[Floats, ...]:
-    """Log-likelihood of an answer, and mean and variance of the number given it."""
+    """Update N(mean, variance) by one noisy answer: marginal log-likelihood, posterior mean and posterior variance.
+
+    All arrays broadcast to one shape. Where the prior variance exceeds FLAT scale^2 the Laplace posterior is replaced
+    by the normal one with noise variance 2 scale^2.
+    """
     noise = 2.0 * scale**2 if laplace else scale**2
-    known = 1.0 / (1.0 / variance + 1.0 / noise)
-    normal = log_normal(answer, mean, variance + noise), known * (mean / variance + answer / noise), known
+    posterior_variance = 1.0 / (1.0 / variance + 1.0 / noise)
+    normal = (
+        log_normal(answer, mean, variance + noise),
+        posterior_variance * (mean / variance + answer / noise),
+        posterior_variance,
+    )
     if not laplace:
         return normal
     deviation, apart = np.sqrt(variance), answer - mean
@@ -132,28 +147,28 @@ def observe(mean: Floats, variance: Floats, answer: Floats, scale: Floats, *, la
     middle = share * low + (1.0 - share) * high
     spread = share * (variance * low_spread + (low - middle) ** 2)
     spread += (1.0 - share) * (variance * high_spread + (high - middle) ** 2)
-    exact = likely - np.log(2.0 * scale), middle, np.maximum(spread, 1e-9 * known)
+    exact = likely - np.log(2.0 * scale), middle, np.maximum(spread, 1e-9 * posterior_variance)
     wide = variance > FLAT * scale**2
     return tuple(np.where(wide, a, b) for a, b in zip(normal, exact, strict=True))
 
 
-def _tail(place: Floats) -> tuple[Floats, Floats]:
-    """log Phi(place) and phi(place) / Phi(place)."""
-    log_left = log_phi(place)
-    return log_left, np.exp(-0.5 * place**2 - 0.5 * LOG_2PI - log_left)
+def _tail(x: Floats) -> tuple[Floats, Floats]:
+    """log Phi(x) and the inverse Mills ratio phi(x) / Phi(x)."""
+    log_left = log_phi(x)
+    return log_left, np.exp(-0.5 * x**2 - 0.5 * LOG_2PI - log_left)
 
 
-def log_phi(place: Floats) -> Floats:
-    """The logarithm of the normal distribution function.
+def log_phi(values: Floats) -> Floats:
+    """Log of the normal distribution function, also far in the lower tail.
 
     >>> log_phi(np.array([0.0, -40.0])).round(4).tolist()
     [-0.6931, -804.6084]
     """
-    if place.size > QUICK:
+    if values.size > QUICK:
         from scipy.special import log_ndtr
 
-        return np.asarray(log_ndtr(place))
-    return np.array([_log_phi(x) for x in place.reshape(-1).tolist()]).reshape(place.shape)
+        return np.asarray(log_ndtr(values))
+    return np.array([_log_phi(x) for x in values.reshape(-1).tolist()]).reshape(values.shape)
 
 
 def _log_phi(x: float) -> float:
@@ -171,12 +186,14 @@ UNKNOWN = 1e13  # the variance of a number of rows of which nothing is known
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What was measured, for every level from the root.
+    """Noisy counts of the nodes of a tree, as lists with one array (nodes,) per level from the root.
 
-    cells: how many lie before each place of the tree. answers: noisy counts; scales: of their noise, inf where a node
-    was not measured; those of Laplace noise, or standard deviations of Gaussian noise. zero: the log-likelihood of all
-    that was measured in a node if it is empty. measured: nodes that were, or of which a part was. inner: for each level
-    but the last, those of which a part was.
+    cells: cumulative number of cells before each leaf, (leaves + 1,).
+    answers: noisy counts.
+    scales: of Laplace noise, or standard deviations of Gaussian noise; inf where a node was not measured.
+    zero: log-likelihood of all counts within a node's subtree if the node is empty.
+    measured: whether the node or a descendant was measured.
+    inner: for each level but the last, the nodes of which a descendant was measured.
     """
 
     tree: BinaryTree
@@ -192,7 +209,7 @@ class Evidence:
     def of(
         cls, tree: BinaryTree, sizes: Codes, answers: Sequence[Floats], scales: Sequence[Floats], *, laplace: bool
     ) -> Evidence:
-        """sizes: the cells at each place of the tree."""
+        """Collect the counts of a tree bottom-up; sizes: number of cells of each leaf, (leaves,)."""
         zeros, seen, inner = list[Floats](), list[Flags](), list[Codes]()
         for level in range(tree.height, -1, -1):
             measured = np.isfinite(scales[level])
@@ -210,29 +227,29 @@ class Evidence:
         return cls(tree, cells, answers, scales, laplace, zeros, seen, inner)
 
     def own(self, level: int) -> Normal:
-        """What the nodes of a level say of themselves."""
+        """Normal likelihood of the nodes of a level from their own counts alone; variance UNKNOWN where unmeasured."""
         noise = (2.0 if self.laplace else 1.0) * self.scales[level] ** 2
         return Normal(self.answers[level].copy(), np.minimum(noise, UNKNOWN, out=noise))
 
     def sizes(self, level: int) -> Floats:
-        """How many cells the nodes of a level have."""
+        """Number of cells of each node of a level, (nodes,)."""
         return np.diff(self.cells[self.tree.begins[level]]).astype(np.float64)
 
     def even(self, level: int, nodes: Codes) -> Floats:
-        """The share of its cells that the first half of each node has."""
+        """Fraction of a node's cells that lie in its first child, (nodes,)."""
         begins, first = self.tree.begins, self.tree.halves[level][nodes]
         low, high = self.cells[begins[level][nodes]], self.cells[begins[level][nodes + 1]]
         return np.asarray((self.cells[begins[level + 1][first + 1]] - low) / (high - low))
 
     def observed(self, level: int, nodes: Codes, mixture: Mixture) -> Mixture:
-        """A mixture for each of some nodes, given their own noisy counts."""
+        """Update a mixture by the nodes' own noisy counts, where there are any."""
         scale = self.scales[level][nodes]
         seen = np.isfinite(scale)
         if not seen.any():
             return mixture
-        before = mixture.mean[:, seen], mixture.variance[:, seen]
-        likely, *after = observe(*before, self.answers[level][nodes][seen], scale[seen], laplace=self.laplace)
+        prior = mixture.mean[:, seen], mixture.variance[:, seen]
+        likely, *posterior = observe(*prior, self.answers[level][nodes][seen], scale[seen], laplace=self.laplace)
         weight, mean, variance = mixture.log_weight.copy(), mixture.mean.copy(), mixture.variance.copy()
         weight[:, seen] += likely
-        mean[:, seen], variance[:, seen] = after
+        mean[:, seen], variance[:, seen] = posterior
         return Mixture(mean, variance, weight)

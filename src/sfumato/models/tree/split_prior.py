@@ -1,38 +1,18 @@
-"""How a node divides, foretold by the nodes beside it.
+"""Mixture prior of how a node's rows divide between its two children, and empirical-Bayes estimates of its parameters.
 
-Where a table is smooth, density changes along a line: a node's first half then holds more than its share of the cells
-if the node before it is fuller than the one after it. Where it is not smooth, the nodes beside it say nothing. Which of
-the two it is every level learns, as a factor between nought and one: by least squares from how its nodes do divide,
-drawn towards the factor of the level above.
+Model. Given the rows X of a node, its first child holds A. Nine components: a child is empty (two); a child holds few
+rows, with mean one of FEW and independent of X (two); or A = r X + d with Var(d) = c^2 r (1 - r) X^2, c = 0 or one of
+NEARLY (five). Every component is a proper distribution of A given X, so that the prior is scale-free. `Halves` has the
+likelihood of X under each component and the conditional mean, slope and variance of A; `split` averages over them.
 
-How the rows of a node fall into its two halves: the prior of the posterior over a tree, and the split it leads to.
+Hyperparameters are learned per level by EM (messages.py has the iteration). Component probabilities are estimated in
+classes of X, powers of four, each class shrunk towards its level. The expected share r starts from the fraction of
+cells in the first child and is shifted by two estimates:
 
-Given how many rows X a node holds, its first half holds A. The prior is a mixture of nine components, and how common
-each is has been learned from the measurements: one of the halves is empty (two components); one holds few rows, of a
-size that has nothing to do with X (two, and how common each size is has been learned too); or A = r X + d, with r the
-share that the first half is thought to get, and d zero or of one of four sizes in proportion to X (five). Every
-component is a proper distribution of A given X, so that a node of a few rows and one of millions are treated alike and
-nothing hangs on units.
-
-Noisy counts of the nodes of a tree, level by level, and what they say before anything is inferred.
-
-What the prior of a level of the tree learns from its nodes: how common each component is, and shares by slice.
-
-Nodes of one level are alike if they hold about as many rows, to a factor of four. There may be few of them, so a class
-starts from what all nodes of its level do, and a level from all components being as common.
-
-The nodes of a slice cover the same values of the attribute that is cut. Each says, noisily, which share of its rows
-lies in its first half. A slice's share is the mean of what its nodes say, each weighed by the inverse of two variances
-together, that of its noise and that of how differently nodes divide; it is then drawn towards the share of the cells,
-the more the less slices differ from it at all. On tables whose attributes have nothing to do with each other all nodes
-of a slice do divide alike, and what no single node shows above its noise, all of them show together.
-
-How a node divides, foretold by the nodes beside it.
-
-Where a table is smooth, density changes along a line: a node's first half then holds more than its share of the cells
-if the node before it is fuller than the one after it. Where it is not smooth, the nodes beside it say nothing. Which of
-the two it is every level learns, as a factor between nought and one: by least squares from how its nodes do divide,
-drawn towards the factor of the level above.
+- a slice effect: nodes of a slice cut the same values of an attribute. Their shares are a random-effects model, with
+  the between-node variance by moments (DerSimonian, Laird 1986) and the slice means shrunk (`slice_shares`);
+- a trend: the share that a density linear in the neighbouring nodes implies, times a factor between 0 and 1 estimated
+  by weighted least squares and shrunk towards the factor of the level above (`steps`, `factor`).
 """
 
 from __future__ import annotations
@@ -56,7 +36,7 @@ IMPOSSIBLE = 1e-12  # the weight of more rows than the node has
 
 @dataclass(frozen=True, eq=False)
 class Few(Normal):
-    """Both halves as such that hold few rows, (2, nodes): the log-likelihood of that, and chances of each of FEW."""
+    """Children under the component "few rows", (2, nodes): moments, log-likelihood, and probability of each of FEW."""
 
     log_likely: Floats
     chances: Floats
@@ -64,11 +44,13 @@ class Few(Normal):
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Nodes split into their halves.
+    """Posterior of the split of several nodes into their children.
 
-    chances: of each component. slope: how much of one row more the first half gets; variance: of the first half given
-    the node's rows; leaning: see Halves. For both halves, (2, nodes), alive: the chance that it is not empty; rows and
-    rows_variance: mean and variance of its rows if it is not.
+    chances: posterior probability of each component, (components, nodes).
+    slope: regression coefficient of the first child's rows on the node's, (nodes,).
+    variance: of the first child's rows given the node's.
+    leaning: derivative of the first child's mean by its share r. For both children, (2, nodes): alive, the probability
+    that it is not empty; rows and rows_variance, mean and variance of its rows given that it is not.
     """
 
     chances: Floats
@@ -82,11 +64,12 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Halves(Normal):
-    """What the measurements below say about both halves of some nodes: likelihoods, normal in the half's rows.
+    """Normal likelihoods of the rows of both children of several nodes, from the measurements below.
 
-    mean, variance, weight (log): of each half, (2, nodes). zero: its log-likelihood if the half is empty.
-    share: of the rows that the first half is thought to get. alone: whether there is no second half. rows: about how
-    many the node holds. common: how common each of FEW is.
+    mean, variance, weight (log), zero (log-likelihood of an empty child): (2, nodes).
+    share: prior mean r of the first child's share; alone: whether there is no second child; rows: current estimate of
+    the node's rows; each (nodes,).
+    common: probability of each of FEW.
     """
 
     weight: Floats
@@ -98,7 +81,7 @@ class Halves(Normal):
 
     @cached_property
     def few(self) -> Few:
-        """Every half as one that holds few rows."""
+        """Posterior of each child under the component "few rows", summed over the sizes FEW."""
         there = max(1.0, float(self.rows.max(initial=1.0))) >= FEW  # sizes that no node can have are left out
         sizes, common = FEW[there], self.common[there]
         centre, around = sizes[:, None, None], (AROUND * sizes[:, None, None]) ** 2
@@ -111,7 +94,7 @@ class Halves(Normal):
         return Few(matched.mean, matched.variance, weight, by_size.chances)
 
     def together(self) -> Mixture:
-        """For each component, the likelihood of the node's rows."""
+        """Likelihood of the node's rows X under each component, as a mixture (components, nodes)."""
         (m1, m2), (v1, v2), (w1, w2), (z1, z2), few = self.mean, self.variance, self.weight, self.zero, self.few
         weight, mean, variance = (np.empty((COMPONENTS, len(self.share))) for _ in range(3))
         weight[FIRST_EMPTY], mean[FIRST_EMPTY], variance[FIRST_EMPTY] = z1 + w2, m2, v2
@@ -134,7 +117,7 @@ class Halves(Normal):
         return Mixture(mean, variance, weight)
 
     def divide(self, rows: Floats) -> tuple[Floats, Floats, Floats]:
-        """For each component and its number of rows: what the first half holds, its slope in them, and its variance."""
+        """Conditional mean, slope and variance of the first child's rows given the node's, (components, nodes) each."""
         (m1, m2), (v1, v2), few = self.mean, self.variance, self.few
         first, slope, variance = np.zeros_like(rows), np.zeros_like(rows), np.zeros_like(rows)
         first[SECOND_EMPTY], slope[SECOND_EMPTY] = rows[SECOND_EMPTY], 1.0
@@ -151,56 +134,65 @@ class Halves(Normal):
         return first, slope, variance
 
     def leaning(self, chances: Floats, rows: Floats) -> Floats:
-        """By how many rows the first half would grow per unit of its share r; chances, rows: of each component."""
+        """Derivative of the first child's posterior mean by its share r, (nodes,).
+
+        chances, rows: probability of each component and the node's rows under it, (components, nodes).
+        """
         return np.asarray((chances[EVEN:] * rows[EVEN:] * (1.0 - self._kept * self._precision)).sum(axis=0))
 
     @cached_property
     def _sizes(self) -> Floats:
-        """The variance of d, for the components in proportion."""
+        """Prior variance of d, for the proportional components, (components - EVEN, nodes)."""
         return np.asarray(UNEVEN[EVEN:, None] * (self.rows**2 * self.share * (1.0 - self.share)))
 
     @cached_property
     def _precision(self) -> Floats:
-        """Of d, by what is known of both halves."""
+        """Precision of d from the likelihoods of both children, (nodes,)."""
         return np.asarray(1.0 / self.variance[0] + 1.0 / self.variance[1])
 
     @cached_property
     def _kept(self) -> Floats:
-        """The variance of d once the halves are known, for the components in proportion."""
+        """Posterior variance of d given both children, for the proportional components."""
         return np.asarray(self._sizes / (1.0 + self._sizes * self._precision))
 
 
 def split(halves: Halves, mixture: Mixture, known: Normal, below: Normal) -> Split:
-    """Split nodes of which the rows are known by everything; mixture and below: by what they and their parts say."""
-    given = mixture.conditioned_on(known, below)
-    first, slope, within = halves.divide(given.mean)
-    mean = given.average(first)
-    variances = slope**2 * given.variance + within, (1.0 - slope) ** 2 * given.variance + within
-    alive = np.maximum(1.0 - given.chances[[FIRST_EMPTY, SECOND_EMPTY]], HARDLY)
+    """Posterior of the split of several nodes given the posterior `known` of their rows.
+
+    mixture, below: the message of their subtrees, as a mixture and moment-matched.
+    """
+    components = mixture.conditioned_on(known, below)
+    first, slope, within = halves.divide(components.mean)
+    mean = components.average(first)
+    variances = slope**2 * components.variance + within, (1.0 - slope) ** 2 * components.variance + within
+    alive = np.maximum(1.0 - components.chances[[FIRST_EMPTY, SECOND_EMPTY]], HARDLY)
     rows = np.stack([mean, known.mean - mean]) / alive
     squares = [
-        _without(given, empty, variances[empty] + values**2) / alive[empty] - rows[empty] ** 2
-        for empty, values in ((FIRST_EMPTY, first), (SECOND_EMPTY, given.mean - first))
+        _without(components, empty, variances[empty] + values**2) / alive[empty] - rows[empty] ** 2
+        for empty, values in ((FIRST_EMPTY, first), (SECOND_EMPTY, components.mean - first))
     ]
-    apart, off = first - mean, given.mean - known.mean
-    covariance = given.average(slope * given.variance + apart * off)
-    variance_of_node = given.average(given.variance + off**2)
+    apart, off = first - mean, components.mean - known.mean
+    covariance = components.average(slope * components.variance + apart * off)
+    variance_of_node = components.average(components.variance + off**2)
     regression = covariance / np.maximum(variance_of_node, HARDLY)
-    left = given.average(variances[0] + apart**2) - regression**2 * variance_of_node
+    left = components.average(variances[0] + apart**2) - regression**2 * variance_of_node
     left = np.maximum(left, 0.0)
-    leaning = halves.leaning(given.chances, given.mean)
-    return Split(given.chances, regression, left, leaning, alive, rows, np.maximum(np.stack(squares), LEAST_VARIANCE))
+    leaning = halves.leaning(components.chances, components.mean)
+    return Split(
+        components.chances, regression, left, leaning, alive, rows, np.maximum(np.stack(squares), LEAST_VARIANCE)
+    )
 
 
 @cache
 def _others(empty: int) -> Codes:
+    """Indices of all components but one."""
     return np.delete(np.arange(COMPONENTS), empty)
 
 
 def _without(given: Components, empty: int, values: Floats) -> Floats:
-    """The sum over all components but one of what each has, times its chance."""
-    there = _others(empty)
-    return np.asarray((given.chances[there] * values[there]).sum(axis=0))
+    """Sum over all components but one of probability times value, (nodes,)."""
+    others = _others(empty)
+    return np.asarray((given.chances[others] * values[others]).sum(axis=0))
 
 
 PRIOR_COUNT = 1.0  # nodes' worth of belief in each component, on every level
@@ -215,8 +207,13 @@ ANY_SHARE = 1 / 12  # the variance of a share that may be anything
 
 @dataclass(frozen=True, eq=False)
 class Hyperparameters:
-    """Of one level: how common components are in each class of nodes, and each size of few rows; which classes have
-    many empty halves; and about how many rows each node holds, None as long as nothing is known.
+    """Prior parameters of one level of the tree.
+
+    components: probability of each component by class of rows, (CLASSES, COMPONENTS).
+    few: probability of each of FEW.
+    sparse: classes in which many children are empty.
+    rows: current estimate of each node's rows, (nodes,); None at first.
+    trend: factor on the share implied by neighbouring nodes.
     """
 
     components: Floats
@@ -227,13 +224,19 @@ class Hyperparameters:
 
     @classmethod
     def at_first(cls) -> Hyperparameters:
+        """Uniform starting values."""
         even = np.full((CLASSES, COMPONENTS), 1.0 / COMPONENTS)
         return cls(even, np.full(len(FEW), 1.0 / len(FEW)), np.ones(CLASSES, dtype=np.bool_), None)
 
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """Sums over nodes, by class: of the chances of components, of halves that hold rows, of nodes; of sizes of few."""
+    """Expected sufficient statistics of the prior (E step), summed over nodes.
+
+    components: (CLASSES, COMPONENTS).
+    filled: mean number of non-empty children, and nodes: number of nodes, by class.
+    few: expected number of children of each size FEW.
+    """
 
     components: Floats
     filled: Floats
@@ -242,16 +245,17 @@ class Statistics:
 
     @classmethod
     def nothing(cls) -> Statistics:
+        """Statistics of no nodes."""
         return cls(np.zeros((CLASSES, COMPONENTS)), np.zeros(CLASSES), np.zeros(CLASSES), np.zeros(len(FEW)))
 
     @classmethod
-    def of(cls, halves: Halves, found: Split, alive: Floats) -> Statistics:
-        """What some nodes add; alive: the chance that each is not empty."""
-        classes, chances = row_class(halves.rows), found.chances * alive
+    def of(cls, halves: Halves, posterior: Split, alive: Floats) -> Statistics:
+        """E-step contribution of some nodes; alive: probability that each is not empty, (nodes,)."""
+        classes, chances = row_class(halves.rows), posterior.chances * alive
         components = np.zeros((CLASSES, COMPONENTS))
         for column, weights in enumerate(chances):
             components[:, column] = np.bincount(classes, weights, CLASSES)
-        filled = np.bincount(classes, alive * found.alive.mean(axis=0), CLASSES).astype(np.float64)
+        filled = np.bincount(classes, alive * posterior.alive.mean(axis=0), CLASSES).astype(np.float64)
         few = np.zeros(len(FEW))
         few[: len(halves.few.chances)] = np.einsum("khi,hi->k", halves.few.chances, chances[[FIRST_FEW, SECOND_FEW]])
         return cls(components, filled, np.bincount(classes, minlength=CLASSES).astype(np.float64), few)
@@ -261,7 +265,10 @@ class Statistics:
         return Statistics(*(one + another for one, another in both))
 
     def learned(self, rows: Floats) -> Hyperparameters:
-        """The hyperparameters that these sums make likely; rows: what the nodes hold."""
+        """M step: posterior means under Dirichlet priors, smoothed over neighbouring classes.
+
+        rows: current estimates of the nodes' rows, (nodes,).
+        """
         seen = self.components.copy()
         for pair in ([FIRST_EMPTY, SECOND_EMPTY], [FIRST_FEW, SECOND_FEW]):
             seen[:, pair] = seen[:, pair].mean(axis=1, keepdims=True)
@@ -277,21 +284,22 @@ class Statistics:
 
 @dataclass(frozen=True, eq=False)
 class SliceShares:
-    """By how much the share of each slice differs from that of its cells, and the deviation of what is known of it."""
+    """Slice effects on the first child's share: shrunk estimate and posterior standard deviation, (slices,) each."""
 
     shift: Floats
     deviation: Floats
 
 
 def row_class(rows: Floats) -> Codes:
-    """The class of nodes with so many rows: which power of four."""
+    """Class of a number of rows: the integer part of its logarithm to base four."""
     return np.clip(np.log2(np.maximum(rows, 1.0)) / 2, 0, CLASSES - 1).astype(np.int64)
 
 
 def slice_shares(slices: Codes, even: Floats, halves: Normal, count: int) -> SliceShares:
-    """The shares of so many slices, from nodes of which both halves were measured.
+    """Random-effects estimate of the slice effects from nodes of which both children were measured.
 
-    slices: the slice of each node. even: its share of cells. halves: the rows of both halves, (2, nodes).
+    slices: slice of each node, (nodes,). even: prior share, (nodes,). halves: rows of the children, (2, nodes). count:
+    number of slices. Slice means are precision-weighted, then shrunk to zero by their estimated variance.
     """
     both = halves.mean.sum(axis=0)
     rows = np.maximum(both, np.sqrt(halves.variance.sum(axis=0)))
@@ -312,7 +320,7 @@ def slice_shares(slices: Codes, even: Floats, halves: Normal, count: int) -> Sli
 
 
 def _unevenness(slices: Codes, off: Floats, noise: Floats, count: int) -> float:
-    """The variance with which nodes differ from their slice, beyond noise: by moments (DerSimonian, Laird 1986)."""
+    """Between-node variance of shares within slices, by moments (DerSimonian, Laird 1986)."""
     weight = 1.0 / np.maximum(noise, LEAST_UNEVEN)
     whole, squares = (np.bincount(slices, weights=power, minlength=count) for power in (weight, weight**2))
     there = whole > 0
@@ -321,8 +329,8 @@ def _unevenness(slices: Codes, off: Floats, noise: Floats, count: int) -> float:
     if spare == 0:
         return ANY_SHARE
     beyond = float(weight @ (off - middle[slices]) ** 2) - spare
-    known = float((whole[there] - squares[there] / whole[there]).sum())
-    return max(beyond / known, LEAST_UNEVEN) if known > 0.0 else ANY_SHARE
+    scaling = float((whole[there] - squares[there] / whole[there]).sum())
+    return max(beyond / scaling, LEAST_UNEVEN) if scaling > 0.0 else ANY_SHARE
 
 
 STEEPEST = 0.25  # of a node's rows, from its middle: what a half has besides its share if density falls to nothing
@@ -332,25 +340,27 @@ BELIEF = 1.0  # the precision of the belief that a level has the factor of the o
 
 
 def steps(grid: Codes, rows: Floats, cells: Floats) -> Floats:
-    """How much of its rows the first half of every node has besides its share of cells, if density is a straight line.
+    """Excess share of the first child of every node if density is linear between neighbouring nodes, (nodes,).
 
-    grid: the nodes, a row for each place along the attribute that is cut. rows: of every node, nan where unknown.
+    grid: node numbers, a row for each position along the attribute that is cut. rows: of every node, nan where unknown.
+    cells: number of cells of every node.
     """
     density = np.maximum(rows, 0.0)[grid] / cells[grid]
     rises = np.diff(density, axis=0)
     nothing = np.full((1, grid.shape[1]), np.nan)
     before, after = np.concatenate([nothing, rises]), np.concatenate([rises, nothing])
     before, after = np.where(np.isnan(before), after, before), np.where(np.isnan(after), before, after)
-    found = np.empty(len(rows))
+    excess = np.empty(len(rows))
     # A line that rises by s from node to node has s / 4 more in the middle of one half than in the middle of the node.
-    found[grid] = -(before + after) / 2.0 / 8.0 / np.maximum(density, 1.0 / cells[grid])
-    return np.clip(np.nan_to_num(found), -STEEPEST, STEEPEST)
+    excess[grid] = -(before + after) / 2.0 / 8.0 / np.maximum(density, 1.0 / cells[grid])
+    return np.clip(np.nan_to_num(excess), -STEEPEST, STEEPEST)
 
 
 def factor(step: Floats, even: Floats, halves: Normal, above: float) -> float:
-    """How far nodes divide as the nodes beside them foretell.
+    """Weighted-least-squares factor between observed excess shares and those of a linear density, within [0, 1].
 
-    step: what these foretell. even: the share of cells. halves: the rows of both halves, (2, nodes).
+    step: excess shares of the linear density; even: fraction of cells in the first child; each (nodes,). halves: rows
+    of the children, (2, nodes). above: factor of the level above, the prior mean.
     """
     both = halves.mean.sum(axis=0)
     rows = np.maximum(both, np.sqrt(halves.variance.sum(axis=0)))
@@ -359,5 +369,5 @@ def factor(step: Floats, even: Floats, halves: Normal, above: float) -> float:
     weight = 1.0 / np.maximum(noise, HARDLY) ** 2
     uneven = float(weight @ (off**2 - noise)) / max(float(weight.sum()), HARDLY)
     weight = 1.0 / (noise + max(uneven, LEAST_UNEVEN))
-    found = (weight @ (step * off) + BELIEF * above) / (weight @ step**2 + BELIEF)
-    return float(np.clip(found, 0.0, 1.0))
+    slope = (weight @ (step * off) + BELIEF * above) / (weight @ step**2 + BELIEF)
+    return float(np.clip(slope, 0.0, 1.0))

@@ -1,1 +1,1 @@
-"""A shape learned by multiplicative weights: mwem, pmw."""
+"""Multiplicative-weights estimates of the distribution over cells, times a measured total: mwem, pmw."""

@@ -1,4 +1,10 @@
-"""A total times a shape: the total was measured, the shape was learned, and how wrong it may be was measured too."""
+"""Estimate of the cells as a measured total times a learned distribution, with a measured model error.
+
+Estimator: x_c = N p_c, with N the noisy total and p_c = mass_c / sum mass. Error of a sum with weights w: the noise of
+N times p . w, and a model error of variance spread^2 Var_q(w), with q_c in proportion to sqrt(mass_c). Under q, cells
+of small expected count have errors that shrink more slowly than their counts. The spread, in rows, is calibrated to a
+measured misfit of the workload (models/calibration/model_error.py).
+"""
 
 from __future__ import annotations
 
@@ -32,12 +38,13 @@ MOST_MASS = 2.0**62  # of all cells; with more, their sum in whole numbers might
 
 @dataclass(frozen=True, eq=False)
 class ScaledShape(ByModel, TotalByNoise):
-    """A fit whose cells are a measured total in fixed proportions.
+    """Fit whose cells are a measured total in fixed proportions.
 
-    total: a fit over the one bucket that holds all cells. mass: whole numbers in proportion to the cells.
-    spread: how wrong the proportions may be, in rows. A weighted sum of cells has the model error spread^2 times the
-    variance of its weights, each cell counted by the root of its mass: where little is expected, little is also known,
-    and errors shrink more slowly than counts do. misfit: what was measured in order to know the spread.
+    total: least-squares fit of the total, (1,).
+    mass: whole numbers in proportion to the cells, (cells,).
+    spread: standard deviation of the model error, in rows; a sum with weights w has the model variance spread^2
+    Var_q(w), q in proportion to sqrt(mass).
+    misfit: the measurement that the spread is calibrated to.
     """
 
     family = "shaped"
@@ -59,15 +66,16 @@ class ScaledShape(ByModel, TotalByNoise):
 
     @classmethod
     def like(cls, total: LinearFit, cells: Floats) -> ScaledShape:
-        """The total in the proportions of some positive numbers."""
+        """Total in proportion to some positive numbers (cells,)."""
         return cls(total, np.rint(cells / cells.sum() * WHOLE).astype(np.int64))
 
     def with_spread(self, spread: float, misfit: Measurement) -> ScaledShape:
-        """The same, once it is known how wrong it is."""
+        """Same fit with a measured model error."""
         return replace(self, spread=spread, misfit=misfit)
 
     @property
     def of(self) -> str:
+        """Statistic that is fitted: "count"."""
         return self.total.of
 
     @property
@@ -76,12 +84,12 @@ class ScaledShape(ByModel, TotalByNoise):
 
     @cached_property
     def shape(self) -> Floats:
-        """The proportions of the cells."""
+        """Estimated distribution over the cells, p, (cells,)."""
         return np.asarray(self.mass / self.mass.sum())
 
     @cached_property
     def doubt(self) -> Floats:
-        """Where a row that the shape has in the wrong cell may be."""
+        """Distribution q of the model error over the cells, in proportion to the root of their mass, (cells,)."""
         roots = np.sqrt(self.mass)
         return np.asarray(roots / roots.sum())
 
@@ -90,6 +98,7 @@ class ScaledShape(ByModel, TotalByNoise):
         return in_parts(self.total.estimate[0] * self.shape)
 
     def errors(self, columns: Floats) -> Errors:
+        """Noise of the total and model covariance of weighted sums of cells; columns: (cells, sums)."""
         of_total = self.total.errors(self.shape[None, :] @ columns)
         means = self.doubt @ columns
         model = columns.T @ (self.doubt[:, None] * columns) - np.outer(means, means)
@@ -97,14 +106,14 @@ class ScaledShape(ByModel, TotalByNoise):
         return Errors(of_total.design, of_total.weights, self.spread**2 * model, of_total.unknown)
 
     def covariances(self, columns: Floats) -> Floats:
-        """Of every cell with some weighted sums of cells, noise and model together."""
+        """Covariances of every cell with weighted sums of cells, noise and model error together, (cells, sums)."""
         noise = self.total.measurement.noise.variance * np.outer(self.shape, self.shape @ columns)
         doubt = self.doubt[:, None] * (columns - self.doubt @ columns)
         return np.asarray(noise + self.spread**2 * doubt)
 
     def errors_by_group(self, asked: Grouped) -> list[Errors]:
-        """The same for many groups."""
-        shares, means = (self._weighed(each, asked, asked.weights) for each in (self.shape, self.doubt))
+        """Errors of the sums of each of many groups."""
+        shares, means = (self._weighed(covariance, asked, asked.weights) for covariance in (self.shape, self.doubt))
         model = squares_by_group(asked.group, asked.groups, self.doubt[asked.place], asked.weights)
         if asked.whole is not None:
             beside = asked.whole[asked.place]
@@ -113,18 +122,18 @@ class ScaledShape(ByModel, TotalByNoise):
             ) + asked.whole.T @ (self.doubt[:, None] * asked.whole)
         model -= means[:, :, None] * means[:, None, :]
         of_total = self.total.errors(shares.reshape(1, -1))
-        found = []
-        for group, each in enumerate(model):
-            np.fill_diagonal(each, np.maximum(np.diagonal(each), 0.0))
+        errors = []
+        for group, covariance in enumerate(model):
+            np.fill_diagonal(covariance, np.maximum(np.diagonal(covariance), 0.0))
             own = slice(group * asked.sums, (group + 1) * asked.sums)
             weights, unknown = of_total.weights[:, own], of_total.unknown[own]
-            found.append(Errors(of_total.design, weights, self.spread**2 * each, unknown))
-        return found
+            errors.append(Errors(of_total.design, weights, self.spread**2 * covariance, unknown))
+        return errors
 
     def _weighed(self, by: Floats, asked: Grouped, weights: Floats) -> Floats:
-        """Every group's sums with each cell counted by some number."""
-        found = summed(asked.group, by[asked.place, None] * weights, asked.groups)
-        return found if asked.whole is None else found + by @ asked.whole
+        """Sums of every group with cells weighted by `by` (cells,), as (groups, sums)."""
+        totals = summed(asked.group, by[asked.place, None] * weights, asked.groups)
+        return totals if asked.whole is None else totals + by @ asked.whole
 
     def record(self, domain: Domain) -> Arrays:
         return {"total": self.total.estimate, "spread": np.array([self.spread]), "mass": self.mass}
@@ -137,7 +146,7 @@ class ScaledShape(ByModel, TotalByNoise):
         return cls(total, file.whole("mass"), float(spread), misfit)
 
     def variances(self, queries: Queries) -> tuple[Floats, Floats]:
-        """For each of many queries, the variance of the model's error at a spread of 1, and of the noise."""
+        """Variance of each query's model error at unit spread, and of its noise, (queries,) each."""
         means, squares = queries @ self.doubt, queries._magnitudes(2) @ self.doubt
         noise = self.total.measurement.noise.variance * np.square(queries @ self.shape)
         return np.maximum(squares - means**2, 0.0), np.asarray(noise)

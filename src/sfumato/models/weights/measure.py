@@ -1,14 +1,16 @@
-"""Multiplicative weights: an estimate moved towards noisy answers, each cell by a factor.
+"""Multiplicative-weights update of a distribution over cells, and the steps that mwem and pmw share.
 
-Hardt, Ligett, McSherry, NIPS 2012, figure 1, with the passes over all answers of its section 3. The paper's queries
-have entries between -1 and 1; rows with larger ones are divided by their largest. Answers that no table of this total
-could give pull no harder than the nearest that one could.
+Update (Hardt, Ligett, McSherry, NIPS 2012, figure 1): for a query row a with noisy answer y and an estimate x of total
+N,
 
-What mwem and pmw share: a measured total, a shape learned query by query, and an error that is itself measured.
+    x_c <- x_c exp(a_c (y - a . x) / 2N), renormalised to N,
 
-The shape is fitted to what was measured, and no noise tells whether it is right elsewhere. So the last tenth of the
-budget measures how far the finished estimate lies from the truth, over the workload and by kind of question; intervals
-come from it.
+with several passes over all answers (their section 3). The paper's entries lie between -1 and 1; rows with larger ones
+are divided by their largest. Answers that no table of this total could give are clipped to the nearest possible one.
+
+Shared steps: noisy total, uniform start, number of rounds, candidate queries, and at the end a measurement of the
+estimate's error. The estimate is fitted to measured queries, and no noise tells its error elsewhere; so a tenth of the
+budget measures the misfit over the workload and by kind of query, and intervals are calibrated to it.
 """
 
 from __future__ import annotations
@@ -43,30 +45,31 @@ WRITTEN_OUT = 2**24  # entries of all rows together, up to which they are kept b
 
 
 def multiplicative_weights(estimate: Floats, queries: Queries, answers: Floats, *, passes: int = 20) -> Floats:
-    """The estimate after going through all rows so many times: x * exp(row (answer - row x) / (2 total)).
+    """Multiplicative-weights estimate after `passes` passes over all rows: x * exp(row (answer - row x) / (2 total)).
 
-    The total stays what it was, and a cell that is 0 stays 0.
+    estimate: starting values, (cells,). answers: (rows,). The total is unchanged, and a cell that is 0 stays 0.
 
     >>> from sfumato.queries import Ranges
     >>> moved = multiplicative_weights(np.full(4, 25.0), Ranges(4, [0], [1]), np.array([80.0]), passes=99)
     >>> moved.round(1).tolist()
     [40.0, 40.0, 10.0, 10.0]
     """
-    cells, wanted = np.array(estimate, dtype=np.float64), np.asarray(answers, dtype=np.float64)
+    cells, targets = np.array(estimate, dtype=np.float64), np.asarray(answers, dtype=np.float64)
     total = float(cells.sum())
     if cells.shape != (queries.columns,) or not (cells >= 0).all() or not 0 < total < np.inf:
         raise QueryError(f"multiplicative weights need {queries.columns} cells, none below 0 and not all of them 0")
-    if wanted.shape != (queries.rows,) or not np.isfinite(wanted).all():
+    if targets.shape != (queries.rows,) or not np.isfinite(targets).all():
         raise QueryError(f"multiplicative weights need a finite answer for each of the {queries.rows} rows")
     written = queries.dense() if queries.rows * queries.columns <= WRITTEN_OUT else None
     for _ in range(passes):
-        for place in range(queries.rows):
-            row = queries.row(place) if written is None else written[place]
-            cells = _moved(cells, total, row, wanted[place])
+        for index in range(queries.rows):
+            row = queries.row(index) if written is None else written[index]
+            cells = _moved(cells, total, row, targets[index])
     return cells
 
 
 def _moved(cells: Floats, total: float, row: np.ndarray, answer: float) -> Floats:
+    """One multiplicative-weights update of cells (cells,) towards a noisy answer."""
     largest = float(np.abs(row).max())
     if largest == 0.0:
         return cells
@@ -84,13 +87,14 @@ A_STEP, AN_ANSWER = 3000, 8  # work of one small step besides its cells, and of 
 
 @dataclass(frozen=True)
 class Learning:
-    """How a shape is learned; chosen by judgement, but for the number of rounds.
+    """Settings of multiplicative weights; chosen by judgement, but for the number of rounds.
 
-    shares: of the count's budget, for the total, for the rounds, for measuring how wrong the result is.
-    rounds: more touch more queries, each with more noise. None: as many as the noisy total is worth, a quarter of the
-    root of rows times epsilon, since more rows show more structure above the noise. The rule was found by simulation on
-    synthetic shapes, where anything from half to double of it costs little. fewest, most: rounds, whatever the total.
-    passes: over everything measured so far, after each round; more fit it closer and take longer.
+    shares: of the count's budget, for the total, for the rounds, for measuring the error of the result.
+    rounds: more touch more queries, each with more noise. None: sqrt(rows * epsilon) / 4 by the noisy total, since more
+    rows show more structure above the noise. The rule was found by simulation on synthetic distributions, where
+    anything from half to double of it costs little.
+    fewest, most: bounds on the number of rounds.
+    passes: over all answers so far, after each round; more fit closer and take longer.
     """
 
     shares: tuple[int, int, int] = (1, 8, 1)
@@ -101,9 +105,9 @@ class Learning:
 
 
 def sampled(workload: Workload, most: int) -> Queries:
-    """At most about so many queries of a workload, blocks alike: a public choice, and the same every time.
+    """Deterministic sample of about `most` queries of a workload, equally many per block; reads no data.
 
-    Rows are taken in steps of the golden section, which fall in with no pattern of a block.
+    Rows are taken in steps of the golden section, a low-discrepancy sequence.
 
     >>> from sfumato.queries import AllRanges
     >>> sampled(Workload(("ranges",), (AllRanges(100),)), 50).rows
@@ -115,28 +119,29 @@ def sampled(workload: Workload, most: int) -> Queries:
 
 
 def _spaced(block: Queries, room: int) -> Queries:
+    """Golden-section sample of `room` distinct rows of a block."""
     if block.rows <= room:
         return block
     step = max(1, round(GOLDEN * block.rows))
     while gcd(step, block.rows) > 1:  # so that no row is taken twice
         step += 1
     # In Python's integers: the products of a large block leave 64 bits.
-    return block[np.array(sorted(step * place % block.rows for place in range(room)), dtype=np.int64)]
+    return block[np.array(sorted(step * index % block.rows for index in range(room)), dtype=np.int64)]
 
 
 def measure_total(curator: Curator, budget: Budget) -> LinearFit:
-    """The number of rows, as a fit over one region that holds all cells."""
+    """Noisy number of rows, as a least-squares fit over one bucket that holds all cells."""
     everything = Partition(curator.domain, np.zeros(curator.domain.size, dtype=np.int64))
     return LinearFit.of_answers(curator.reduce(everything).measure(Identity(1), budget))
 
 
 def even_start(total: LinearFit, cells: int) -> Floats:
-    """The noisy total spread evenly; never less than its noise and one row, for nothing at all has no shape."""
+    """Uniform starting estimate of the noisy total, which is taken as at least its noise and one row, (cells,)."""
     return np.full(cells, max(float(total.estimate[0]), total.measurement.noise.variance**0.5, 1.0) / cells)
 
 
 def rounds_for(rows: float, budget: Budget, contributions: int, cells: int, how: Learning) -> int:
-    """How many queries are worth their share, of a table of about so many rows."""
+    """Number of rounds for a table of about `rows` rows: sqrt(rows * epsilon) / 4 within bounds."""
     if how.rounds is not None:
         return how.rounds
     assert budget.epsilon is not None  # noqa: S101 (pure epsilon only)
@@ -145,9 +150,10 @@ def rounds_for(rows: float, budget: Budget, contributions: int, cells: int, how:
 
 
 def shaping_work(most: int, how: Learning) -> Work:
-    """About how many numbers in memory are changed in learning a shape from at most so many queries.
+    """Cost of multiplicative weights with at most `most` candidate queries, in numbers changed in memory.
 
-    Every round asks all queries and goes several times through what was measured so far, a query and its rest a round.
+    Every round answers all candidates and passes several times over the answers so far, a query and its complement a
+    round.
     """
 
     def work(schema: Schema, workload: Workload, budget: Budget, rows: int) -> int:
@@ -159,31 +165,31 @@ def shaping_work(most: int, how: Learning) -> Work:
 
 
 def _answers(asked: Queries) -> int:
-    """How many answers are worked out: some rows of a family with no shorter way are had by answering all of them."""
+    """Number of answers computed: a selection from a family is answered by answering the whole family."""
     if isinstance(asked, Stack):
         return sum(_answers(block) for block in asked.blocks)
     return asked.queries.rows if isinstance(asked, Selected) else asked.rows
 
 
 def with_rest(row: Codes) -> Queries:
-    """A query and its complement. Together they touch every cell alike, so the second costs nothing.
+    """Query and its complement. Together every cell has the same column sum, so the complement costs no budget.
 
-    The complement of a query that touches no cell is the total: whichever is chosen, something is measured.
+    row: (cells,). The complement of a query that touches no cell is the total: something is measured in any case.
     """
-    rest = max(1, int(np.abs(row).max())) - np.abs(row)
-    return Weighted(np.stack([row, rest] if rest.any() else [row]))
+    complement = max(1, int(np.abs(row).max())) - np.abs(row)
+    return Weighted(np.stack([row, complement] if complement.any() else [row]))
 
 
 def misfit_of(queries: Queries, estimate: Floats) -> Misfit:
-    """How far the truth lies from what an estimate answers, rounded to whole rows."""
+    """Misfit scores |truth - estimate| of queries, the estimate's answers rounded to whole rows; estimate: (cells,)."""
     return Misfit(queries, np.rint(queries @ estimate).astype(np.int64))
 
 
 def learn(estimate: Floats, seen: Sequence[Measurement], how: Learning) -> Floats:
-    """The estimate moved towards everything measured so far."""
+    """Multiplicative-weights estimate from all measurements so far, (cells,)."""
     answers = np.concatenate([measured.answers for measured in seen])
-    asked = Stack(*(measured.queries for measured in seen))
-    return multiplicative_weights(estimate, asked, answers.astype(np.float64), passes=how.passes)
+    queries = Stack(*(measured.queries for measured in seen))
+    return multiplicative_weights(estimate, queries, answers.astype(np.float64), passes=how.passes)
 
 
 def shaped_fit(
@@ -195,19 +201,19 @@ def shaped_fit(
     whole: Budget,
     counted: Counted,
 ) -> MeasuredShape:
-    """The total times the estimate's shape, brought to margins, with errors of the size that is now measured.
+    """Fit a total times a distribution, update it with one-way marginals (GLS), and calibrate its error privately.
 
-    Half of the budget for it tells the mean misfit of the workload's queries, half by how much kinds of question differ
-    from that. whole: what all of the count's measurements had. counted: margins that were measured first, if any.
+    estimate: (cells,). Half of `budget` measures the mean misfit of the workload's queries, half its variation by kind
+    of query. whole: budget of all of the count's measurements. counted: first-stage marginals, if any.
     """
     for_workload, for_kinds = budget.split(1, 1)
-    asked = sampled(workload, MOST_CHECKED)
+    queries = sampled(workload, MOST_CHECKED)
     fit = ScaledShape.like(total, estimate)
-    measured = curator.measure_misfit(misfit_of(asked, fit.estimate), for_workload)
+    measured = curator.measure_misfit(misfit_of(queries, fit.estimate), for_workload)
     noise = measured.noise
     assert isinstance(noise, Laplace)  # noqa: S101 (pure epsilon only)
-    mean, scale = float(measured.answers[0]) / asked.rows, float(noise.scale) / asked.rows
-    spread = deviation_of_shape(allow_for_noise(mean, scale), *fit.variances(asked))
+    mean, scale = float(measured.answers[0]) / queries.rows, float(noise.scale) / queries.rows
+    spread = deviation_of_shape(allow_for_noise(mean, scale), *fit.variances(queries))
     brought = counted.bring_all(fit.with_spread(spread, measured))
     known = counted.first.known
     scales, misfits = measure_errors(curator, brought, for_kinds, whole, known, seen=False)
@@ -218,7 +224,7 @@ def shaped_fit(
 
 
 def shape_refuses(schema: Schema, workload: Workload | None) -> str | None:
-    """Why no shape can be learned for a schema and a workload, or None."""
+    """Reason why a workload has no multiplicative-weights fit, or None."""
     if workload is not None and not workload.queries.integral:
         return "the workload has weights that are not whole numbers; hierarchical and matrix take any weights"
     return None

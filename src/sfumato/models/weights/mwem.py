@@ -1,9 +1,9 @@
-"""MWEM: multiplicative weights steered by the exponential mechanism.
+"""MWEM: multiplicative weights, with queries chosen by the exponential mechanism.
 
 Hardt, Ligett, McSherry, A simple and practical algorithm for differentially private data release, NIPS 2012. Corrected:
-the paper takes the number of rows as known; here it is measured. The complement of a measured query touches no cell
-twice, so it is measured along with it at no cost. The paper publishes the mean of all rounds' estimates; with its own
-improvement, several passes over everything measured, the last one is better and is what is published.
+the paper takes the number of rows as known; here it is measured. The complement of a measured query adds no
+sensitivity, so it is measured along with it at no cost. The paper publishes the mean of all rounds' estimates; with its
+own improvement, several passes over all answers, the last estimate is better and is what is published.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from sfumato.schema import Schema
 
 @dataclass(frozen=True)
 class Settings(weights.Learning):
-    """What was chosen by judgement.
+    """Settings chosen by judgement.
 
-    most_candidates: queries among which the worst is sought; more are closer to the whole workload and take longer.
+    most_candidates: queries that the exponential mechanism chooses from; more are closer to the whole workload and
+    slower.
     """
 
     most_candidates: int = 2**16
@@ -37,13 +38,14 @@ SETTINGS = Settings()
 def mwem(
     curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, settings: Settings = SETTINGS
 ) -> Cube:
-    """Fit a cube, round by round, to the query it answers worst.
+    """Publish a multiplicative-weights fit, round by round, to the query with the largest misfit.
 
-    budget: split by weight over the count and the measures, which get noise on every cell. Of the count's share parts
-    go to margins where these pay, to the total and to measuring how wrong the result is, the rest evenly to the rounds.
+    budget: split by weight over the count and the measures, which get noise on every cell. The count's share goes to
+    one-way marginals where these pay, to the total, to measuring the error of the result, and the rest evenly to the
+    rounds.
     """
     workload = workload or default_workload(schema.domain)
-    asked = weights.sampled(workload, settings.most_candidates)
+    queries = weights.sampled(workload, settings.most_candidates)
     for_count, *for_measures = budget.split(*schema.weights.values())
     counted, for_learning = counted_beside_shape(curator, for_count)
     for_total, for_rounds, for_misfit = for_learning.split(*settings.shares)
@@ -55,8 +57,8 @@ def mwem(
     seen: list[Measurement] = []
     for share in for_rounds.evenly(rounds):
         to_select, to_measure = share.split(1, 1)
-        worst = curator.select(weights.misfit_of(asked, x_hat), to_select)
-        seen.append(curator.measure(weights.with_rest(asked.row(worst)), to_measure))
+        worst = curator.select(weights.misfit_of(queries, x_hat), to_select)
+        seen.append(curator.measure(weights.with_rest(queries.row(worst)), to_measure))
         x_hat = weights.learn(x_hat, seen, settings)
 
     count = weights.shaped_fit(curator, total, x_hat, workload, for_misfit, for_count, counted)

@@ -1,9 +1,9 @@
-"""PMW: private multiplicative weights, which pays only for the queries it would answer badly.
+"""PMW: multiplicative weights, with queries chosen by the sparse vector technique.
 
 Hardt, Rothblum, A multiplicative weights mechanism for privacy-preserving data analysis, FOCS 2010. Corrected: they
 take the number of rows as known; here it is measured. Queries come from the workload, in its order, since a release is
-made once; where none is answered badly any more the threshold is halved and they are gone through again, so that the
-whole budget is of use.
+made once; where no misfit exceeds the threshold any more, it is halved and the queries are gone through again, so that
+the whole budget is of use.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from sfumato.schema import Schema
 
 @dataclass(frozen=True)
 class Settings(weights.Learning):
-    """What was chosen by judgement.
+    """Settings chosen by judgement.
 
-    most_queries: that are gone through; every query on the way adds its noise to the search, so fewer are found more
-    surely. patience: times the noise of a search and the logarithm of the queries is what a misfit must reach at first
-    to be corrected; more corrects fewer queries at first, and the threshold is halved later.
+    most_queries: number of queries in the stream; each adds noise to the search, so fewer are found more surely.
+    patience: first threshold, in noise scales of the search times the log of the number of queries; a higher one
+    corrects fewer queries at first, and is halved later.
     """
 
     most_queries: int = 2**12
@@ -43,14 +43,14 @@ SETTINGS = Settings()
 def pmw(
     curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, settings: Settings = SETTINGS
 ) -> Cube:
-    """Fit a cube to one query after the other, skipping those it answers well already.
+    """Publish a multiplicative-weights fit to the queries whose misfit exceeds a threshold.
 
-    budget: split by weight over the count and the measures, which get noise on every cell. Of the count's share parts
-    go to margins where these pay, to the total and to measuring how wrong the result is, and the rest evenly to the
-    rounds: half of each to find the next query that is answered badly, half to measure it.
+    budget: split by weight over the count and the measures, which get noise on every cell. The count's share goes to
+    one-way marginals where these pay, to the total, to measuring the error of the result, and the rest evenly to the
+    rounds: half of each to find the next query above the threshold (sparse vector), half to measure it.
     """
     workload = workload or default_workload(schema.domain)
-    asked = weights.sampled(workload, settings.most_queries)
+    queries = weights.sampled(workload, settings.most_queries)
     for_count, *for_measures = budget.split(*schema.weights.values())
     counted, for_learning = counted_beside_shape(curator, for_count)
     for_total, for_rounds, for_misfit = for_learning.split(*settings.shares)
@@ -60,16 +60,16 @@ def pmw(
     rounds = weights.rounds_for(float(total.estimate[0]), for_count, k, curator.domain.size, settings)
 
     to_find, to_measure = for_rounds.evenly(rounds)[0].split(1, 1)
-    threshold = search_noise(to_find, asked.rows, k, settings)
+    threshold = search_noise(to_find, queries.rows, k, settings)
     seen: list[Measurement] = []
     start, unspent = 0, Fraction(0)
     for _ in range(rounds):
-        bad = curator.first_above(weights.misfit_of(asked, x_hat), threshold, to_find, start=start)
+        bad = curator.first_above(weights.misfit_of(queries, x_hat), threshold, to_find, start=start)
         if bad is None:
             threshold, start = max(1, threshold // 2), 0
             unspent += to_measure.epsilon or 0
             continue
-        seen.append(curator.measure(weights.with_rest(asked.row(bad)), to_measure))
+        seen.append(curator.measure(weights.with_rest(queries.row(bad)), to_measure))
         x_hat = weights.learn(x_hat, seen, settings)
         start = bad + 1
 
@@ -79,7 +79,10 @@ def pmw(
 
 
 def search_noise(budget: Budget, queries: int, contributions: int, settings: Settings = SETTINGS) -> int:
-    """The misfit that stands out from the noise of a search: about what the luckiest of so many queries draws."""
+    """Starting threshold of the search for a misfit: patience * contributions / epsilon * log(queries).
+
+    That is the order of the largest noise of so many comparisons.
+    """
     assert budget.epsilon is not None  # noqa: S101 (pure epsilon only)
     return ceil(settings.patience * contributions / float(budget.epsilon) * log(max(2, queries)))
 

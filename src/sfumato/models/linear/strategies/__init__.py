@@ -1,1 +1,1 @@
-"""Which queries are worth asking for a workload; public, without data and without noise."""
+"""Strategies: queries and weights that minimise the expected error on a workload; computed without data."""

@@ -1,12 +1,16 @@
-"""How to allocate a budget: between queries whose Gram matrices commute, and between queries that meet in some cells.
+"""Allocate a budget between groups of queries so that the expected squared error on a workload is least.
 
-Levels of a tree and tables of a cube share their eigenspaces, so that the squared error is the sum over spaces m of
-asked[m] / answered[m], where what is answered is the sum over parts k of spans[m, k] weights[k]^2. A cell bears the sum
-of the weights (pure epsilon) or of their squares (zCDP). At the best weights each part bears in proportion to what it
-contributes; `best_weights` steps there. With one part per space its first step is the answer: the cube-root rule of
-Cormode, Procopiuc, Shen, Srivastava and Yu (ICDE 2012) for pure epsilon, the fourth-root rule for zCDP.
+`best_weights`: groups k whose Gram matrices commute (levels of a tree, marginals of a cube). With common eigenspaces m,
+demand a_m and eigenvalues S[m, k], weights w minimise
 
-Where parts of a workload are asked themselves, no cell may bear more than the budget: `best_precisions`.
+    sum over m of a_m / sum_k S[m, k] w_k^2   subject to   sum_k w_k = 1 (pure epsilon) or sum_k w_k^2 = 1 (zCDP),
+
+by a fixed-point iteration: at the optimum the load of each group is in proportion to its contribution to the error.
+With one group per space the first step is the answer: the cube-root rule for pure epsilon (Cormode, Procopiuc, Shen,
+Srivastava, Yu, ICDE 2012), the fourth-root rule for zCDP.
+
+`best_precisions`: groups of workload queries measured themselves, where no cell may spend more than the budget; a
+convex programme, solved by Newton's method with a logarithmic barrier and constraint generation.
 """
 
 from __future__ import annotations
@@ -27,10 +31,10 @@ Linear = Callable[[Floats], Floats]
 
 
 def best_weights(asked: Floats, answered: Linear, back: Linear, start: Floats, pure: bool) -> tuple[Floats, Floats]:
-    """Weights that sum to one, and the squared error with them; leading axes are separate problems.
+    """Weights that minimise the squared error, and that error; leading axes are separate problems.
 
-    answered: from squares of weights to what they answer (spans applied); back: its transpose. start: 0 where a weight
-    must be.
+    asked: demand of each eigenspace, (..., spaces). answered: the map w^2 -> S w^2, (..., groups) to (..., spaces).
+    back: its transpose. start: starting weights, (..., groups); 0 where a weight must be 0. The weights sum to one.
 
     >>> same = lambda x: x
     >>> best_weights(np.array([8.0, 1.0]), same, same, np.ones(2), True)[0].round(4).tolist()
@@ -40,9 +44,9 @@ def best_weights(asked: Floats, answered: Linear, back: Linear, start: Floats, p
     for _ in range(ROUNDS):
         squares = weights * weights
         spans = np.maximum(answered(squares), TINY)
-        each = asked / spans
-        error = each.sum(axis=-1)
-        gain = squares * back(each / spans)
+        errors = asked / spans
+        error = errors.sum(axis=-1)
+        gain = squares * back(errors / spans)
         due = gain / gain.sum(axis=-1, keepdims=True)
         borne = weights if pure else squares / squares.sum(axis=-1, keepdims=True)
         weights = weights * (due / np.maximum(borne, TINY)) ** (1 / 3 if pure else 1 / 4)
@@ -55,16 +59,17 @@ def best_weights(asked: Floats, answered: Linear, back: Linear, start: Floats, p
 
 
 def squared_error(asked: Floats, answered: Linear, weights: Floats, pure: bool) -> Floats:
-    """The squared error at noise of variance 1 for a cell that bears 1."""
+    """Squared error of weights (..., groups), for unit noise variance at unit load."""
     return np.asarray((asked / np.maximum(answered(weights**2), TINY)).sum(axis=-1) * _load(weights, pure))
 
 
 def _load(weights: Floats, pure: bool) -> Floats:
+    """Squared sensitivity of the weights: (sum w)^2 for pure epsilon, sum w^2 for zCDP."""
     return np.asarray(weights.sum(axis=-1) ** 2 if pure else (weights**2).sum(axis=-1))
 
 
 def whole_weights(weights: Floats, bits: int) -> list[int]:
-    """Weights as whole numbers of so many bits; 0 where a weight is lost in rounding or not worth its part.
+    """Round weights (groups,) to integers of at most `bits` bits; 0 for weights below NOT_WORTH of the largest.
 
     >>> whole_weights(np.array([0.5, 0.25, 1e-9]), 3)
     [8, 4, 0]
@@ -74,28 +79,29 @@ def whole_weights(weights: Floats, bits: int) -> list[int]:
 
 
 def best_precisions(importance: Floats, loads: Codes, power: int, *, tolerance: float = TOLERANCE) -> Floats:
-    """Precisions s that make sum_i importance[i] / s_i^power least while sum_i s_i loads[i, c] <= 1 for every cell c.
+    """Minimise sum_i importance_i / s_i^power subject to sum_i s_i loads[i, c] <= 1 for every cell c.
 
-    loads: parts by cells. A convex programme; few cells are ever full, so only those are looked at.
+    importance: (groups,). loads: (groups, cells). Constraints are generated as they are violated, since few are active.
+    Returns the precisions s, (groups,).
 
     >>> best_precisions(np.array([4.0, 1.0]), np.array([[1], [1]]), 1).round(4).tolist()  # the square-root rule
     [0.6667, 0.3333]
     """
     largest = np.maximum(loads.max(axis=1), 1).astype(np.float64)
     alone = np.eye(len(importance))  # each part's own hot cell; also keeps a part that touches no cell within bounds
-    seen = loads.sum(axis=0).argmax(keepdims=True)
+    active = loads.sum(axis=0).argmax(keepdims=True)
     while True:
-        full = np.vstack([alone, loads[:, seen].T / largest])
+        full = np.vstack([alone, loads[:, active].T / largest])
         precisions = _inside(importance * largest**power, full, power, tolerance) / largest
         borne = precisions @ loads
         fullest = np.flatnonzero(borne > 1 + tolerance)  # such an excess is scaled back in the end
         if not len(fullest):
             return np.asarray(precisions / max(1.0, borne.max()))
-        seen = np.union1d(seen, fullest[np.argsort(-borne[fullest])[: 2 * len(importance)]])
+        active = np.union1d(active, fullest[np.argsort(-borne[fullest])[: 2 * len(importance)]])
 
 
 def _inside(importance: Floats, loads: Floats, power: int, tolerance: float) -> Floats:
-    """The same by Newton's method behind a logarithmic barrier, on a list of cells that is short."""
+    """Barrier method (Newton steps) for the same programme with few constraints; loads: (constraints, groups)."""
     cells = len(loads)
     s = np.full(loads.shape[1], 0.5 / loads.sum(axis=1).max())
     importance = importance / (importance * s**-power).sum()

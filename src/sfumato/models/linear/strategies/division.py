@@ -1,14 +1,17 @@
-"""Workload division: queries that touch a hot cell in one part, the others in parts of their own, each with its noise.
+"""Workload division: partition a workload by hot cells, and choose the noise scale of each part.
 
-Li, Ma, Wu, Zhang, Ma, Hui, Zhang, Zhu: A workload division differential privacy algorithm (WD), algorithm 1. Corrected:
-the hot cell is the most queried one, from the workload and not from the data (line 3); the recursion goes on in both
-halves (line 8); the halves do not get half the budget each but the noise that serves the workload best; and parts do
-not compose as if every row of data lay in all of them. Scales b_i are private if for every cell c
+Li, Ma, Wu, Zhang, Ma, Hui, Zhang, Zhu: A workload division differential privacy algorithm (WD), algorithm 1. A part is
+split into the queries that touch its hot cell, the most queried one, and the others. Scales b_i are private if for
+every cell c
 
     sum over parts i of (queries of part i that touch c) / b_i <= epsilon,
 
-so that parts which touch different cells cost nothing extra. All queries of a part that touch its hot cell go into the
-first half: leaving some of them in the second, as line 5 does, would leave the cell hot in both.
+so that parts on different cells compose in parallel; the precisions 1 / b_i minimise the weighted error under this
+constraint (`best_precisions`).
+
+Corrected: the hot cell is found from the workload and not from the data (line 3); the recursion continues in both
+halves (line 8); halves do not get half of the budget each. All queries that touch the hot cell go into the first half:
+leaving some of them in the second, as line 5 does, would leave the cell hot in both.
 """
 
 from __future__ import annotations
@@ -35,7 +38,10 @@ FINENESS = 64  # the least weight: rounding the others to whole numbers changes 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Some queries of a workload: which, how much they matter, and how often they touch each cell."""
+    """Part of a workload.
+
+    members: mask of its queries, (queries,). weight: their total weight. loads: its queries on each cell, (cells,).
+    """
 
     members: NDArray[np.bool_]
     weight: float
@@ -44,7 +50,10 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Division:
-    """Parts of a workload and the precision (1 / noise scale, at epsilon 1) of each; error: the weighted mean."""
+    """Partition of a workload.
+
+    precisions: 1 / noise scale of each part at epsilon 1, (parts,). error: the weighted mean error.
+    """
 
     parts: tuple[Part, ...]
     precisions: Floats
@@ -53,9 +62,9 @@ class Division:
 
 @lru_cache(maxsize=4)  # a plan and the release that follows it ask for the same
 def divide(workload: Workload, *, power: int = 2) -> Strategy:
-    """The workload's own queries, with noise that is larger where they crowd.
+    """Strategy of the workload's own queries, with larger noise for parts on heavily queried cells.
 
-    power: 2 to make the mean squared noise small, as everywhere here, 1 for the paper's mean absolute noise.
+    power: 2 minimises the mean squared noise, as everywhere here; 1 the paper's mean absolute noise.
     """
     division = divide_recursively(workload, power=power)
     rounded = np.rint(FINENESS * division.precisions / division.precisions.min()).astype(np.int64)
@@ -63,13 +72,13 @@ def divide(workload: Workload, *, power: int = 2) -> Strategy:
     if len(levels) == 1:
         return Strategy(workload.queries)
     which = np.zeros(workload.queries.rows, dtype=np.int64)
-    for part, place in zip(division.parts, number, strict=True):
-        which[part.members] = place
+    for part, level in zip(division.parts, number, strict=True):
+        which[part.members] = level
     return Strategy(workload.queries, tuple(levels.tolist()), which)
 
 
 def divide_recursively(workload: Workload, *, power: int = 2) -> Division:
-    """Divide the parts one after the other, and their halves again, as long as it helps."""
+    """Split parts greedily while the error falls by LEAST_GAIN."""
     queries = workload.queries
     if not queries.integral:
         raise QueryError("a workload that is measured itself needs whole-number weights")
@@ -85,18 +94,18 @@ def divide_recursively(workload: Workload, *, power: int = 2) -> Division:
         quarters = tuple(quarter for half in halves for quarter in split(half, queries, weights))
         # Two halves that share a second hot cell free nothing as long as that one stays undivided: look a step ahead.
         for pieces in (halves, quarters):
-            tried = weigh((*others, *pieces), power, ROUGHLY)
-            if tried.error < (1 - LEAST_GAIN) * best.error:
-                best = tried
+            candidate = weigh((*others, *pieces), power, ROUGHLY)
+            if candidate.error < (1 - LEAST_GAIN) * best.error:
+                best = candidate
                 waiting.extend(pieces)
                 break
     return weigh(best.parts, power)
 
 
 def split(part: Part, queries: Queries, weights: Floats) -> tuple[Part, ...]:
-    """The queries that touch the part's hot cell, and the rest; the part itself if all touch the same cells.
+    """Split a part into the queries on its hot cell and the others; the part itself if all touch the same cells.
 
-    Hot is the cell that most of them touch; a cell that all of them touch divides nothing.
+    The hot cell is the one that most queries touch, among cells that not all of them touch. weights: (queries,).
     """
     divides = (part.loads > 0) & (part.loads < np.count_nonzero(part.members))
     if not divides.any():
@@ -104,14 +113,14 @@ def split(part: Part, queries: Queries, weights: Floats) -> tuple[Part, ...]:
     hot = np.zeros(queries.columns, dtype=np.int64)
     hot[np.argmax(np.where(divides, part.loads, 0))] = 1
     touching = part.members & (queries @ hot != 0)
-    rest = part.members & ~touching
-    if not touching.any() or not rest.any():  # only where weights other than 0 and 1 make a load no count
+    others = part.members & ~touching
+    if not touching.any() or not others.any():  # only where weights other than 0 and 1 make a load no count
         return (part,)
-    return _part(touching, queries, weights), _part(rest, queries, weights)
+    return _part(touching, queries, weights), _part(others, queries, weights)
 
 
 def weigh(parts: tuple[Part, ...], power: int, tolerance: float = TOLERANCE) -> Division:
-    """The best precisions for given parts, and the noise that is left."""
+    """Division with optimal precisions for given parts."""
     weights = np.array([part.weight for part in parts])
     loads = np.stack([part.loads for part in parts])
     precisions = best_precisions(weights, loads, power, tolerance=tolerance)
@@ -119,12 +128,13 @@ def weigh(parts: tuple[Part, ...], power: int, tolerance: float = TOLERANCE) -> 
 
 
 def _blocks(workload: Workload, weights: Floats, most: int) -> tuple[Part, ...]:
-    """The blocks of a workload, if they are few: a query of a small one matters more."""
+    """Parts that are the blocks of a workload, if these are few; else one part."""
     queries, rows = workload.queries, [block.rows for block in workload.blocks]
     number = np.repeat(np.arange(len(rows)), rows) if len(rows) <= most else np.zeros(queries.rows)
-    return tuple(_part(number == one, queries, weights) for one in np.unique(number))
+    return tuple(_part(number == group, queries, weights) for group in np.unique(number))
 
 
 def _part(members: NDArray[np.bool_], queries: Queries, weights: Floats) -> Part:
+    """Part of the queries of a mask (queries,)."""
     loads = np.asarray(Scaled(queries, members.astype(np.int64)).column_sums(), dtype=np.int64)
     return Part(members, float(weights[members].sum()), loads)

@@ -1,14 +1,10 @@
-"""Tables by some of the axes, each as precise as the workload deserves.
+"""HDMM: the strategy of least expected error for a workload among p-identity products, marginals, trees and wavelets.
 
-McKenna, Miklau, Hay, Machanavajjhala, VLDB 2018, section 6.3 (OPT_M): weights on all 2^d marginals. Here an axis may
-also have levels between its total and its cells, those of a tree, so that ranges profit too. The table of all cells is
-always among them: every query has an answer.
-
-The best strategy found for a workload: several kinds are optimised, the expected error decides.
-
-McKenna, Miklau, Hay, Machanavajjhala, VLDB 2018 (HDMM): p-identity strategies per axis, optimised in turn (OPT_x), and
-tables by some of the axes (OPT_M, which also serves unions of products). Single cells, trees, greedily weighed trees
-and wavelets are candidates like any other. On each axis of a product the best of p-identity and trees is taken.
+McKenna, Miklau, Hay, Machanavajjhala, VLDB 2018. `product_strategy`: a Kronecker product with one strategy per axis,
+optimised in turn (OPT_x), the best of p-identity, tree and greedy tree each. `marginal_strategy`: weighted marginals
+(OPT_M, section 6.3, which also serves unions of products); here an axis may also have the levels of a tree between its
+total and its cells, so that ranges profit too, and the table of all cells is always measured, so that every query has
+an answer. Identity, trees and wavelets are further candidates; `best_strategy` takes the least expected error.
 """
 
 from __future__ import annotations
@@ -44,9 +40,9 @@ TABLE_BITS = 12
 
 
 def marginal_strategy(domain: Domain, workload: Workload, pure: bool, *, trees: bool = False) -> Strategy | None:
-    """The best weights on all combinations of levels; None where there are too many.
+    """Optimal weights on all tables by levels of the axes; None where there are too many tables.
 
-    trees: also use the levels of each axis's best tree, not only its total and its cells; None where these have none.
+    trees: include the levels of each axis's best tree besides its total and its cells; None where there are no more.
 
     >>> from sfumato.domain import Axis
     >>> from sfumato.queries import default_workload
@@ -67,8 +63,8 @@ def marginal_strategy(domain: Domain, workload: Workload, pure: bool, *, trees: 
         return None
     grid = Grid(sizes, tuple(tuple(sorted(each)) for each in widths))
     grams = zip(*(grams_of(wanted, axis) for axis in range(len(sizes))), strict=True)
-    asked = np.sum([one.weight * grid.asked(each) for one, each in zip(wanted, grams, strict=True)], axis=0)
-    weights = best_weights(asked, grid.answered, grid.back, np.ones(len(asked)), pure)[0]
+    demand = np.sum([term.weight * grid.asked(each) for term, each in zip(wanted, grams, strict=True)], axis=0)
+    weights = best_weights(demand, grid.answered, grid.back, np.ones(len(demand)), pure)[0]
     weights[-1] = max(weights[-1], LEAST_FOR_CELLS)
     measured = [pair for pair in zip(grid.tables, whole_weights(weights, TABLE_BITS), strict=True) if pair[1]]
     queries = _counts(sizes, [table for table, _ in measured])
@@ -79,23 +75,24 @@ def marginal_strategy(domain: Domain, workload: Workload, pure: bool, *, trees: 
 
 
 def _levels(part: AxisPart) -> set[int]:
-    """Levels like the tree's that divide the cells evenly, each inside the one above."""
-    found, finer = set(), part.queries.columns
+    """Widths of nested even levels that approximate those of a tree."""
+    widths, finer = set(), part.queries.columns
     for cuts in part.queries.levels[-2::-1] if type(part.queries) is Tree else []:
         even = [width for width in range(1, finer) if finer % width == 0]
         finer = min(even, key=lambda width: abs(log(width / (len(cuts) - 1))), default=1)
-        found.add(finer)
-    return found
+        widths.add(finer)
+    return widths
 
 
 def _counts(sizes: tuple[int, ...], tables: list[Table]) -> Queries:
-    """The counts of several tables, one after the other."""
+    """Queries of several tables, stacked."""
     if all(width in (1, size) for table in tables for width, size in zip(table, sizes, strict=True)):
         return Marginals(sizes, [[a for a, width in enumerate(table) if width == sizes[a]] for table in tables])
     return Stack(*(Kron(*map(_level, sizes, table)) for table in tables))
 
 
 def _level(size: int, width: int) -> Queries:
+    """Counts of `width` even nodes along an axis of `size` cells."""
     cuts = even_cuts(size, width)
     if width in (1, size):
         return Identity(size) if width == size else Total(size)
@@ -109,7 +106,7 @@ BITS = 20  # of all axes' weights together: counts times weights stay below 2^62
 
 
 def best_strategy(domain: Domain, workload: Workload, pure: bool, *, bits: int = BITS) -> Strategy:
-    """The strategy of least expected error among all kinds.
+    """Strategy of least expected error over all candidates.
 
     >>> import numpy as np
     >>> from sfumato.domain import Axis
@@ -123,7 +120,7 @@ def best_strategy(domain: Domain, workload: Workload, pure: bool, *, bits: int =
 
 @dataclass(frozen=True)
 class _Case:
-    """A domain and a workload, equal to others of the same sizes and families, so that none is optimised twice."""
+    """Cache key: a domain and a workload, equal to others of the same sizes and families of queries."""
 
     key: tuple[object, ...]
     domain: Domain = field(compare=False)
@@ -131,41 +128,43 @@ class _Case:
 
 
 def _key(domain: Domain, workload: Workload) -> tuple[object, ...]:
+    """Sizes, order and families that the optimal strategy depends on."""
     blocks = []
     for block in workload.blocks:
         parts = products(block, domain.shape)
-        told = id(block) if parts is None else tuple((one.weight, *map(kind, one.factors)) for one in parts)
-        blocks.append((block.rows, told))
+        signature = id(block) if parts is None else tuple((term.weight, *map(kind, term.factors)) for term in parts)
+        blocks.append((block.rows, signature))
     return (domain.shape, tuple(axis.ordered for axis in domain), tuple(blocks), workload.weights)
 
 
 @lru_cache(maxsize=64)
 def _best(case: _Case, pure: bool, bits: int) -> Strategy:
-    found = candidates(case.domain, case.workload, pure, bits=bits)
-    errors = {name: overall_error(strategy, case.workload, pure) for name, strategy in found.items()}
-    return found[min(errors, key=lambda name: errors[name])]
+    """Cached optimum of a case."""
+    strategies = candidates(case.domain, case.workload, pure, bits=bits)
+    errors = {name: overall_error(strategy, case.workload, pure) for name, strategy in strategies.items()}
+    return strategies[min(errors, key=lambda name: errors[name])]
 
 
 def candidates(domain: Domain, workload: Workload, pure: bool, *, bits: int = BITS) -> dict[str, Strategy]:
-    """All kinds of strategy that are tried, by name."""
-    found = {
+    """Candidate strategies by name."""
+    strategies = {
         "cells": Strategy(Identity(domain.size)),
         "trees": tree_strategy(domain, workload, pure),
         "wavelets": wavelet_strategy(domain, workload, pure),
     }
     several = sum(size > 1 for size in domain.shape)
     if several < MANY_AXES:
-        found["product"] = product_strategy(domain, workload, pure, bits=bits)
+        strategies["product"] = product_strategy(domain, workload, pure, bits=bits)
     if several > 1:
         for name, trees in (("tables", False), ("tables of trees", True)):
             tables = marginal_strategy(domain, workload, pure, trees=trees)
             if tables is not None:
-                found[name] = tables
-    return found
+                strategies[name] = tables
+    return strategies
 
 
 def product_strategy(domain: Domain, workload: Workload, pure: bool, *, bits: int = BITS) -> Strategy:
-    """On every axis the best of p-identity, tree and greedy tree, given the other axes; combined."""
+    """Kronecker product of the best of p-identity, tree and greedy tree on every axis, given the other axes."""
     axes = max(1, sum(size > 1 for size in domain.shape))
     whole, tree_bits = min(12, bits // axes), min(12, WEIGHT_BITS // axes)
     most = MOST_CELLS if axes == 1 else MOST_CELLS_BESIDE_OTHERS

@@ -1,33 +1,23 @@
-"""Trees whose nodes are the groups that a schema puts values into, such as regions of municipalities.
+"""Tree and wavelet strategies along an axis: branching, weights of levels or nodes, chosen by expected error.
 
-A tree of even ranges cuts through groups of uneven sizes, and their totals are then sums of many nodes. A level of the
-groups themselves answers them at once. Whether that is worth its share of the budget depends on what is asked; all
-levels, and a few ways to weigh them, are priced.
+`tree_for`: trees of ranges (Hay, Rastogi, Miklau, Suciu, VLDB 2010), branching by expected error (Qardaji, Yang, Li,
+VLDB 2013). The papers weight levels equally or geometrically (Cormode et al., ICDE 2012); here weights minimise the
+expected error, and a level that is not worth its weight is left out. The Gram matrices of the levels of an even tree
+commute: on vectors that are constant on the nodes of level l and sum to zero within each node above, level k has the
+eigenvalue "cells per node of level k" if k >= l and 0 otherwise.
 
-Trees of ranges: how far each level branches and how precisely it is measured, by expected error.
+`with_groups`: trees whose nodes are groups of values stated in the schema, such as regions of municipalities. Even
+ranges cut through groups of uneven sizes; a level of the groups answers their totals directly.
 
-Hay, Rastogi, Miklau, Suciu, VLDB 2010 (trees), Qardaji, Yang, Li, VLDB 2013 (branching by expected error). The papers
-give all levels the same budget, or geometric weights (Cormode et al., ICDE 2012); here the weights that minimise the
-expected error are found exactly, and a level that is not worth its weight is not asked at all.
+`greedy_for`: GreedyH (Li, Hay, Miklau, Wang, VLDB 2014, section 5.2), every node with its own weight. From the cells
+up, each node divides the budget between its own count and the subtrees of its children. The paper has two children and
+one weight per level; here any branching is tried and every node decides for itself. With Y the inverse normal matrix of
+the subtrees, u = Y 1, S = 1^T u, precision a for them and b for the node, the inverse becomes (Y - b / (a + b S) u u^T)
+/ a (Sherman, Morrison), so only trace(V Y), S and u^T V u are needed.
 
-For an even tree the levels' Gram matrices commute: on vectors that are constant on the nodes of level l and add up to
-zero in each node above, level k answers with the size of its nodes if k >= l and with nothing otherwise.
-
-A tree whose every node has its own precision, weighed greedily for a workload.
-
-Li, Hay, Miklau, Wang, "A data- and workload-aware algorithm for range queries under differential privacy", VLDB 2014,
-section 5.2 (GreedyH): from the cells up, each node divides the budget between its own count and the trees below it, so
-that the workload inside the node is answered best. The paper takes two children and levels of one weight; here any
-branching is tried, every node decides for itself, and the error of each division is exact.
-
-With Y the inverse normal matrix of the trees below, u = Y 1, S = 1^T u, a share a of precision for them and b for the
-node, the inverse becomes (Y - b / (a + b S) u u^T) / a (Sherman, Morrison): only E = trace(V Y), S and u^T V u matter.
-
-Wavelets: Haar's along ordered axes, the nominal one along categories, combined over the axes.
-
-Xiao, Wang, Gehrke, "Differential privacy via wavelet transforms", ICDE 2010: Privelet, and Privelet+, which leaves
-small axes as they are. The paper chooses these by a bound on the worst query, here the expected error decides. The
-paper's weights are in the queries' own whole numbers, and in the weight of the nominal total.
+`wavelet_for`: Privelet and Privelet+ (Xiao, Wang, Gehrke, ICDE 2010), Haar along ordered axes and the nominal wavelet
+along categories; small axes may stay untransformed. The paper decides that by a bound on the worst query, here by
+expected error.
 """
 
 from __future__ import annotations
@@ -53,7 +43,10 @@ MOST_VALUES = 1024  # of an attribute, for which trees of groups are priced
 
 @lru_cache(maxsize=256)
 def with_groups(part: AxisPart, gram: Gram, splits: tuple[tuple[int, ...], ...], pure: bool) -> AxisPart:
-    """The part of a strategy along one axis, or a tree of the axis's groups if that has a smaller expected error."""
+    """Replace an axis strategy by a tree of the axis's groups if that has a smaller expected error.
+
+    splits: for each level of groups, the cells at which they begin.
+    """
     if not splits or gram.n > MOST_VALUES:
         return part
     best, least = part, part.error(gram, pure)
@@ -61,10 +54,10 @@ def with_groups(part: AxisPart, gram: Gram, splits: tuple[tuple[int, ...], ...],
         for chosen in combinations(splits, number):
             tree = Tree.of_levels([np.array([0, *cuts, gram.n]) for cuts in (*chosen, range(1, gram.n))])
             for groups, cells in WEIGHTS:
-                found = AxisPart(tree, np.where(tree.row_level < number, float(groups), float(cells)))
-                error = found.error(gram, pure)
+                candidate = AxisPart(tree, np.where(tree.row_level < number, float(groups), float(cells)))
+                error = candidate.error(gram, pure)
                 if error < least:
-                    best, least = found, error
+                    best, least = candidate, error
     return best
 
 
@@ -75,7 +68,7 @@ WEIGHT_BITS = 24  # of the products of weights over the axes, so that their squa
 
 
 def tree_strategy(domain: Domain, workload: Workload, pure: bool, levels: Levels = "optimised") -> Strategy:
-    """One tree per axis, combined.
+    """Kronecker product of one tree per axis.
 
     >>> import numpy as np
     >>> from sfumato.domain import Axis
@@ -95,17 +88,20 @@ def tree_strategy(domain: Domain, workload: Workload, pure: bool, levels: Levels
 
 @lru_cache(maxsize=256)
 def tree_for(gram: Gram, pure: bool, levels: Levels = "optimised", bits: int = 12) -> AxisPart:
-    """The tree over one axis with the least expected error, and the weights of its rows."""
+    """Tree over one axis with the least expected error, and the weights of its rows.
+
+    levels: "optimised" weights, or the papers' "uniform" or "geometric" ones.
+    """
     n = gram.n
     if n == 1:
         return AxisPart.cells(1)
     tried = _branchings(n)
-    errors, each = _best_weights(gram, tried, levels, pure)
+    errors, weights = _best_weights(gram, tried, levels, pure)
     best = int(errors.argmin())
     if levels == "optimised" and errors[best] >= gram.diagonal.sum():
         return AxisPart.cells(n)  # no tree is better than its cells alone
     widths = np.minimum(np.cumprod([1, *tried[best]]), n)
-    whole = whole_weights(each[best, : len(widths)], bits)
+    whole = whole_weights(weights[best, : len(widths)], bits)
     whole[-1] = max(1, whole[-1])  # single cells are always asked, so that every query has an answer
     kept = [(int(width), weight) for width, weight in zip(widths.tolist(), whole, strict=True) if weight]
     if len(kept) == 1:
@@ -116,30 +112,30 @@ def tree_for(gram: Gram, pure: bool, levels: Levels = "optimised", bits: int = 1
 
 @lru_cache(maxsize=256)
 def _branchings(n: int) -> list[tuple[int, ...]]:
-    """Branchings worth trying: any number of levels, even or growing or shrinking from the root to the cells."""
-    found: dict[tuple[int, ...], None] = {}
+    """Candidate branchings of n cells: any height, even or growing or shrinking from the root to the cells."""
+    branchings: dict[tuple[int, ...], None] = {}
     for height in range(1, ceil(log2(n)) + 1):
         for tilt in TILTS:
             wanted = n ** (1 / height) * tilt ** (np.arange(height) - (height - 1) / 2)
             upper = [max(2, round(b)) for b in wanted[:-1].tolist()]
             width = prod(upper)
             if 2 * width <= n or height == 1:
-                found[(*upper, -(-n // width))] = None
-    return list(found)
+                branchings[(*upper, -(-n // width))] = None
+    return list(branchings)
 
 
 def _best_weights(gram: Gram, tried: list[tuple[int, ...]], levels: Levels, pure: bool) -> tuple[Floats, Floats]:
-    """For every branching at once: its squared error, and the weights of its levels (0 where it has none)."""
+    """Squared error (branchings,) and weights of levels (branchings, levels) of every candidate branching at once."""
     deepest = 1 + max(map(len, tried))
-    asked, size = np.zeros((len(tried), deepest)), np.zeros((len(tried), deepest))
-    known: dict[int, float] = {}  # per number of nodes: what is asked beyond what they answer
+    demand, size = np.zeros((len(tried), deepest)), np.zeros((len(tried), deepest))
+    unanswered: dict[int, float] = {}  # per number of nodes: what is asked beyond what they answer
     whole = float(gram.diagonal.sum())
     for row, branching in enumerate(tried):
         widths = np.minimum(np.cumprod([1, *branching]), gram.n).tolist()
         for width in widths:
-            if width not in known:
-                known[width] = gram.roughness(width)
-        asked[row, : len(widths)] = np.maximum(-np.diff([known[width] for width in widths], prepend=whole), 0.0)
+            if width not in unanswered:
+                unanswered[width] = gram.roughness(width)
+        demand[row, : len(widths)] = np.maximum(-np.diff([unanswered[width] for width in widths], prepend=whole), 0.0)
         size[row, : len(widths)] = gram.n / np.array(widths)
 
     def answered(squares: Floats) -> Floats:
@@ -149,10 +145,10 @@ def _best_weights(gram: Gram, tried: list[tuple[int, ...]], levels: Levels, pure
         return np.asarray(np.add.accumulate(each, axis=1) * size)
 
     if levels == "optimised":
-        weights, errors = best_weights(asked, answered, back, (size > 0).astype(np.float64), pure)
+        weights, errors = best_weights(demand, answered, back, (size > 0).astype(np.float64), pure)
         return errors, weights
     weights = np.where(size > 0, 1.0 if levels == "uniform" else (gram.n / np.maximum(size, 1.0)) ** (1 / 3), 0.0)
-    return squared_error(asked, answered, weights, pure), weights
+    return squared_error(demand, answered, weights, pure), weights
 
 
 BRANCHINGS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -161,7 +157,7 @@ DIVISIONS = np.linspace(0.0, 0.95, 96)[:, None]  # shares of a node's own count 
 
 @lru_cache(maxsize=256)
 def greedy_for(gram: Gram, pure: bool, bits: int = 10) -> AxisPart:
-    """The best of several greedily weighed trees over one axis; weights of few bits, so that many nodes have the same.
+    """Best of several GreedyH trees over one axis; weights of few bits, so that many nodes share one.
 
     >>> from sfumato.queries import AllRanges
     >>> from sfumato.least_squares.gram import gram_of
@@ -176,15 +172,15 @@ def greedy_for(gram: Gram, pure: bool, bits: int = 10) -> AxisPart:
 
 
 def _weighed(tree: Tree, gram: Gram, pure: bool, bits: int) -> Floats:
-    """Whole weights for every row."""
+    """Integer GreedyH weights of every row of a tree."""
     error, sums, spread = gram.diagonal, np.ones(gram.n), np.ones(gram.n)
     below, above = (1.0 - DIVISIONS) ** (2 if pure else 1), DIVISIONS ** (2 if pure else 1)
     divisions: list[Floats] = []
-    for cuts, first, asked in zip(tree.levels[-2::-1], tree.children[::-1], tree.asked[-2::-1], strict=True):
+    for cuts, first, measured in zip(tree.levels[-2::-1], tree.children[::-1], tree.asked[-2::-1], strict=True):
         error, sums = np.add.reduceat(error, first[:-1]), np.add.reduceat(sums, first[:-1])
         gain = below + above * sums
         tried = (error - above * gram.squares(spread, cuts) / gain) / below
-        best = np.where(asked, tried.argmin(axis=0), 0)
+        best = np.where(measured, tried.argmin(axis=0), 0)
         node = np.arange(len(best))
         error, gained = tried[best, node], gain[best, node]
         sums, spread = sums / gained, spread / np.repeat(gained, np.diff(cuts))
@@ -193,13 +189,17 @@ def _weighed(tree: Tree, gram: Gram, pure: bool, bits: int) -> Floats:
 
 
 def _whole(tree: Tree, divisions: list[Floats], pure: bool, bits: int) -> Floats:
-    """From the root down, what each division leaves; under pure epsilon the cells fill up every path exactly."""
+    """Integer weights from the shares that each node keeps, from the root down.
+
+    divisions: by level, the share of a node's budget for its own count, (nodes,). Under pure epsilon the cells' weights
+    make all column sums equal.
+    """
     left, borne, rows = np.ones(1), np.zeros(1), []
-    for division, first, asked in zip(divisions, tree.children, tree.asked, strict=False):
+    for division, first, measured in zip(divisions, tree.children, tree.asked, strict=False):
         own = left * division
         weight = np.maximum(1.0, np.rint((own if pure else np.sqrt(own)) * 2**bits))
-        rows.append(weight[asked])
-        borne = np.repeat(borne + np.where(asked, weight, 0.0), np.diff(first))
+        rows.append(weight[measured])
+        borne = np.repeat(borne + np.where(measured, weight, 0.0), np.diff(first))
         left = np.repeat(left - own, np.diff(first))
     cells = 2.0**bits - borne if pure else np.rint(np.sqrt(left) * 2**bits)
     return np.concatenate([*rows, np.maximum(1.0, cells)])
@@ -209,7 +209,7 @@ SURELY_WORTH = 2**12  # cells of an ordered axis from which the wavelet always p
 
 
 def wavelet_strategy(domain: Domain, workload: Workload, pure: bool) -> Strategy:
-    """A wavelet along every axis where it pays.
+    """Kronecker product of a wavelet or the identity on every axis, by expected error.
 
     >>> from sfumato.domain import Axis
     >>> from sfumato.queries import default_workload
@@ -224,7 +224,7 @@ def wavelet_strategy(domain: Domain, workload: Workload, pure: bool) -> Strategy
 
 @lru_cache(maxsize=256)
 def wavelet_for(gram: Gram, ordered: bool, pure: bool) -> AxisPart:
-    """The wavelet over one axis, or single cells where their error is less."""
+    """Wavelet over one axis, or the identity where its expected error is smaller."""
     n = gram.n
     cells = AxisPart.cells(n)
     if n == 1:

@@ -1,8 +1,12 @@
-"""Strategies for several axes, chosen one axis at a time.
+"""Optimise a Kronecker-product strategy one axis at a time.
 
 McKenna, Miklau, Hay, Machanavajjhala, "Optimizing error of high-dimensional statistical queries under differential
-privacy", VLDB 2018, section 6: the error of a combination is the product of the errors along the axes, so each axis is
-optimised for what all products together ask of it, given the others, and that a few times over.
+privacy", VLDB 2018, section 6: the squared error of a product strategy on a product workload is the product of the
+errors along the axes. For a union of products with weights c_j each axis is optimised for the Gram matrix
+
+    V = sum_j c_j (product of the errors of j along the other axes) V_j,
+
+and the axes are gone through a few times (block coordinate descent).
 """
 
 from __future__ import annotations
@@ -26,31 +30,31 @@ MOST_ROWS = 2**25  # of a combination: more are not worth their file, whatever t
 
 @dataclass(frozen=True, eq=False)
 class AxisPart:
-    """One axis of a strategy: its queries and how precisely each row is answered, in whole numbers."""
+    """Strategy along one axis: queries, and integer weights of its rows (rows,)."""
 
     queries: Queries
     weights: Floats
 
     @classmethod
     def cells(cls, n: int) -> AxisPart:
-        """Every cell, all alike."""
+        """Identity strategy on n cells."""
         return cls(Identity(n), np.ones(n))
 
     def price(self, *grams: Gram) -> Floats:
-        """The squared error on each of these, for noise of variance 1 on the weighted rows."""
+        """Squared error trace(V (A^T P A)^-1) for each Gram matrix V, for unit noise variance on the weighted rows."""
         fit = least_squares(self.queries, self.weights**-2.0)
-        known = {id(gram): fit.price(gram) for gram in {id(gram): gram for gram in grams}.values()}
-        return np.array([known[id(gram)] for gram in grams])
+        prices = {id(gram): fit.price(gram) for gram in {id(gram): gram for gram in grams}.values()}
+        return np.array([prices[id(gram)] for gram in grams])
 
     def error(self, gram: Gram, pure: bool) -> float:
-        """The squared error, for noise of variance 1 for a cell that bears 1."""
+        """Squared error on a workload's Gram matrix, at unit sensitivity."""
         weighted = Scaled(self.queries, self.weights.astype(np.int64))
         load = float(weighted.l1) ** 2 if pure else float(weighted.l2_squared)
         return load * float(self.price(gram)[0])
 
 
 def combined(parts: list[AxisPart]) -> Strategy:
-    """One strategy over all axes: every combination of rows, as precise as the product of their weights.
+    """Kronecker product of axis strategies: every combination of rows, with the product of their weights.
 
     >>> from sfumato.queries import Stack, Total
     >>> nodes = AxisPart(Stack(Total(2), Identity(2)), np.array([3, 1, 1]))
@@ -61,16 +65,17 @@ def combined(parts: list[AxisPart]) -> Strategy:
 
 
 def not_too_long(parts: list[AxisPart]) -> list[AxisPart]:
-    """The same parts; where all combinations of their rows would be too many, single cells on the shortest axes."""
-    found, rows = [AxisPart.cells(part.queries.columns) for part in parts], prod(part.queries.columns for part in parts)
-    for place in sorted(range(len(parts)), key=lambda place: -parts[place].queries.columns):
-        longer = rows * parts[place].queries.rows // parts[place].queries.columns
+    """Replace trees by the identity on the shortest axes where the product would have too many rows."""
+    kept, rows = [AxisPart.cells(part.queries.columns) for part in parts], prod(part.queries.columns for part in parts)
+    for axis in sorted(range(len(parts)), key=lambda axis: -parts[axis].queries.columns):
+        longer = rows * parts[axis].queries.rows // parts[axis].queries.columns
         if longer <= max(MOST_ROWS, rows):
-            found[place], rows = parts[place], longer
-    return found
+            kept[axis], rows = parts[axis], longer
+    return kept
 
 
 def _strategy(part: AxisPart) -> Strategy:
+    """Axis strategy with its distinct weights divided by their greatest common divisor."""
     values, which = np.unique(np.asarray(part.weights, dtype=np.int64), return_inverse=True)
     weights = tuple((values // np.gcd.reduce(values)).tolist())
     return Strategy(part.queries, weights, which if len(weights) > 1 else None)
@@ -80,29 +85,29 @@ Choose = Callable[[int, Gram], AxisPart]  # the number of an axis and what is as
 
 
 def wanted_of(domain: Domain, workload: Workload) -> list[Product]:
-    """What a workload asks, as products over the axes.
+    """Workload as a sum of Kronecker products over the axes.
 
-    What is no product, or too long to write out on its axis, is taken for all ranges and values: that decides only
-    which strategy is chosen, not what its error is said to be.
+    A block that is no product, or too long to write out along an axis, is replaced by all ranges and values: that
+    affects which strategy is chosen, not its stated error.
     """
     wanted, usual = [], tuple(map(_usual, domain))
     for block, matters in zip(workload.blocks, workload.weights, strict=True):
-        for one in products(block, domain.shape) or [Product(1.0, usual)]:
-            factors = tuple(_short(factor, axis) for factor, axis in zip(one.factors, domain, strict=True))
-            own = factors == one.factors and factors != usual  # families are equal only to themselves
+        for term in products(block, domain.shape) or [Product(1.0, usual)]:
+            factors = tuple(_short(factor, axis) for factor, axis in zip(term.factors, domain, strict=True))
+            own = factors == term.factors and factors != usual  # families are equal only to themselves
             rows = block.rows if own else prod(factor.rows for factor in factors)
-            wanted.append(Product(matters * one.weight / rows, factors))
+            wanted.append(Product(matters * term.weight / rows, factors))
     return wanted
 
 
 def axis_by_axis(domain: Domain, workload: Workload, choose: Choose, sweeps: int = SWEEPS) -> list[AxisPart]:
-    """The part of a strategy along each axis; sweeps: how often each is chosen anew, given the others."""
+    """Strategy along each axis by block coordinate descent; choose: the best strategy for a Gram matrix of one axis."""
     wanted, axes = wanted_of(domain, workload), range(len(domain.shape))
     grams = [grams_of(wanted, axis) for axis in axes]
-    weights = np.array([one.weight for one in wanted])
+    weights = np.array([term.weight for term in wanted])
 
     def asked(axis: int, costs: Floats) -> Gram:
-        """What all ask of one axis, if each product's error along the other axes is its cost."""
+        """Gram matrix of one axis, with each product weighted by its error along the others, costs (products,)."""
         total: dict[int, float] = {}  # few families of queries make many products
         for gram, cost in zip(grams[axis], (weights * costs).tolist(), strict=True):
             total[id(gram)] = total.get(id(gram), 0.0) + cost
@@ -121,8 +126,10 @@ def axis_by_axis(domain: Domain, workload: Workload, choose: Choose, sweeps: int
 
 
 def _usual(axis: Axis) -> Queries:
+    """All ranges of an ordered axis, all values of any other."""
     return AllRanges(axis.size) if axis.ordered else Identity(axis.size)
 
 
 def _short(factor: Queries, axis: Axis) -> Queries:
+    """Queries along an axis, or the usual ones where their Gram matrix would be too large."""
     return factor if factor.columns <= MOST_WRITTEN or has_short_gram(factor) else _usual(axis)

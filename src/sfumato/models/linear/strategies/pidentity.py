@@ -1,18 +1,16 @@
-"""The least value of a smooth function of numbers between bounds, by projected quasi-Newton steps.
-
-Nocedal, "Updating quasi-Newton matrices with limited storage", 1980 (the two loops); Bertsekas, "Projected Newton
-methods for optimization problems with simple constraints", 1982 (numbers held at a bound stay out of the step).
-A library has the same, but takes longer to load than most strategies take to find.
-
-Strategies of all cells and a few weighted sums, optimised for what a workload asks of one axis.
+"""P-identity strategies (HDMM's OPT_0) along one axis: all cells and p weighted sums, optimised by projected L-BFGS.
 
 McKenna, Miklau, Hay, Machanavajjhala, "Optimizing error of high-dimensional statistical queries under differential
-privacy", VLDB 2018, section 5 (OPT_0): A = [diag(d); Theta] with p rows in Theta and all columns of equal size. The
-paper starts from chance; here the sums start as overlapping bumps of one or two widths, which ends lower and sooner,
-the Gram matrix of all ranges is never written out, and the columns are whole numbers of exactly equal size.
+privacy", VLDB 2018, section 5: A = [diag(d); Theta], Theta (p, n), all columns of equal norm. With X = A^T A and V the
+workload's Gram matrix, the error trace(V X^-1) has the gradient -2 A X^-1 V X^-1, and X^-1 is diag(d)^-2 less a matrix
+of rank p (Woodbury): n p^2 operations a step, and n p for V in the form of products. The paper starts at random; here
+the rows of Theta start as overlapping triangular bumps of one or two widths, which ends lower and sooner, the Gram
+matrix of all ranges is never written out, and the columns are integers of exactly equal size.
 
-With X = A^T A and V the workload's Gram matrix, the error trace(V X^-1) has the gradient -2 A X^-1 V X^-1, and X^-1 is
-diag(d)^-2 less a matrix of rank p (Woodbury): n p^2 operations a step, and n p for V in the form of products.
+Optimiser (`least`): limited-memory quasi-Newton steps (Nocedal 1980, "Updating quasi-Newton matrices with limited
+storage") with bounds by projection (Bertsekas 1982, "Projected Newton methods for optimization problems with simple
+constraints": variables held at a bound stay out of the step). SciPy's L-BFGS-B does the same, but takes longer to load
+than most strategies take to find.
 """
 
 from __future__ import annotations
@@ -39,9 +37,10 @@ Step = tuple[Floats, Floats, float]
 def least(
     function: ValueAndSlope, start: Floats, low: float, high: float, *, looks: int, close: float
 ) -> tuple[float, Floats]:
-    """The least value found, and where.
+    """Minimise a smooth function between bounds by projected L-BFGS; return the least value and its argument.
 
-    looks: at the function, at most. close: a relative gain over ten steps that ends the search.
+    function: value and gradient. start: (n,). looks: evaluations at most. close: relative decrease over REMEMBERED
+    steps at which the search ends.
 
     >>> value, where = least(lambda x: (float(((x - 3.0) ** 2).sum()), 2 * (x - 3.0)), np.zeros(2), 0.0, 2.0,
     ...                      looks=20, close=1e-9)
@@ -57,24 +56,24 @@ def least(
         free = ((at > low) | (slope < 0.0)) & ((at < high) | (slope > 0.0))
         if not (slope * free).any():
             break
-        way = -_curved(slope * free, steps) * free
-        if not float(slope @ way) < 0.0:
+        direction = -_curved(slope * free, steps) * free
+        if not float(slope @ direction) < 0.0:
             steps.clear()
-            way = -slope * free
-        length = 1.0 if steps else min(1.0, 1.0 / float(np.abs(way).max()))
+            direction = -slope * free
+        length = 1.0 if steps else min(1.0, 1.0 / float(np.abs(direction).max()))
         while looks > 0:
-            tried = np.clip(at + length * way, low, high)
-            found, turned = function(tried)
+            candidate = np.clip(at + length * direction, low, high)
+            new_value, new_slope = function(candidate)
             looks -= 1
-            if found <= value + DECREASE * float(slope @ (tried - at)) or length < SHORTEST:
+            if new_value <= value + DECREASE * float(slope @ (candidate - at)) or length < SHORTEST:
                 break
             length /= 2.0
-        if not found < value:
+        if not new_value < value:
             break
-        moved, bent = tried - at, turned - slope
-        if (product := float(moved @ bent)) > 1e-12 * float(bent @ bent):
-            steps.append((moved, bent, product))
-        at, value, slope = tried, found, turned
+        step, change = candidate - at, new_slope - slope
+        if (product := float(step @ change)) > 1e-12 * float(change @ change):
+            steps.append((step, change, product))
+        at, value, slope = candidate, new_value, new_slope
         values.append(value)
         if len(values) > REMEMBERED and values[-1 - REMEMBERED] - value <= close * abs(value):
             break
@@ -82,7 +81,7 @@ def least(
 
 
 def _curved(slope: Floats, steps: deque[Step]) -> Floats:
-    """The slope, divided by the curvature along the steps that were taken."""
+    """Gradient times the approximate inverse Hessian (two-loop recursion)."""
     way, shares = slope.copy(), []
     for moved, bent, product in reversed(steps):
         shares.append(float(moved @ way) / product)
@@ -106,7 +105,7 @@ CLOSE = 1e-6  # relative gain over ten steps that ends it sooner
 
 
 def p_identity_for(gram: Gram, pure: bool, bits: int = 12) -> AxisPart:
-    """The best strategy found over one axis, columns of 2^bits (of squares of about 4^bits under zCDP).
+    """Best p-identity strategy over one axis, with column sums 2^bits (sums of squares of about 4^bits under zCDP).
 
     >>> from sfumato.queries import AllRanges
     >>> from sfumato.least_squares.gram import gram_of
@@ -118,58 +117,61 @@ def p_identity_for(gram: Gram, pure: bool, bits: int = 12) -> AxisPart:
 
 
 def with_sums(theta: Floats, pure: bool, bits: int) -> AxisPart:
-    """All cells of an axis and these sums, as whole numbers."""
+    """Integer p-identity strategy of given sums theta, (p, n)."""
     n, matrix = theta.shape[1], _whole(theta, pure, bits)
     queries = Identity(n) if matrix is None else Stack(Scaled(Identity(n), matrix[0]), Weighted(matrix[1]))
     return AxisPart(queries, np.ones(queries.rows))
 
 
 def better_sums(gram: Gram, before: Floats, pure: bool) -> Floats:
-    """Sums for what is asked now, from those that were best for nearly the same."""
+    """Re-optimise sums (p, n) for a Gram matrix close to the one they were optimal for."""
     return _optimised(gram, before, pure, _looks(gram.n, swept=True))[1]
 
 
 @lru_cache(maxsize=256)
 def best_sums(gram: Gram, pure: bool, *, swept: bool = False) -> Floats:
-    """Theta before it is divided by the size of the columns. swept: it will be made better in another sweep."""
+    """Optimal Theta (p, n) before columns are normalised; swept: fewer steps, since another sweep follows."""
     starts = _starts(gram.n)
     if len(starts) > 1:
-        found = [_optimised(gram, start, pure, FIRST_LOOKS) for start in starts]
-        starts = [min(found, key=lambda one: one[0])[1]]
+        results = [_optimised(gram, start, pure, FIRST_LOOKS) for start in starts]
+        starts = [min(results, key=lambda one: one[0])[1]]
     return _optimised(gram, starts[0], pure, _looks(gram.n, swept))[1]
 
 
 def _looks(n: int, swept: bool) -> int:
+    """Number of function evaluations by size of the axis."""
     if swept and n > FEW_CELLS:
         return A_SWEEP
     return next(looks for cells, looks in LOOKS.items() if n <= cells)
 
 
 def _starts(n: int) -> list[Floats]:
-    """What the sums look like before they are optimised."""
+    """Starting values of Theta."""
     if n > FEW_CELLS:
         return [np.vstack([_bumps(n, n // 256), _bumps(n, n // 16)])]
     return [_bumps(n, p) for p in (1, 2, 3, 4, 6, 8, 10, 12, 13) if p == 1 or n // 32 <= p <= n // 6]
 
 
 def _bumps(n: int, p: int) -> Floats:
+    """Triangular bumps of p equal widths, (p, n)."""
     middles = (np.arange(p) + 0.5) * n / p
     return np.maximum(0.0, 1.0 - np.abs(np.arange(n) + 0.5 - middles[:, None]) * p / n)
 
 
 def _optimised(gram: Gram, start: Floats, pure: bool, looks: int) -> tuple[float, Floats]:
+    """Squared error and Theta (p, n) after optimisation from a start."""
     scale = 1.0 / error_and_gradient(start, gram, pure)[0]
 
     def scaled(flat: Floats) -> tuple[float, Floats]:
         error, gradient = error_and_gradient(flat.reshape(start.shape), gram, pure)
         return error * scale, gradient.reshape(-1) * scale
 
-    error, found = least(scaled, start.reshape(-1), 0.0, LARGEST, looks=looks, close=CLOSE)
-    return error / scale, found.reshape(start.shape)
+    error, optimum = least(scaled, start.reshape(-1), 0.0, LARGEST, looks=looks, close=CLOSE)
+    return error / scale, optimum.reshape(start.shape)
 
 
 def error_and_gradient(theta: Floats, gram: Gram, pure: bool) -> tuple[float, Floats]:
-    """trace(V X^-1) for the columns of [I; theta] divided by their size, and its gradient by theta."""
+    """trace(V X^-1) for [I; theta] with normalised columns, and its gradient by theta, (p, n)."""
     size = 1.0 + theta.sum(axis=0) if pure else np.sqrt(1.0 + (theta**2).sum(axis=0))
     d, apart = 1.0 / size, size**2  # apart: diag(d)^-2
     sums = theta * d
@@ -181,11 +183,11 @@ def error_and_gradient(theta: Floats, gram: Gram, pure: bool) -> tuple[float, Fl
 
     BV = core @ CV  # with B = sums X^-1
     BV *= apart
-    rest = (core @ both @ core.T) @ C
-    by_sums = rest - BV
-    rest -= 2.0 * BV
-    rest *= C
-    by_d = -2.0 * d * (gram.diagonal * apart**2 + rest.sum(axis=0))
+    outer = (core @ both @ core.T) @ C
+    by_sums = outer - BV
+    outer -= 2.0 * BV
+    outer *= C
+    by_d = -2.0 * d * (gram.diagonal * apart**2 + outer.sum(axis=0))
     through_d = 2.0 * np.einsum("ij,ij->j", by_sums, theta) + by_d
     by_sums *= 2.0 * d
     by_sums -= through_d * (d**2 if pure else d**3 * theta)
@@ -193,7 +195,7 @@ def error_and_gradient(theta: Floats, gram: Gram, pure: bool) -> tuple[float, Fl
 
 
 def _whole(theta: Floats, pure: bool, bits: int) -> tuple[Floats, Floats] | None:
-    """Whole numbers: the sums rounded, the cells filled up to columns of one size; None where no sums are left."""
+    """Round Theta to integers and fill up the cells to equal columns: (n,) and (p, n); None where no sums are left."""
     size = 1.0 + theta.sum(axis=0) if pure else np.sqrt(1.0 + (theta**2).sum(axis=0))
     sums = np.rint(theta / size * 2**bits).astype(np.int64)
     sums = sums[sums.any(axis=1)]

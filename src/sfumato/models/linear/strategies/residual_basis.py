@@ -1,29 +1,24 @@
-"""Which margins are wanted, and how much each matters: those that a workload asks for, or all of few attributes.
-
-What a table tells beyond its margins, in whole numbers: contrasts of its values along every axis.
-
-The values of an axis are halved again and again. A half of p values against one of q is the row with q / g on the
-first and -p / g on the others, g = gcd(p, q). The rows add up to zero and are orthogonal, so that with noise in
-proportion to its length on each of them they say of the axis what its values with even noise do, but for their sum:
-their Gram matrix, each row divided by its length, is I - J / n. Rows of several axes are multiplied.
-
-The noise of least error for a set of margins: how much of a budget each table deserves.
+"""Optimal allocation of a budget to residuals of marginals, and integer contrasts that measure them.
 
 Xiao, He, Zhang, Kifer, "An optimal and scalable matrix mechanism for noisy marginals under convex loss functions",
-NeurIPS 2023. The part of a table T is what it tells beyond its own margins. A cell of margin A is the sum of the parts
-of all T within A, each spread evenly: if every cell of part T has variance v_T before what changes a margin is taken
-away, the mean variance of A's cells is
+NeurIPS 2023. The residual of a table T is its component orthogonal to its margins. A cell of marginal A is the sum of
+the residuals of all T within A, each spread evenly: with variance v_T in each cell of residual T before the projection,
+the mean variance of A's cells is
 
     sum over T within A of  v_T * product over T of (1 - 1/n) / product over A beyond T of n^2,
 
-so what is wanted is a sum of demands d_T v_T. Gaussian noise of variance v_T on contrasts costs a rho of p_T / (2 v_T),
-p_T = product over T of (1 - 1/n), and by Cauchy and Schwarz the least error at a rho is (sum of sqrt(d_T p_T))^2 /
-(2 rho), with shares in proportion to sqrt(d_T p_T): `least_error`. Nothing that is unbiased is better (the paper).
+so the objective is a sum of demands d_T v_T. Gaussian noise of variance v_T on contrasts costs rho = p_T / (2 v_T), p_T
+= product over T of (1 - 1/n), and by Cauchy-Schwarz the least error at a rho is (sum of sqrt(d_T p_T))^2 / (2 rho),
+with shares in proportion to sqrt(d_T p_T) (`least_error`). No unbiased estimate is better (the paper).
 
-Contrasts are measured along axes of few values alone. Along others all values are: that costs 1 in the place of
-1 - 1/n, but tells the parts of smaller tables too, which then need less of their own. So precisions add up, and shares
-are improved from the closed form until none is worth more than another. That is convex for Gaussian noise. For Laplace
-noise it is not: the shares are those at which no small change helps. There contrasts pay for axes of two values alone.
+Contrasts are measured along axes of few values alone. Along others all values are: that costs 1 in place of 1 - 1/n,
+but also estimates the residuals of smaller tables, which then need less of their own. So precisions add up, and shares
+are improved from the closed form by a fixed-point iteration. The problem is convex for Gaussian noise. For Laplace
+noise it is not, and the shares are a stationary point; there contrasts pay for axes of two values alone.
+
+Contrasts. The values of an axis are bisected recursively. A half of p values against one of q is the row with q / g on
+the first and -p / g on the second, g = gcd(p, q). Rows are orthogonal and sum to zero; divided by their lengths their
+Gram matrix is I - J / n. Contrasts of several axes are Kronecker products.
 """
 
 from __future__ import annotations
@@ -49,7 +44,7 @@ MOST_IN_ALL = 2**23  # cells of all margins of one order; where there are more, 
 
 
 def wanted_margins(domain: Domain, workload: Workload | None = None) -> dict[Places, float]:
-    """Margins, by the places of their axes, and their weights; axes of one value tell nothing and are left out.
+    """Wanted marginals, by the indices of their axes, and their weights; axes of one value are left out.
 
     >>> import numpy as np
     >>> from sfumato.domain import Axis
@@ -60,49 +55,49 @@ def wanted_margins(domain: Domain, workload: Workload | None = None) -> dict[Pla
     sizes = domain.shape
     if workload is None or workload is default_workload(domain):
         return dict.fromkeys(small_margins(sizes), 1.0)
-    found: dict[Places, float] = {}
+    weights: dict[Places, float] = {}
     for block in workload.blocks:
         for places in dict.fromkeys(_asked(block, sizes)):
-            found[places] = found.get(places, 0.0) + 1.0
-    return found
+            weights[places] = weights.get(places, 0.0) + 1.0
+    return weights
 
 
 def small_margins(sizes: Sequence[int]) -> list[Places]:
-    """The total, all attributes, and all pairs and threes of few cells, as far as these are not too many."""
-    places = [place for place, size in enumerate(sizes) if size > 1]
-    found: list[Places] = [(), *((place,) for place in places)]
+    """Total, all one-way marginals, and all two- and three-way marginals of few cells, unless these are too many."""
+    places = [axis for axis, size in enumerate(sizes) if size > 1]
+    marginals: list[Places] = [(), *((axis,) for axis in places)]
     for order in range(2, ORDERS + 1):
         if comb(len(places), order) > MOST_SETS:
             break
-        cells = {part: prod(sizes[place] for place in part) for part in combinations(places, order)}
+        cells = {part: prod(sizes[axis] for axis in part) for part in combinations(places, order)}
         small = [part for part, number in cells.items() if number <= MOST_CELLS]
         if sum(cells[part] for part in small) > MOST_IN_ALL:
             break
-        found += small
-    return found
+        marginals += small
+    return marginals
 
 
 def _asked(queries: Queries, sizes: Sequence[int]) -> Iterator[Places]:
-    """The axes along which queries tell cells apart."""
+    """Axes that each block of queries is not summed over."""
     if isinstance(queries, Stack):
         for block in queries.blocks:
             yield from _asked(block, sizes)
         return
-    found: list[int] = []
-    place = 0
+    axes: list[int] = []
+    axis_index = 0
     for factor in queries.factors if isinstance(queries, Kron) else (queries,):
-        first, cells = place, 1
+        first, cells = axis_index, 1
         while cells < factor.columns:
-            cells *= sizes[place]
-            place += 1
+            cells *= sizes[axis_index]
+            axis_index += 1
         if not isinstance(factor, Total):
-            found += [axis for axis in range(first, place) if sizes[axis] > 1]
-    yield tuple(found)
+            axes += [axis for axis in range(first, axis_index) if sizes[axis] > 1]
+    yield tuple(axes)
 
 
 @lru_cache(maxsize=64)
 def contrasts(values: int) -> Weighted:
-    """The contrasts of two values or more.
+    """Orthogonal integer contrasts of `values` >= 2 values, (values - 1, values).
 
     >>> contrasts(3).dense().tolist()
     [[2, -1, -1], [0, 1, -1]]
@@ -122,7 +117,7 @@ def contrasts(values: int) -> Weighted:
 
 @lru_cache(maxsize=256)
 def tables(sizes: tuple[int, ...], most: int) -> Queries:
-    """Rows over the cells of a table: contrasts along axes of at most so many values, all values along the others.
+    """Rows over a table's cells: contrasts along axes of at most `most` values, all values along the others.
 
     >>> tables((2, 3), 2).dense().tolist()
     [[1, 0, 0, -1, 0, 0], [0, 1, 0, 0, -1, 0], [0, 0, 1, 0, 0, -1]]
@@ -133,12 +128,12 @@ def tables(sizes: tuple[int, ...], most: int) -> Queries:
 
 @lru_cache(maxsize=32)
 def squares(queries: Queries) -> Floats:
-    """The squared length of every row of such tables."""
+    """Squared length of every row of contrast queries, (rows,)."""
     if isinstance(queries, Kron):
-        found: Floats = np.ones(1)
+        lengths: Floats = np.ones(1)
         for factor in queries.factors:
-            found = np.asarray(np.kron(found, squares(factor)), dtype=np.float64)
-        return found
+            lengths = np.asarray(np.kron(lengths, squares(factor)), dtype=np.float64)
+        return lengths
     if isinstance(queries, Weighted):
         return np.asarray((queries.matrix**2).sum(axis=1), dtype=np.float64)
     return np.ones(queries.rows)
@@ -146,9 +141,9 @@ def squares(queries: Queries) -> Floats:
 
 @lru_cache(maxsize=32)
 def levelled(queries: Queries, magnitude: int) -> Queries:
-    """The rows of such tables, each times a whole number that brings it about to one length: the magnitude.
+    """Contrast rows, each times the integer that brings its length to about `magnitude`.
 
-    Noise of one size on all rows is then noise in proportion to its length on each row as it was, up to rounding.
+    Equal noise on all of them is then noise in proportion to length on the original rows, up to rounding.
     """
     lengths = np.sqrt(squares(queries))
     weights = np.maximum(1, np.rint(magnitude / lengths)).astype(np.int64)
@@ -162,9 +157,11 @@ LITTLE = 1e-3  # of an even share: tables that deserve less, and can do without,
 
 @dataclass(frozen=True, eq=False)
 class ResidualBasis:
-    """What to measure. shares: of the budget, by table. few: values up to which an axis is measured by contrasts.
+    """Allocation of a budget to tables of a residual basis.
 
-    parts: of which tables the parts will be known; `precisions` has one for each of them.
+    shares: of the budget, by table.
+    few: axes of at most so many values are measured by contrasts.
+    parts: tables whose residuals are estimable; `precisions` has one for each.
     """
 
     sizes: tuple[int, ...]
@@ -174,13 +171,13 @@ class ResidualBasis:
     parts: tuple[Places, ...]
 
     def precisions(self, amount: float) -> dict[Places, float]:
-        """1 / v_T by part, for an amount of rho or epsilon, a person having one row."""
+        """Precision 1 / v_T of each residual, for an amount of rho or epsilon and one row per person."""
         ways = _Ways(self.sizes, list(self.shares), self.parts, self.few)
-        found = ways.precisions(np.array(list(self.shares.values())), amount, self.pure)
-        return dict(zip(self.parts, found.tolist(), strict=True))
+        values = ways.precisions(np.array(list(self.shares.values())), amount, self.pure)
+        return dict(zip(self.parts, values.tolist(), strict=True))
 
     def variance(self, places: Places, amount: float) -> float:
-        """The mean variance of the cells of a margin whose parts are all known."""
+        """Mean variance of the cells of a marginal whose residuals are all estimated."""
         precisions = self.precisions(amount)
         return sum(weight / precisions[part] for part, weight in _by_part(self.sizes, places))
 
@@ -188,7 +185,7 @@ class ResidualBasis:
 def residual_basis(
     sizes: Sequence[int], wanted: Mapping[Places, float], *, pure: bool, few: int | None = None
 ) -> ResidualBasis:
-    """The shares of least weighted error. wanted: margins and how much the mean variance of their cells matters."""
+    """Shares of least weighted error; wanted: weight of the mean cell variance of each marginal."""
     demands = _demands(sizes, wanted)
     contrasted = (2 if pure else FEW_VALUES) if few is None else few
     tables, parts = list(demands), tuple(demands)
@@ -199,7 +196,7 @@ def residual_basis(
     shares = ways.improved(shares / shares.sum(), demand, pure)
     kept = ways.worth_measuring(shares)
     if len(kept) < len(tables):
-        tables = [tables[place] for place in kept]
+        tables = [tables[index] for index in kept]
         ways = _Ways(sizes, tables, parts, contrasted)
         shares = ways.improved(shares[kept] / shares[kept].sum(), demand, pure)
     by_table = dict(zip(tables, shares.tolist(), strict=True))
@@ -207,18 +204,18 @@ def residual_basis(
 
 
 def least_error(sizes: Sequence[int], wanted: Mapping[Places, float], rho: float) -> float:
-    """The least weighted sum of mean variances that unbiased answers with Gaussian noise can have."""
+    """Least weighted sum of mean cell variances of any unbiased estimate with Gaussian noise, in closed form."""
     demands = _demands(sizes, wanted)
     return sum(sqrt(demand * _varying(sizes, part)) for part, demand in demands.items()) ** 2 / (2 * rho)
 
 
 class _Ways:
-    """Which table tells which part, and how well: a row for each of the two, and numbers side by side."""
+    """Sparse matrix of the precision that a unit share of each table adds to each residual, as coordinate lists."""
 
     def __init__(self, sizes: Sequence[int], tables: list[Places], parts: Sequence[Places], few: int) -> None:
-        place = {part: number for number, part in enumerate(parts)}
+        index = {residuals: number for number, residuals in enumerate(parts)}
         table: list[int] = []
-        part: list[int] = []
+        residuals: list[int] = []
         worth: list[float] = []
         for number, places in enumerate(tables):
             always = [axis for axis in places if sizes[axis] <= few]
@@ -227,55 +224,57 @@ class _Ways:
             for order in range(len(others) + 1):
                 for some in combinations(others, order):
                     table.append(number)
-                    part.append(place[tuple(sorted((*always, *some)))])
+                    residuals.append(index[tuple(sorted((*always, *some)))])
                     worth.append(rate / prod(sizes[axis] for axis in others if axis not in some))
         self._table: Codes = np.array(table)
-        self._part: Codes = np.array(part)
+        self._part: Codes = np.array(residuals)
         self._worth: Floats = np.array(worth)
-        self._own = np.array([place[places] for places in tables])
+        self._own = np.array([index[places] for places in tables])
         self._parts = len(parts)
 
     def precisions(self, shares: Floats, amount: float, pure: bool) -> Floats:
-        """Of all parts. A table's own is 2 rho / p, or epsilon^2 / (2 p) with Laplace noise."""
-        given = (amount * shares) ** 2 / 2 if pure else 2 * amount * shares
-        return np.asarray(np.bincount(self._part, self._worth * given[self._table], self._parts), dtype=np.float64)
+        """Precision of every residual, (parts,); a table adds 2 rho / p, or epsilon^2 / (2 p) with Laplace noise."""
+        by_table = (amount * shares) ** 2 / 2 if pure else 2 * amount * shares
+        return np.asarray(np.bincount(self._part, self._worth * by_table[self._table], self._parts), dtype=np.float64)
 
     def improved(self, shares: Floats, demand: Floats, pure: bool) -> Floats:
-        """Shares that grow with the root of what a little more of each would be worth, until all are worth the same."""
+        """Fixed-point iteration of the shares (tables,) until their marginal values are equal."""
         for _ in range(ROUNDS):
             precisions = self.precisions(shares, 1.0, pure)
             gains = np.bincount(self._table, self._worth * (demand / precisions**2)[self._part], len(shares))
-            now = shares * np.sqrt(gains * shares if pure else gains)
-            now /= now.sum()
-            if np.abs(now - shares).max() < 1e-9 * now.max():
+            updated = shares * np.sqrt(gains * shares if pure else gains)
+            updated /= updated.sum()
+            if np.abs(updated - shares).max() < 1e-9 * updated.max():
                 break
-            shares = now
+            shares = updated
         return shares
 
     def worth_measuring(self, shares: Floats) -> Codes:
-        """Tables that deserve a share, or that nothing else tells of."""
+        """Indices of tables with a share that matters, or with a residual that no other table estimates."""
         kept = shares > LITTLE / len(shares)
-        told = np.bincount(self._part, kept[self._table].astype(np.float64), self._parts) > 0
-        return np.flatnonzero(kept | ~told[self._own])
+        covered = np.bincount(self._part, kept[self._table].astype(np.float64), self._parts) > 0
+        return np.flatnonzero(kept | ~covered[self._own])
 
 
 def _demands(sizes: Sequence[int], wanted: Mapping[Places, float]) -> dict[Places, float]:
-    found: dict[Places, float] = {}
+    """Demand d_T of every residual: derivative of the objective by v_T."""
+    demands: dict[Places, float] = {}
     for places, weight in wanted.items():
         for part, share in _by_part(sizes, places):
-            found[part] = found.get(part, 0.0) + weight * share
-    return {part: found[part] for part in sorted(found, key=lambda part: (len(part), part))}
+            demands[part] = demands.get(part, 0.0) + weight * share
+    return {part: demands[part] for part in sorted(demands, key=lambda part: (len(part), part))}
 
 
 def _by_part(sizes: Sequence[int], places: Places) -> list[tuple[Places, float]]:
-    """How much of the mean variance of a margin's cells each part has, in variances of the part."""
-    every = [part for order in range(len(places) + 1) for part in combinations(places, order)]
-    others = ([axis for axis in places if axis not in part] for part in every)
+    """Weight of v_T in the mean cell variance of a marginal, for every residual T within it."""
+    every = [subset for order in range(len(places) + 1) for subset in combinations(places, order)]
+    others = ([axis for axis in places if axis not in subset] for subset in every)
     return [
-        (part, _varying(sizes, part) / prod(sizes[axis] ** 2 for axis in rest))
-        for part, rest in zip(every, others, strict=True)
+        (subset, _varying(sizes, subset) / prod(sizes[axis] ** 2 for axis in beyond))
+        for subset, beyond in zip(every, others, strict=True)
     ]
 
 
 def _varying(sizes: Sequence[int], part: Places) -> float:
+    """Product over a table's axes of 1 - 1 / n."""
     return prod(1 - 1 / sizes[axis] for axis in part)
