@@ -1,16 +1,16 @@
-"""What a fit claims of the errors of regions: the variance that goes with all rows or is noise, and the rest.
+"""Estimate error factors by kind of query from noisy sums of |true - estimated|, with a small share of the budget.
 
-How far a finished estimate is off, measured by kind of question with a small part of the budget.
+A sum of misfits |true - estimated| over many queries has the sensitivity of one of them, so it is cheap. The kinds are
+single cells, tiles and blocks of neighbouring cells, single values of one attribute, pairs of values of two. Cells and
+tiles are grouped by their estimate: a row lies in one of them, so groups cost no more than one sum.
 
-Any mechanism whose fit leans on a model can do this last: keep `part_of_budget` aside, call `measure_errors` with the
-fit and the rest of the budget, and wrap the fit in a MeasuredFit (models/calibration/fit.py) with what comes back.
-How each kind is looked at is in `misfits_by_kind.py`.
+For each kind the fit claims a variance of every query, split into a known part (noise, and what goes with measured
+totals and marginals) and a part d in doubt (`claims`). The expected sum of misfits is a function of the factor f on
+sqrt(d) (model_error.expected_sizes); its noisy value gives a posterior of f, and `factor_of` the factor with which 95 %
+intervals cover 95 % on average over it.
 
-The misfits of a finished estimate, kind by kind: which questions, their noisy sums, and the factors these ask for.
-
-A noisy sum of |true - estimated| over many questions costs as much as one of them. The kinds are single cells, tiles of
-neighbouring cells, single values of one attribute and pairs of values of two. Cells and tiles come in groups by what is
-estimated of them: a row lies in one of them, so that groups cost no more than all together.
+Any mechanism whose fit leans on a model may use it: set `part_of_budget` aside, call `measure_errors` with the fit and
+that budget, and wrap the fit in a `MeasuredFit` (models/calibration/fit.py) with the result. Own method.
 """
 
 from __future__ import annotations
@@ -61,9 +61,10 @@ AT_ONCE = 2**22  # weights of cells that are laid out at a time
 
 
 def claims(brought: Brought, labels: Codes, chosen: Codes) -> tuple[Floats, Floats]:
-    """Of some regions: variances that are in doubt, whose size is measured, and those that are sure.
+    """Claimed variances of the counts of some regions: (doubtful, sure), an entry for each chosen region.
 
-    brought: a fit and the counts that it was brought to. labels: the region of every cell. chosen: which regions.
+    brought: a fit and the counts with which it was updated. labels: (cells,), region of every cell. chosen: the
+    regions. Sure are the noise and what measured counts explain; doubtful is the rest, whose size is measured.
     """
     number = np.full(int(labels.max()) + 1, -1)
     number[chosen] = np.arange(len(chosen))
@@ -83,6 +84,7 @@ def claims(brought: Brought, labels: Codes, chosen: Codes) -> tuple[Floats, Floa
 
 
 def _by_group(fit: Fit, group: Codes, asked: Grouped) -> Sequence[Errors]:
+    """Errors of every group's count with the total last, in batches where the fit has no group form."""
     cells, groups = len(group), asked.groups
     if isinstance(fit, ByGroup):
         found = by_group_with_total(fit, asked, cells)
@@ -98,7 +100,7 @@ def _by_group(fit: Fit, group: Codes, asked: Grouped) -> Sequence[Errors]:
 
 
 def _only(errors: Errors, place: int) -> Errors:
-    """One sum, and the last."""
+    """Errors of one sum and of the last one."""
     both = [place, -1]
     return Errors(
         errors.design, errors.weights[:, both], errors.model[np.ix_(both, both)], errors.unknown[both], errors.counts
@@ -113,9 +115,9 @@ HIDING = 3  # times as much for cells where none was looked at by itself: rows h
 
 
 def part_of_budget(domain: Domain, without: Collection[int] = (), *, seen: bool = True) -> Fraction:
-    """What measuring errors may take: as much as its noise, if less, would widen intervals; public.
+    """Share of the budget for measuring errors: where the loss from less budget equals the gain of sharper factors.
 
-    without: kinds that need not be measured. seen: whether every cell was looked at.
+    without: kinds that need not be measured. seen: every cell was measured. Depends on public facts alone.
     """
     return Fraction(sum(_weights(domain, without, seen=seen).values()), 2**20)
 
@@ -129,11 +131,11 @@ def measure_errors(
     *,
     seen: bool = True,
 ) -> tuple[Scales, tuple[Measurement, ...]]:
-    """Measure by how much errors of every kind differ from what a fit claims.
+    """Measure the error factor of every kind of query.
 
-    brought: the fit, with the counts that it was brought to. budget: for this; whole: what all of the count's
-    measurements had. without: kinds that need not be measured. seen: whether every cell was looked at, so that one with
-    far more rows than noise cannot be missed.
+    brought: the fit, with the counts with which it was updated. budget: for these measurements; whole: that of all
+    measurements of the count. without: kinds that need not be measured. seen: every cell was measured, so that a cell
+    with far more rows than noise cannot be missed. Returns the factors and the measurements.
     """
     unit = noise_for(whole, curator.charge.contributions, l1=Fraction(1), l2_squared=Fraction(1)).variance ** 0.5
     weights = _weights(curator.domain, without, seen=seen)
@@ -150,7 +152,7 @@ def measure_errors(
 
 
 def _weights(domain: Domain, without: Collection[int], *, seen: bool) -> dict[int, int]:
-    """The part of the budget for each kind, in millionths or so."""
+    """Share of the budget for each kind, in parts of 2^20."""
     cells, shape = float(domain.size), domain.shape
     # Between a full table, where every cell has its own error, and a sparse one, where hardly any has.
     parts = {EMPTY: (1 if seen else HIDING) * _part(cells**0.5, cells**0.5)}
@@ -168,10 +170,10 @@ def _weights(domain: Domain, without: Collection[int], *, seen: bool) -> dict[in
 
 
 def _part(questions: float, cells: float) -> float:
-    """The part of the budget for a kind of so many questions, each a sum of so many cells.
+    """Share of the budget for a kind of so many queries, each a sum of so many cells.
 
-    In units of the noise that all of the budget buys, a measured tree is off by about (1 + log2 cells)^1.5. With a part
-    p of the budget the noise is 1 / (p errors) of the sum of errors; intervals grow by its square, and by p.
+    In standard deviations of the noise of the whole budget, a measured tree errs by about (1 + log2 cells)^1.5. With a
+    share p the relative noise of the sum of errors is 1 / (p errors); interval widths grow with its square, and with p.
     """
     errors = questions * (1.0 + log2(max(cells, 1.0))) ** 1.5
     return float(min(MOST_PART, (2.0 * WORTH / errors**2) ** (1.0 / 3.0)))
@@ -188,7 +190,7 @@ FINER, COARSER = 0.6, 0.3  # the powers of the number of cells that are the numb
 
 @dataclass(frozen=True)
 class Found:
-    """Of one group of questions: its kind, where it ends, the factor, the mean error (see `mean_error`)."""
+    """Result for one group of queries: kind, upper end, factor, and mean error (see `mean_error`)."""
 
     kind: int
     end: float
@@ -198,10 +200,10 @@ class Found:
 
 @dataclass(frozen=True, eq=False)
 class Finished:
-    """An estimate whose errors are to be measured.
+    """A finished estimate whose errors are to be measured.
 
-    brought: with the counts that it was brought to. whole: all of the budget; unit: the deviation of the noise that it
-    buys. seen: whether a cell that holds far more rows than that cannot be missed.
+    brought: the fit and the counts with which it was updated. whole: the whole budget of the count; unit: standard
+    deviation of the noise that it buys. seen: a cell with far more rows than that cannot have been missed.
     """
 
     curator: Curator
@@ -219,24 +221,24 @@ class Finished:
         return self.curator.domain
 
     def part_of(self, share: Budget) -> float:
-        """About which part of the noise's precision a share buys."""
+        """Ratio of the noise of the whole budget to that of a share, as standard deviations (about)."""
         part = share.amount / self.whole.amount
         return float(part) if share.is_pure else float(part) ** 0.5
 
     def expected(self, partition: Partition, answers: Floats, targets: Codes, chosen: Codes) -> Floats:
-        """The mean misfit of some regions, for every possible factor on what is claimed of their errors."""
+        """Expected mean misfit of some regions at every candidate factor, (factors,)."""
         claimed = claims(self.brought, partition.labels, chosen)
         return expected_sizes(targets[chosen] - answers[chosen], *claimed)
 
 
 def tiles_of(domain: Domain, power: float = FINER) -> Blocks:
-    """Tiles of neighbouring cells, with ends that fall in with no tree's."""
+    """Tiles of neighbouring cells, with uneven ends so that they do not align with a tree's nodes."""
     number = max(2, round(domain.size**power))
     return Blocks.at_most(domain, number).uneven(number)
 
 
 def sets_of(domain: Domain, order: int) -> list[tuple[int, ...]]:
-    """Sets of attributes that are looked at; fewer where there are very many cells to look at for each."""
+    """Attribute sets of an order whose errors are measured; a subsample where there are many sets or cells."""
     every = list(combinations(range(len(domain.shape)), order))
     most = min(MOST_SETS, max(FEW_SETS, MOST_LOOKS // domain.size))
     return (
@@ -245,15 +247,17 @@ def sets_of(domain: Domain, order: int) -> list[tuple[int, ...]]:
 
 
 def of_tiles(finished: Finished, share: Budget) -> tuple[list[Found], list[Measurement]]:
+    """Measure the factor of tiles."""
     return _of_parts(finished, share, TILES, FINER)
 
 
 def of_blocks(finished: Finished, share: Budget) -> tuple[list[Found], list[Measurement]]:
+    """Measure the factor of blocks, which are coarser than tiles."""
     return _of_parts(finished, share, BLOCKS, COARSER)
 
 
 def _of_parts(finished: Finished, share: Budget, kind: int, power: float) -> tuple[list[Found], list[Measurement]]:
-    """In groups by what is estimated; a row lies in one tile, so that groups cost nothing."""
+    """Measure the factor of tiles of one size, in groups by estimated count; groups are disjoint, hence free."""
     partition = tiles_of(finished.domain, power).partition
     answers, targets = _answers(finished.fit, partition)
     along = np.argsort(answers, kind="stable")
@@ -268,17 +272,22 @@ def _of_parts(finished: Finished, share: Budget, kind: int, power: float) -> tup
 
 
 def of_values(finished: Finished, share: Budget) -> tuple[list[Found], list[Measurement]]:
+    """Measure the factor of single values of one attribute."""
     return of_margins(finished, share, ONE_WAY, sets_of(finished.domain, 1))
 
 
 def of_pairs(finished: Finished, share: Budget) -> tuple[list[Found], list[Measurement]]:
+    """Measure the factor of pairs of values of two attributes."""
     return of_margins(finished, share, TWO_WAY, sets_of(finished.domain, 2))
 
 
 def of_margins(
     finished: Finished, share: Budget, kind: int, sets: Sequence[tuple[int, ...]]
 ) -> tuple[list[Found], list[Measurement]]:
-    """The sum over many sets costs as much as the misfit of one, and tells their mean; those alike are summed."""
+    """Measure the factor of cells of marginals, from misfits summed over sets of attributes with similar errors.
+
+    A sum over many sets costs as much as the misfit of one set.
+    """
     guesses, expected = [], []
     for places in sets:
         names = [finished.domain.names[place] for place in places]
@@ -295,7 +304,10 @@ def of_margins(
 
 
 def _alike(claimed: Floats, values: Sequence[int], finished: Finished, share: Budget) -> Codes:
-    """The group of every set, by how far its values are said to be off: as many groups as noise leaves clear."""
+    """Group attribute sets by claimed error per value, (sets,): as many groups as stand out from the noise.
+
+    claimed: (sets,), expected sum of misfits as claimed. values: number of cells of each set.
+    """
     sets, noise = len(claimed), len(claimed) * finished.unit / finished.part_of(share)
     order, groups = np.argsort(claimed / np.array(values), kind="stable"), np.zeros(sets, dtype=np.int64)
     for number in range(min(GROUPS, sets), 0, -1):
@@ -306,7 +318,7 @@ def _alike(claimed: Floats, values: Sequence[int], finished: Finished, share: Bu
 
 
 def of_cells(finished: Finished, share: Budget) -> tuple[list[Found], list[Measurement]]:
-    """Cells that are estimated to hold rows, in groups by how many; and rows hidden in the others."""
+    """Measure factors of cells estimated to hold rows, by groups of rows, and the rows hidden in the others."""
     estimate, every = finished.fit.estimate, Partition(finished.domain, np.arange(finished.domain.size))
     targets = np.maximum(np.rint(estimate), 0.0).astype(np.int64)
     least = max(NO_ROW, finished.unit)
@@ -350,7 +362,11 @@ def _groups(
     *,
     peaked: bool = False,
 ) -> list[tuple[Codes, Floats]]:
-    """Regions in groups along an order, as many as noise leaves clear, and the mean misfits expected of each."""
+    """Group regions along an order, as many groups as stand out from the noise.
+
+    answers, targets: (regions,), estimates and the whole numbers compared with the data. along: regions in order.
+    Returns for each group its regions and its expected mean misfit at every candidate factor, (factors,).
+    """
     if not len(along):
         return []
     some = np.sort(_some(np.arange(len(along)), GROUPS * LOOKED_AT))
@@ -369,27 +385,27 @@ def _groups(
 
 
 def _answers(fit: Fit, partition: Partition) -> tuple[Floats, Codes]:
-    """What an estimate says of every region, and the whole numbers next to it."""
+    """Estimated counts of all regions, and the whole numbers nearest to them, (regions,) each."""
     answers: Floats = np.bincount(partition.labels, weights=fit.estimate, minlength=partition.size).astype(np.float64)
     return answers, np.rint(answers).astype(np.int64)
 
 
 def _some(places: Codes, most: int = LOOKED_AT) -> Codes:
+    """Evenly spaced subsample of some indices."""
     return places if len(places) <= most else np.unique(places[places_among(len(places), most)])
 
 
 def _found(kind: int, end: float, measured: Measurement, expected: Sequence[Floats], questions: int) -> Found:
-    """expected: for every group the sum of misfits, for every possible factor."""
+    """Factor and mean error of a kind. expected: for every group the sum of misfits at each factor, (factors,)."""
     chances = [chances_of(measured, place, each) for place, each in enumerate(expected)]
     mean = mean_error(measured, range(len(measured.answers)), questions)
     return Found(kind, end, factor_of(np.array(chances)), mean)
 
 
 def mean_error(misfit: Measurement, groups: Sequence[int], questions: int) -> float:
-    """The mean of misfits in rows, from noisy sums over groups of them.
+    """Mean misfit in rows from noisy sums over groups.
 
-    Where that is no more than the deviation of its noise the noise hides it: then minus a bound that it lies below, by
-    as much as normal noise exceeds once in forty times.
+    Where it is below one standard deviation of its noise, minus an upper bound at the 97.5 % quantile of normal noise.
     """
     total, deviation = float(misfit.answers[list(groups)].sum()), sqrt(len(groups) * misfit.noise.variance)
     return (total if total > deviation else -(max(total, 0.0) + NORMAL_END * deviation)) / questions
