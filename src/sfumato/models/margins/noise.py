@@ -1,6 +1,8 @@
-"""The errors of answers from margins that were joined for the question.
+"""Error terms of answers from joined marginals: normal covariances, and guaranteed bounds from the noisy tables.
 
-Guaranteed ends from noisy tables along some attributes.
+`JoinedNoise` turns the error model of a joined table (table.py) into covariances of the sums that a query asks for, by
+group. `FromTables` bounds each sum with a given tail probability, by least squares over boxes (guaranteed.Boxes) where
+measurement rounds are known, and by Frechet bounds table by table (guaranteed.Tables) otherwise.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ NOTHING = 1e-9  # of the largest weight: what is left of weights that cancel
 
 @dataclass(frozen=True, eq=False)
 class ErrorsOf:
-    """The errors of one statistic: from its noise, from what was assumed, and where nothing is known at all."""
+    """Error models of one statistic: from noise, from the model, and of components that nothing was measured of."""
 
     noise: JoinedErrors
     model: JoinedErrors
@@ -43,7 +45,7 @@ class ErrorsOf:
 
 @dataclass(frozen=True, eq=False)
 class JoinedNoise:
-    """The errors of all statistics in a joined table. names: of its axes; kinds: of the values along each."""
+    """Errors of all statistics of a joined table. names: of its axes; kinds: class of every value of an attribute."""
 
     names: tuple[str, ...]
     kinds: Mapping[str, Codes]
@@ -51,9 +53,10 @@ class JoinedNoise:
     errors: Mapping[str, ErrorsOf]
 
     def signs_of_rows(self, within: NDArray[np.bool_], cells: Gathered) -> None:
-        """Not told here."""
+        """Not available for joined tables."""
 
     def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[Terms]:
+        """Noise and model error terms of the sums of every group; None for a group with an unmeasured component."""
         columns = [(side, end) for side in sides for end in (ENDS[:1] if side.exact else ENDS)]
         back = np.array([columns.index((s, end)) for s in sides for end in (ENDS[:1] * 3 if s.exact else ENDS)])
         grouping = [name for name in groups.names if name in self.names]
@@ -80,13 +83,14 @@ class JoinedNoise:
         ]
 
     def _weights(self, by_statistic: ByStatistic, of: str, end: str) -> Floats | None:
+        """Weights of one statistic at one end of its interval, in the shape of the table; None for none."""
         weights = by_statistic.get(of)
         return None if weights is None else np.asarray(getattr(weights, end), dtype=np.float64).reshape(self.shape)
 
     def largest_model_part(self, side: Sum, groups: Groups) -> tuple[str, ...] | None:
-        """The attributes whose joint table has the largest share in the model's variance of a sum, over all groups.
+        """Attributes whose joint table contributes most to the model's variance of a sum, over all groups.
 
-        None where nothing was assumed, or where it would take long to tell.
+        None where there is no model error, or where it would take long to compute.
         """
         axes = tuple(sorted(self.names.index(name) for name in groups.names if name in self.names))
         shares: dict[tuple[int, ...], float] = {}
@@ -115,9 +119,11 @@ MISFIT = "misfit"  # how far guesses lie from the counts
 
 @dataclass(frozen=True, eq=False)
 class FromTables:
-    """sizes: of all attributes. kinds: those that a question tells apart. measured: all that was, in order.
+    """Guaranteed bounds of sums from noisy marginal tables.
 
-    guessed: all rows and one-way margins, from whose products pairs were found to be off by the first misfits.
+    sizes: of all attributes. kinds: for the attributes of a query, the class of every value. measured: all measurements
+    in order. guessed: the number of all rows and the one-way margins with whose products the first misfits compare
+    pairs.
     """
 
     signed: ClassVar[bool] = True
@@ -130,14 +136,15 @@ class FromTables:
 
     @property
     def work(self) -> int:
-        """Of the tables that have an attribute of the question."""
+        """Number of noisy answers in tables that share an attribute with the query."""
         asked = {*self.kinds}
         return sum(len(one.answers) for places, one in self.measured if asked & {*places})
 
     def refuse(self, amounts: Sequence[Amount]) -> None:
-        """Every sum has ends, if far ones."""
+        """Refuse nothing: every sum has bounds, if wide ones."""
 
     def ends(self, asked: Asked, cells: Gathered, tail: float) -> Ends:
+        """Bounds of a sum; the tail is divided evenly among its statistics."""
         shape = [int(kind.max()) + 1 for kind in self.kinds.values()]
         parts, found = asked.statistics, Ends(0.0, 0.0)
         for of in parts:
@@ -153,10 +160,10 @@ class FromTables:
         return found
 
     def boxes_of(self, of: str) -> Boxes | None:
-        """What was measured of a statistic in rounds: None where each table may hang on noise of the one before.
+        """Measurements of a statistic in rounds; None where each table may depend on the noise of the one before.
 
-        Of counts, one-way tables come first, then misfits, and tables that were all decided upon by these. Sums of
-        measures are along sets of attributes that the schema alone decides upon.
+        Of counts, one-way tables come first, then misfits, then tables that were all chosen by these. Sums of measures
+        are along sets of attributes that the schema alone fixes.
         """
         if of != "count":
             sums = [(places, one) for places, one in self.measured if one.of == of]
@@ -175,7 +182,7 @@ class FromTables:
         return Boxes(self.sizes, self.kinds, first, tables, self._misfits(rest[0][1]))
 
     def _misfits(self, measured: Measurement) -> Misfits:
-        """How far each pair of the question is from its guess; pairs up to some number of cells were compared."""
+        """Noisy misfit, its noise and the guess of each pair of the query; pairs up to some size were compared."""
         cells = {pair: self.sizes[pair[0]] * self.sizes[pair[1]] for pair in combinations(range(len(self.sizes)), 2)}
         if not self.guessed or not 0 < len(measured.answers) <= len(cells):
             return {}
@@ -188,7 +195,7 @@ class FromTables:
         return {pair: (float(misfit), measured.noise, guess_of(self.guessed, pair)) for pair, misfit in asked}
 
     def _whole(self, each: tuple[Places, Measurement]) -> bool:
-        """Whether every cell of a table was counted by itself."""
+        """Whether a measurement is of every single cell of its table."""
         places, one = each
         cells = prod(self.sizes[place] for place in places)
         return bool(places) and isinstance(one.queries, Identity) and len(one.answers) == cells

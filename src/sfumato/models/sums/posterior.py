@@ -1,23 +1,26 @@
-"""The posterior of sums of cells: counts times averages, averages made of effects, some tables of sums measured.
+"""Posterior of cell sums under a random-effects model of averages, and moment estimates of its variances.
 
-Let n be the estimated counts. The sum of cell c is n_c times the effects of the regions that hold it, one for each
-table, and what is its own: a normal part with variance w_c. Tables were measured with normal noise, as all noise is
-taken here; that of the cells by themselves has variance v (infinite if they were not). Given the effects and the noisy
-cells, cells are independent with variances q = 1 / (1/w + 1/v); the effects are as many numbers as the tables have
-regions, and so are the other measurements. So there are two sets of equations to solve, neither in the number of cells:
+Model. n (cells,) are estimated counts. The sum of cell c is n_c times the sum over tables t of the effect of the region
+of t that holds c, plus a residual: effects are N(0, tau_t^2), residuals N(0, w_c) with
 
-    L = I + G' diag(1 / (w + v)) G,     G: effects to cells, n_c times the effect's deviation
-    E = B (Q + R L^-1 R') B' + V,       B: cells to the other measured regions, R = diag(v / (w + v)) G
+    w_c = n_c^2 inside + n_c rows + besides
 
-The covariance of any weighted sums of cells is C'QC + (W'C)' P (W'C) with W = [R, Q B'] and one matrix P.
+Sums of tables were measured with noise, taken as normal; the noise of the table of cells has variance v (infinite if it
+was not measured).
 
-How far averages differ, learned from noisy sums: the squares of what regions are off the mean by, less their noise.
+Posterior. Given effects and noisy cells, cells are independent with variances q = 1 / (1/w + 1/v), Q = diag(q). There
+are as many effects and other measurements as tables have regions, so two systems are solved, neither as large as the
+number of cells:
 
-A region's sum, less its count times the mean average, has a variance that is linear in what is to be learned: for each
-table of effects the squared counts that the region has in common with its regions, and so on. Every measured table says
-this of itself and of all tables that it lies inside; non-negative least squares, weighed by how surely each square is
-known, finds the variances. Each is besides told once, as surely as a single region would, what to expect of values that
-could lie anywhere between their bounds, so that what nothing was measured about is taken to be as it might well be.
+    L = I + G' diag(1 / (w + v)) G,     G: (cells, effects), n_c times the effect's deviation
+    E = B (Q + R L^-1 R') B' + V,       B: (measured regions, cells), R = diag(v / (w + v)) G, V: their noise
+
+The covariance of weighted sums C (cells, sums) is C'QC + (W'C)' P (W'C) with W = [R, Q B'] and one matrix P.
+
+Variances (`learned`). The squared deviation of a region's noisy sum from its count times the overall average, less its
+noise, has an expectation linear in the variances. Non-negative least squares over all regions of all measured tables,
+each square weighed by its inverse variance, updated in a few rounds, estimates them. Each variance also has one
+pseudo-observation at its prior value, that of values spread evenly between their bounds. Own method.
 """
 
 from __future__ import annotations
@@ -37,10 +40,10 @@ LEAST_VARIANCE = 1e-9  # of what is a cell's own, in rows: no division by nothin
 
 @dataclass(frozen=True)
 class Effects:
-    """How far averages differ, as variances, where a row adds between -1 and 1.
+    """Variance components of averages, where a row adds between -1 and 1.
 
-    tables: whose regions have an effect each. between: of the effects of every table. inside: between cells of a
-    region. rows: between rows of a cell. besides: of a cell's sum, in rows, whatever its count: counts are off too.
+    tables: whose regions have one effect each. between: variance of the effects of each table. inside: between cells of
+    a region. rows: between rows of a cell. besides: of a cell's sum, in rows, whatever its count, as counts err too.
     """
 
     tables: tuple[Table, ...]
@@ -50,13 +53,13 @@ class Effects:
     besides: float
 
     def own(self, counts: Floats) -> Floats:
-        """The variance of what is each cell's own."""
+        """Residual variance w of every cell, (cells,); counts: (cells,)."""
         return np.maximum(counts**2 * self.inside + counts * self.rows + self.besides, LEAST_VARIANCE)
 
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """A table that was measured: its noisy sums, in what a row adds at most, and the variance of the noise."""
+    """Measured table: noisy sums (regions,), in units of the most that a row adds, and the variance of the noise."""
 
     table: Table
     answers: Floats
@@ -65,7 +68,7 @@ class Seen:
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Sums of cells, given counts, how averages differ, and what was measured."""
+    """Posterior of cell sums, given counts (cells,), variance components and measured tables."""
 
     counts: Floats
     effects: Effects
@@ -73,7 +76,7 @@ class Posterior:
 
     @cached_property
     def estimate(self) -> Floats:
-        """The posterior mean of every cell's sum."""
+        """Posterior mean of every cell's sum, (cells,)."""
         noisy = self._cells[1]
         told = [gathered(label, tau * self.counts * self._pull * noisy, size) for label, tau, size in self._levels]
         found = self._freedom * self._out(self._inverse @ np.concatenate([*told, np.zeros(0)]))
@@ -89,29 +92,29 @@ class Posterior:
         return found
 
     def covariance(self, columns: Floats) -> Floats:
-        """Of weighted sums of cells, (cells, sums)."""
+        """Posterior covariance of weighted sums of cells, (cells, sums) -> (sums, sums)."""
         seen = np.concatenate([self.reduced(*one, columns) for one in self.coordinates])
         return np.asarray(columns.T @ (self.own_left[:, None] * columns) + seen.T @ self.mixed @ seen)
 
     @staticmethod
     def reduced(label: Codes, size: int, factor: Floats, columns: Floats) -> Floats:
-        """Weights of cells, times a factor, summed by region: (regions, sums)."""
+        """Sum weights of cells (cells, sums), times a factor (cells,), by region: (regions, sums)."""
         return np.stack([gathered(label, factor * one, size) for one in columns.T], axis=1)
 
     @cached_property
     def own_left(self) -> Floats:
-        """The variance of each cell given all effects and its own noisy sum."""
+        """Variance q of each cell given all effects and its own noisy sum, (cells,)."""
         return self._own * self._freedom
 
     @cached_property
     def coordinates(self) -> list[tuple[Codes, int, Floats]]:
-        """W, by its blocks: the region of every cell, how many there are, and the factor of every cell."""
+        """W by blocks of columns: region of every cell, number of regions, factor of every cell."""
         effects = [(label, size, tau * self.counts * self._freedom) for label, tau, size in self._levels]
         return [*effects, *((label, size, self.own_left) for label, size in self._regions)]
 
     @cached_property
     def mixed(self) -> Floats:
-        """P."""
+        """The matrix P, (effects + measured regions) squared."""
         inverse, first = self._inverse, len(self._inverse)
         whole = np.zeros((first + len(self._spread),) * 2)
         whole[:first, :first] = inverse
@@ -122,11 +125,12 @@ class Posterior:
 
     @cached_property
     def _own(self) -> Floats:
+        """Residual variance w, (cells,)."""
         return self.effects.own(self.counts)
 
     @cached_property
     def _cells(self) -> tuple[float, Floats]:
-        """The variance of the cells' own measurements taken together, and their mean."""
+        """Variance v and inverse-variance mean (cells,) of all measurements of the table of cells."""
         own = [one for one in self.seen if one.table.parts == one.table.sides]
         precision = sum(1.0 / one.variance for one in own)
         if not own:
@@ -135,29 +139,32 @@ class Posterior:
 
     @cached_property
     def _pull(self) -> Floats:
+        """1 / (w + v), (cells,)."""
         return np.asarray(1.0 / (self._own + self._cells[0]))
 
     @cached_property
     def _freedom(self) -> Floats:
-        """How much of a cell is not settled by its own noisy sum."""
+        """v / (w + v), (cells,): the weight of the prior against a cell's own noisy sum."""
         return np.ones_like(self._own) if self._cells[0] == inf else self._cells[0] * self._pull
 
     @cached_property
     def _coarse(self) -> list[Seen]:
+        """Measured tables other than that of cells."""
         return [one for one in self.seen if one.table.parts != one.table.sides]
 
     @cached_property
     def _regions(self) -> list[tuple[Codes, int]]:
+        """B by tables: region of every cell, and number of regions."""
         return [(one.table.labels(), one.table.size) for one in self._coarse]
 
     @cached_property
     def _levels(self) -> list[tuple[Codes, float, int]]:
-        """The tables of effects: the region of every cell, the deviation of effects, and how many there are."""
+        """G by tables of effects: region of every cell, standard deviation tau, number of regions."""
         pairs = zip(self.effects.tables, self.effects.between, strict=True)
         return [(table.labels(), variance**0.5, table.size) for table, variance in pairs]
 
     def _out(self, effects: Floats) -> Floats:
-        """What effects add to every cell."""
+        """G times standardised effects (effects,): their contribution to every cell, (cells,)."""
         found, start = np.zeros(len(self.counts)), 0
         for label, tau, size in self._levels:
             found += tau * self.counts * effects[start : start + size][label]
@@ -166,7 +173,7 @@ class Posterior:
 
     @cached_property
     def _inverse(self) -> Floats:
-        """L^-1."""
+        """L^-1, (effects, effects)."""
         squares = self.counts**2 * self._pull
         rows = [
             [crossed(one, other, tau * sigma * squares, (size, length)) for other, sigma, length in self._levels]
@@ -176,7 +183,7 @@ class Posterior:
 
     @cached_property
     def _crossing(self) -> Floats:
-        """B R."""
+        """B R, (measured regions, effects)."""
         free = self.counts * self._freedom
         return np.block(
             [
@@ -187,7 +194,7 @@ class Posterior:
 
     @cached_property
     def _spread(self) -> Floats:
-        """E."""
+        """E, (measured regions, measured regions)."""
         if not self._coarse:
             return np.zeros((0, 0))
         cells = np.block(
@@ -205,9 +212,10 @@ ROUNDS = 4  # of weighing squares by what the last round found
 
 
 def expected(tables: Sequence[Table], besides: float) -> Effects:
-    """Before anything is known: the variance of a value is anything's, in even shares; the total's effect has it all.
+    """Prior variance components: that of values uniform between their bounds, in even shares.
 
-    tables: the total, others, and that of cells.
+    tables: the total, others, and that of cells last. The total's effect has the whole variance. besides: see
+    `Effects`.
     """
     share = ANYWHERE / len(tables)  # the tables but the total, and the rows of a cell
     between = (ANYWHERE, *[share] * (len(tables) - 2))
@@ -215,7 +223,7 @@ def expected(tables: Sequence[Table], besides: float) -> Effects:
 
 
 def learned(counts: Floats, before: Effects, seen: Sequence[Seen]) -> Effects:
-    """What measured tables say of the variances of effects."""
+    """Estimate variance components from measured tables by weighted non-negative least squares; counts: (cells,)."""
     rows = float(counts.sum())
     if rows <= 0.0:
         return before
@@ -247,11 +255,14 @@ def learned(counts: Floats, before: Effects, seen: Sequence[Seen]) -> Effects:
 
 @dataclass(frozen=True, eq=False)
 class _Region:
+    """A table and the region of every cell."""
+
     label: Codes
     table: Table
 
 
 def _mean(seen: Sequence[Seen], rows: float) -> float:
+    """Overall average by inverse-variance weights from all measured tables, within [-1, 1]."""
     precision = [1.0 / (one.variance * one.table.size) for one in seen]
     total = sum(float(one.answers.sum()) * each for one, each in zip(seen, precision, strict=True))
     return float(np.clip(total / (sum(precision) * rows), -1.0, 1.0))
@@ -260,7 +271,10 @@ def _mean(seen: Sequence[Seen], rows: float) -> float:
 def _said(
     to: _Region, counts: Floats, effects: Effects, labels: Sequence[Codes], seen: Seen, mean: float
 ) -> tuple[Floats, Floats, Floats]:
-    """What a measured table says of a table that it lies inside: features, squares less noise, the noise."""
+    """Moment equations from a measured table, summed to the regions of a coarser table.
+
+    Returns features (regions, components), squared deviations less noise (regions,), and noise variances (regions,).
+    """
     size = to.table.size
     first = np.full(seen.table.size, -1)
     own = seen.table.labels() if seen.table.parts != seen.table.sides else np.arange(len(counts))
@@ -279,15 +293,17 @@ def _said(
 
 
 def _of_cells(counts: Floats, tables: int, seen: Seen, mean: float) -> tuple[Floats, Floats, Floats]:
+    """Moment equations from the noisy table of cells: features (cells, components), squares less noise, noise."""
     features = np.stack([counts**2] * tables + [counts, np.ones_like(counts)], axis=1)
     noise = np.full(len(counts), seen.variance)
     return features, np.square(seen.answers - mean * counts) - noise, noise
 
 
 def _weighed(features: Floats, squares: Floats, noises: Floats, found: Floats, guess: Floats) -> tuple[Floats, Floats]:
-    """One round, each square weighed by one over its variance, twice the square of what is expected of it.
+    """One round of weighted non-negative least squares for the variance components.
 
-    Also the covariance of what is found, as if none of it had to be kept from falling below zero.
+    Weights are 1 / the standard deviation of each square at the current components `found`. guess: prior components,
+    one pseudo-observation each. Returns the components and their covariance, ignoring the constraint.
     """
     from scipy.optimize import nnls
 
