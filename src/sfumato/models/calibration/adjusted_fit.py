@@ -127,10 +127,10 @@ class MovedFit(ByModel):
         """Update a fit with a noisy count of all rows; with None, wrap it unchanged."""
         if whole is None:
             return cls(inner, inner.estimate, None, np.zeros(0))
-        found = cls(inner, inner.estimate, whole, np.zeros(1))
+        result = cls(inner, inner.estimate, whole, np.zeros(1))
         gap = whole.answers - inner.estimate.sum()
-        (move,), left = combined(gap, np.array([[found._spread]]), np.diag(whole.design.sizes))
-        return replace(found, estimate=inner.estimate + move / found._spread * found._with_all, left=left[0])
+        (move,), left = combined(gap, np.array([[result._spread]]), np.diag(whole.design.sizes))
+        return replace(result, estimate=inner.estimate + move / result._spread * result._with_all, left=left[0])
 
     def moved(self, estimate: Floats) -> MovedFit:
         return replace(self, estimate=estimate)
@@ -146,8 +146,8 @@ class MovedFit(ByModel):
     @cached_property
     def _with_all(self) -> Floats:
         """Prior covariance of each cell with the total, C1, (cells,)."""
-        found: Floats = self.inner.covariances(np.ones((len(self.estimate), 1)))[:, 0]
-        return found
+        covariance: Floats = self.inner.covariances(np.ones((len(self.estimate), 1)))[:, 0]
+        return covariance
 
     @cached_property
     def _spread(self) -> float:
@@ -172,38 +172,38 @@ class MovedFit(ByModel):
         return self._less(_covariance(self.inner.errors(columns)), self._with_all @ columns)
 
     def covariances(self, columns: Floats) -> Floats:
-        found = self.inner.covariances(columns)
+        prior = self.inner.covariances(columns)
         if self.whole is None:
-            return found
-        return found - self._known() * np.outer(self._with_all, self._with_all @ columns)
+            return prior
+        return prior - self._known() * np.outer(self._with_all, self._with_all @ columns)
 
     def errors_by_group(self, asked: Grouped) -> list[Errors] | None:
         """Error covariances of every group's sums; None where the inner fit cannot give them at once."""
-        found = self.inner.errors_by_group(asked) if isinstance(self.inner, ByGroup) else None
-        if found is None:
+        prior = self.inner.errors_by_group(asked) if isinstance(self.inner, ByGroup) else None
+        if prior is None:
             return None
         with_all = self._by_group(asked)
-        return [self._less(_covariance(each), one) for each, one in zip(found, with_all, strict=True)]
+        return [self._less(_covariance(errors), covariance) for errors, covariance in zip(prior, with_all, strict=True)]
 
     def with_all_rows(self, asked: Grouped) -> Sequence[Errors] | None:
         """Error covariances of every group's sums with the total appended as last sum.
 
         Only where the total was measured; None where the inner fit cannot give groups at once.
         """
-        found = self.errors_by_group(asked)
-        if found is None:
+        by_group = self.errors_by_group(asked)
+        if by_group is None:
             return None
         (left,) = self.left
-        each = []
-        for errors, one in zip(found, self._by_group(asked) * (left / self._spread), strict=True):
-            model = np.block([[errors.model, one[:, None]], [one, left]])
-            each.append(self._all_model(model))
-        return each
+        result = []
+        for errors, covariance in zip(by_group, self._by_group(asked) * (left / self._spread), strict=True):
+            model = np.block([[errors.model, covariance[:, None]], [covariance, left]])
+            result.append(self._all_model(model))
+        return result
 
     def _by_group(self, asked: Grouped) -> Floats:
         """Prior covariance of every group's sums with the total, (groups, sums)."""
-        found = summed(asked.group, self._with_all[asked.place, None] * asked.weights, asked.groups)
-        return found if asked.whole is None else found + self._with_all @ asked.whole
+        covariance = summed(asked.group, self._with_all[asked.place, None] * asked.weights, asked.groups)
+        return covariance if asked.whole is None else covariance + self._with_all @ asked.whole
 
     def _known(self) -> float:
         """The k in the posterior covariance C - k (C1)(C1)': (1 - left / s) / s, with s = 1'C1."""
@@ -315,9 +315,9 @@ class Steadied:
 
     def around(self, fit: Spreading) -> Steadied:
         """The same marginals beside a fit with another estimate and the same covariances."""
-        found = replace(self, fit=fit)
-        vars(found)["model"] = self.model  # covariances stay as they were when an estimate moves
-        return found
+        result = replace(self, fit=fit)
+        vars(result)["model"] = self.model  # covariances stay as they were when an estimate moves
+        return result
 
     def parts(self, products: Floats) -> tuple[Floats, Floats]:
         """Terms that the GLS update adds to and takes from the covariance of sums: (P'G V G P, P'G P).
@@ -329,11 +329,11 @@ class Steadied:
 
     def products_by_group(self, asked: Grouped) -> Floats:
         """Covariances P of runs with every group's sums, (groups, runs, sums)."""
-        found = np.empty((asked.groups, len(self.spread), asked.sums))
-        for one in range(asked.sums):
-            weighed = asked.weights[:, one, None] * self.model.with_cells[asked.place]
-            found[:, :, one] = summed(asked.group, weighed, asked.groups)
-        return found if asked.whole is None else found + self.model.with_cells.T @ asked.whole
+        products = np.empty((asked.groups, len(self.spread), asked.sums))
+        for index in range(asked.sums):
+            weighed = asked.weights[:, index, None] * self.model.with_cells[asked.place]
+            products[:, :, index] = summed(asked.group, weighed, asked.groups)
+        return products if asked.whole is None else products + self.model.with_cells.T @ asked.whole
 
     def record(self) -> Arrays:
         along = np.array([*zip(self.along.axes, self.along.runs, strict=True)], dtype=np.int64)
@@ -372,14 +372,14 @@ class Model:
     def of(cls, fit: Spreading, along: Along) -> Model:
         """Compute the covariances from a fit, a few runs at a time."""
         columns = along.columns
-        asked = np.column_stack([columns, np.ones(len(columns))])
-        some = range(0, asked.shape[1], AT_ONCE)
-        found = np.concatenate([fit.covariances(asked[:, start : start + AT_ONCE]) for start in some], axis=1)
-        of_runs = columns.T @ found
-        all_rows = float(found[:, -1].sum())
+        sums = np.column_stack([columns, np.ones(len(columns))])
+        some = range(0, sums.shape[1], AT_ONCE)
+        covariances = np.concatenate([fit.covariances(sums[:, start : start + AT_ONCE]) for start in some], axis=1)
+        of_runs = columns.T @ covariances
+        all_rows = float(covariances[:, -1].sum())
         if all_rows <= NO_NOISE * float(np.diagonal(of_runs).max()):
             all_rows = np.inf  # they are known, and what is said to go with them is rounding
-        with_cells = found[:, :-1] - np.outer(found[:, -1], of_runs[:, -1]) / all_rows
+        with_cells = covariances[:, :-1] - np.outer(covariances[:, -1], of_runs[:, -1]) / all_rows
         of_all = np.outer(of_runs[:, -1], of_runs[:, -1]) / all_rows
         between = of_runs[:, :-1] - of_all
         between = (between + between.T) / 2.0
@@ -394,14 +394,14 @@ def steadied(fit: Some, along: Along, measured: Sequence[Measurement]) -> tuple[
     their posterior covariance.
     """
     model, columns = Model.of(fit, along), along.columns
-    gaps = np.concatenate([one.answers for one in measured]) - columns.T @ fit.estimate
+    gaps = np.concatenate([measurement.answers for measurement in measured]) - columns.T @ fit.estimate
     moves, spread = np.zeros(len(gaps)), np.zeros((len(gaps), len(gaps)))
     ends = np.cumsum([0, *along.runs])
-    for one, start, end in zip(measured, ends[:-1], ends[1:], strict=True):
+    for measurement, start, end in zip(measured, ends[:-1], ends[1:], strict=True):
         own = slice(start, end)
-        noise = np.diag(one.design.sizes)
+        noise = np.diag(measurement.design.sizes)
         moves[own], spread[own, own] = combined(gaps[own], model.between[own, own], model.of_all[own, own] + noise)
     fitted = fit.moved(fit.estimate + model.with_cells @ (model.inverse @ moves))
-    known = Steadied(along, fitted, tuple(measured), spread)
-    vars(known)["model"] = model  # covariances stay as they were when an estimate moves
-    return fitted, known
+    marginals = Steadied(along, fitted, tuple(measured), spread)
+    vars(marginals)["model"] = model  # covariances stay as they were when an estimate moves
+    return fitted, marginals

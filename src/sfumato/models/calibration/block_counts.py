@@ -64,11 +64,11 @@ class Blocks:
     @cached_property
     def labels(self) -> Codes:
         """Block of every cell, (cells,)."""
-        found, cells = np.zeros(self.domain.size, dtype=np.int64), np.arange(self.domain.size)
+        labels, cells = np.zeros(self.domain.size, dtype=np.int64), np.arange(self.domain.size)
         for place, runs in self.cut:
             axis = self.domain.axes[place]
-            found = found * runs + self.domain.codes_along(axis.name, cells) * runs // axis.size
-        return found
+            labels = labels * runs + self.domain.codes_along(axis.name, cells) * runs // axis.size
+        return labels
 
     @cached_property
     def basis(self) -> tuple[Floats, Codes]:
@@ -133,9 +133,9 @@ class BlockCounts:
         moves = blocks.basis[0].T @ mean
         moved = fit.moved(fit.estimate + blocks.shares(fit.estimate) * moves[blocks.labels])
         along = None if steadied is None else steadied.around(moved)
-        found = cls(blocks, moved, along, measured, left)
-        vars(found)["with_cells"] = before.with_cells  # covariances stay as they were when an estimate moves
-        return moved, along, found
+        result = cls(blocks, moved, along, measured, left)
+        vars(result)["with_cells"] = before.with_cells  # covariances stay as they were when an estimate moves
+        return moved, along, result
 
     @property
     def gaps(self) -> Floats:
@@ -148,8 +148,8 @@ class BlockCounts:
         """Prior variance of each contrast by the fit, one-way marginals included, (B,)."""
         between = self._between
         if self.steadied is not None and self._along is not None:
-            known, less = self.steadied.parts(self._along)
-            between = between + known - less
+            added, less = self.steadied.parts(self._along)
+            between = between + added - less
         basis = self.blocks.basis[0]
         return np.asarray(np.maximum(((basis @ between) * basis).sum(axis=1), LEAST))
 
@@ -195,9 +195,9 @@ class BlockCounts:
         means = summed(label, self._shares[asked.place, None] * asked.weights, asked.groups * number)
         means = means.reshape(asked.groups, number, asked.sums)
         products = np.empty_like(means)
-        for one in range(asked.sums):
-            weighed = asked.weights[:, one, None] * self.with_cells[asked.place]
-            products[:, :, one] = summed(asked.group, weighed, asked.groups)
+        for index in range(asked.sums):
+            weighed = asked.weights[:, index, None] * self.with_cells[asked.place]
+            products[:, :, index] = summed(asked.group, weighed, asked.groups)
         if asked.whole is None:
             return means, products
         return means + self.means(asked.whole), products + self.with_cells.T @ asked.whole
@@ -212,13 +212,13 @@ class BlockCounts:
         the covariance and the (runs, sums) covariances of the departures with the runs.
         """
         less = means.T @ products
-        found = model.copy()
-        found[:-1, :-1] += means.T @ self._between @ means - less - less.T
-        found[:-1, -1] -= means.T @ self._between.sum(axis=0)
-        found[-1, :-1] = found[:-1, -1]
+        covariance = model.copy()
+        covariance[:-1, :-1] += means.T @ self._between @ means - less - less.T
+        covariance[:-1, -1] -= means.T @ self._between.sum(axis=0)
+        covariance[-1, :-1] = covariance[:-1, -1]
         tiny = NO_NOISE * float(np.abs(np.diagonal(model)).max(initial=0.0))
-        np.fill_diagonal(found, np.maximum(np.diagonal(found), tiny))
-        return found, None if along is None or self._along is None else along - self._along @ means
+        np.fill_diagonal(covariance, np.maximum(np.diagonal(covariance), tiny))
+        return covariance, None if along is None or self._along is None else along - self._along @ means
 
     def of_means(self, means: Floats) -> Floats:
         """Posterior covariance of block counts, of sums with block means (B, sums): a'H'D^2 H a."""

@@ -77,11 +77,11 @@ class MarginsFirst:
         """
         if self.along is None or budget is None:
             return []
-        found = []
+        measurements = []
         for number, share in enumerate(budget.evenly(len(self.along.runs))):
             runs = curator.reduce(Partition(self.domain, self.along.labels(number)))
-            found.append(runs.measure(Identity(self.along.runs[number]), share))
-        return found
+            measurements.append(runs.measure(Identity(self.along.runs[number]), share))
+        return measurements
 
 
 @lru_cache(maxsize=4)  # a plan, and the release that follows it
@@ -114,12 +114,12 @@ def part_for_blocks(domain: Domain, *, seen: bool = False) -> Fraction:
 
 def blocks_of(domain: Domain) -> Blocks | None:
     """Coarse grid over the longest ordered attributes, at most three; None where blocks would be hardly coarser."""
-    able = [place for place, axis in enumerate(domain) if axis.ordered and axis.size >= FEWEST_RUNS]
-    axes = sorted(sorted(able, key=lambda place: -domain.shape[place])[:MOST_CUT])
+    able = [index for index, axis in enumerate(domain) if axis.ordered and axis.size >= FEWEST_RUNS]
+    axes = sorted(sorted(able, key=lambda index: -domain.shape[index])[:MOST_CUT])
     if not axes:
         return None
     most, runs = min(MOST_BLOCKS, domain.size // OF_CELLS, FEW_NUMBERS // domain.size), dict[int, int]()
-    for left, axis in zip(range(len(axes), 0, -1), sorted(axes, key=lambda place: domain.shape[place]), strict=True):
+    for left, axis in zip(range(len(axes), 0, -1), sorted(axes, key=lambda index: domain.shape[index]), strict=True):
         runs[axis] = min(domain.shape[axis], int(most ** (1.0 / left) + 1e-9), MOST_RUNS)
         most //= max(runs[axis], 1)
     return Blocks(domain, tuple(sorted(runs.items()))) if min(runs.values()) >= FEWEST_RUNS else None
@@ -159,9 +159,9 @@ def _worth_measuring(
 def shared_out(budget: Budget, errors: Fraction, *firsts: Fraction) -> tuple[Budget, Budget, list[Budget | None]]:
     """Split a budget: for the fit, for measuring errors, and for each first-stage share (None where that is 0)."""
     wanted = [part for part in firsts if part]
-    most, last, *found = budget.split(1 - errors - sum(wanted), errors, *wanted)
-    each = iter(found)
-    return most, last, [next(each) if part else None for part in firsts]
+    most, last, *stages = budget.split(1 - errors - sum(wanted), errors, *wanted)
+    budgets = iter(stages)
+    return most, last, [next(budgets) if part else None for part in firsts]
 
 
 def _gain(error: float, attributes: int, part: float, *, pure: bool) -> float:

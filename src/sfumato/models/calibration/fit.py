@@ -87,10 +87,10 @@ class Questions:
         restricted = np.zeros((asked.groups, asked.sums), dtype=np.int64)
         for axis, length in zip(domain, domain.shape, strict=True):
             along = domain.codes_along(axis.name, asked.place)
-            for one in range(asked.sums):
-                touched = asked.weights[:, one] != 0.0
+            for index in range(asked.sums):
+                touched = asked.weights[:, index] != 0.0
                 pairs = np.unique(asked.group[touched] * length + along[touched])
-                restricted[:, one] += np.bincount(pairs // length, minlength=asked.groups) < length
+                restricted[:, index] += np.bincount(pairs // length, minlength=asked.groups) < length
         size = np.abs(asked.weights)
         parts = [summed(asked.group, each, asked.groups) for each in (size, size**2)]
         parts.append(summed(asked.group, size * estimate[asked.place, None], asked.groups))
@@ -110,8 +110,8 @@ class Questions:
 
 def in_ways(questions: Questions, attributes: int) -> tuple[Flags, Flags]:
     """Flag queries that restrict one attribute of several, and those that restrict two of more: two (sums,) arrays."""
-    one = (questions.restricted <= 1) & (attributes > 1)
-    return one, (questions.restricted == 2) & (attributes > 2)
+    single = (questions.restricted <= 1) & (attributes > 1)
+    return single, (questions.restricted == 2) & (attributes > 2)
 
 
 def _sizes(size: Floats, squares: Floats, rows: Floats) -> tuple[Floats, Floats]:
@@ -153,11 +153,13 @@ class Scales:
         object.__setattr__(self, "kinds", kinds)
         keep_in_parts(self, "ends", "factors", "errors")
         arrays = self.ends, self.factors, self.errors
-        if kinds.ndim != 1 or len(kinds) > MOST_KINDS or any(each.shape != kinds.shape for each in arrays):
+        if kinds.ndim != 1 or len(kinds) > MOST_KINDS or any(array.shape != kinds.shape for array in arrays):
             raise QueryError(f"measured errors come in at most {MOST_KINDS} kinds, with three numbers each")
         if len(kinds) and not 0 <= kinds.min() <= kinds.max() < len(WORDS):
             raise QueryError("errors of a kind of question were measured that Sfumato does not know")
-        if len(kinds) and not (self.factors.min() >= 0.0 and all(np.abs(each).max() <= LARGEST for each in arrays[:2])):
+        if len(kinds) and not (
+            self.factors.min() >= 0.0 and all(np.abs(array).max() <= LARGEST for array in arrays[:2])
+        ):
             raise QueryError("a factor on errors is neither negative nor beyond all measure")
         for kind in range(len(WORDS)):
             if (np.diff(self.ends[kinds == kind]) < 0.0).any():
@@ -173,14 +175,14 @@ class Scales:
         if len(hidden):
             group = np.minimum(np.searchsorted(ends, questions.rows, side="right"), len(hidden) - 1)
             added = np.where(questions.rows < ends[-1], hidden[group] ** 2 * fading, 0.0)
-        found = self._of_cells(questions)
+        result = self._of_cells(questions)
         if len(sizes):
-            found = _between(size, found, sizes, factors)
-        for kind, asked in zip((ONE_WAY, TWO_WAY), in_ways(questions, attributes), strict=True):
+            result = _between(size, result, sizes, factors)
+        for kind, flags in zip((ONE_WAY, TWO_WAY), in_ways(questions, attributes), strict=True):
             _, factors = self._kind(kind)
             if len(factors):
-                found, added = np.where(asked, factors[0], found), np.where(asked, 0.0, added)
-        return found, added
+                result, added = np.where(flags, factors[0], result), np.where(flags, 0.0, added)
+        return result, added
 
     def _of_cells(self, questions: Questions) -> Floats:
         """Factor of the group of cells with as many estimated rows as the query's cells have, (sums,)."""
@@ -211,17 +213,17 @@ class Scales:
         """A sentence on the mean error of each kind and group."""
         return tuple(map(self._in_words, range(len(self.kinds))))
 
-    def _in_words(self, place: int) -> str:
+    def _in_words(self, index: int) -> str:
         """A sentence on the mean error of one entry."""
-        kind, end = int(self.kinds[place]), float(self.ends[place])
+        kind, end = int(self.kinds[index]), float(self.ends[index])
         what = WORDS[kind].format(
             rows=end, cells=round(2.0 ** min(max(end, 0.0), 62.0)) if kind in (TILES, BLOCKS) else 0
         )
         if kind == FILLED:
-            last = place + 1 == len(self.kinds) or self.kinds[place + 1] != FILLED
+            last = index + 1 == len(self.kinds) or self.kinds[index + 1] != FILLED
             what += " estimated to hold more rows" if last and (self.kinds == FILLED).sum() > 1 else ""
             what += "" if last else f" estimated to hold up to {end:.3g} rows"
-        error = float(self.errors[place])
+        error = float(self.errors[index])
         return f"{what}: {off_on_average(error) if error > 0.0 else off_on_average(0.0, hidden=-error)}"
 
     def record(self) -> Arrays:
@@ -241,10 +243,10 @@ def _between(size: Floats, cells: Floats, sizes: Floats, factors: Floats) -> Flo
     """
     logs = np.log2(np.maximum(np.concatenate([factors[:1], factors]), 1.0 / LARGEST))
     ends = np.concatenate([[0.0], np.maximum(sizes, 1e-9)])
-    place = np.clip(np.searchsorted(ends, size, side="right") - 1, 0, len(ends) - 2)
-    share = np.clip((size - ends[place]) / np.maximum(ends[place + 1] - ends[place], 1e-9), 0.0, 1.0)
-    below = np.where(place == 0, np.log2(np.maximum(cells, 1.0 / LARGEST)), logs[place])
-    return np.asarray(2.0 ** ((1.0 - share) * below + share * logs[place + 1]))
+    index = np.clip(np.searchsorted(ends, size, side="right") - 1, 0, len(ends) - 2)
+    share = np.clip((size - ends[index]) / np.maximum(ends[index + 1] - ends[index], 1e-9), 0.0, 1.0)
+    below = np.where(index == 0, np.log2(np.maximum(cells, 1.0 / LARGEST)), logs[index])
+    return np.asarray(2.0 ** ((1.0 - share) * below + share * logs[index + 1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,55 +308,57 @@ class MeasuredFit(ByModel):
         """Measured counts besides the fit's own: one-way marginals, blocks and total, for guaranteed intervals."""
         from sfumato.answers.guaranteed_sums import Runs
 
-        found = self.inner.runs() if isinstance(self.inner, MovedFit) else []
+        result = self.inner.runs() if isinstance(self.inner, MovedFit) else []
         if self.steadied is not None:
             along = self.steadied.along
-            found += [Runs(along.labels(number), one) for number, one in enumerate(self.steadied.measured)]
-        return found if self.blocks is None else [*found, Runs(self.blocks.blocks.labels, self.blocks.measured)]
+            result += [
+                Runs(along.labels(number), measurement) for number, measurement in enumerate(self.steadied.measured)
+            ]
+        return result if self.blocks is None else [*result, Runs(self.blocks.blocks.labels, self.blocks.measured)]
 
     def measured_inside(self, within: Sets) -> Inside | None:
         return self.inner.measured_inside(within)
 
     def errors(self, columns: Floats) -> Errors:
-        found = with_total(self.inner, columns)
+        errors = with_total(self.inner, columns)
         products = None if self.steadied is None else self.steadied.model.with_cells.T @ columns
         means = None if self.blocks is None else (self.blocks.means(columns), self.blocks.with_cells.T @ columns)
-        return self._scaled(found, products, means, Questions.of_columns(self.domain, columns, self.estimate))
+        return self._scaled(errors, products, means, Questions.of_columns(self.domain, columns, self.estimate))
 
     def errors_by_group(self, asked: Grouped) -> list[Errors] | None:
         """Calibrated errors of every group's sums; None where the inner fit cannot give them at once."""
         if not isinstance(self.inner, ByGroup):
             return None
-        found = by_group_with_total(self.inner, asked, len(self.estimate))
-        if found is None:
+        by_group = by_group_with_total(self.inner, asked, len(self.estimate))
+        if by_group is None:
             return None
         questions = Questions.of_groups(self.domain, asked, self.estimate)
         products = None if self.steadied is None else self.steadied.products_by_group(asked)
         means = None if self.blocks is None else self.blocks.by_group(asked)
-        each = []
-        for group, errors in enumerate(found):
+        result = []
+        for group, errors in enumerate(by_group):
             own = slice(group * asked.sums, (group + 1) * asked.sums)
             along = None if products is None else products[group]
             blocks = None if means is None else (means[0][group], means[1][group])
-            each.append(self._scaled(errors, along, blocks, questions.some(own)))
-        return each
+            result.append(self._scaled(errors, along, blocks, questions.some(own)))
+        return result
 
     def _scaled(
-        self, found: Errors, products: Floats | None, means: tuple[Floats, Floats] | None, questions: Questions
+        self, errors: Errors, products: Floats | None, means: tuple[Floats, Floats] | None, questions: Questions
     ) -> Errors:
         """Scale the unexplained part of the model covariance by the factors of the queries' kinds.
 
-        found: errors of the sums, with the total as last sum. products: (runs, sums), covariances with one-way runs.
+        errors: of the sums, with the total as last sum. products: (runs, sums), covariances with one-way runs.
         means: block means of the weights and covariances with blocks, (B, sums) each.
         """
-        sure, rest = parts_of(found.model, products, self.steadied, self.blocks, means)
+        sure, residual = parts_of(errors.model, products, self.steadied, self.blocks, means)
         factors, hidden = self.scales.of(questions, len(self.domain.axes))
-        claimed = np.diagonal(rest)
+        claimed = np.diagonal(residual)
         sizes = factors**2 * claimed + hidden
         stretch = np.sqrt(np.divide(sizes, claimed, out=np.zeros_like(sizes), where=claimed > 0.0))
-        model = sure + stretch[:, None] * rest * stretch
+        model = sure + stretch[:, None] * residual * stretch
         np.fill_diagonal(model, np.diagonal(sure) + sizes)
-        return replace(found, weights=found.weights[:, :-1], model=model, unknown=found.unknown[:-1])
+        return replace(errors, weights=errors.weights[:, :-1], model=model, unknown=errors.unknown[:-1])
 
     def record(self, domain: Domain) -> Arrays:
         along = {} if self.steadied is None else self.steadied.record()
@@ -382,8 +386,8 @@ def by_group_with_total(fit: ByGroup, asked: Grouped, cells: int) -> Sequence[Er
         return fit.with_all_rows(asked)
     if not isinstance(fit, TotalByNoise):
         return fit.errors_by_group(with_all_rows(asked, cells))
-    found = fit.errors_by_group(asked)
-    return None if found is None else [*map(_and_nothing, found)]
+    errors = fit.errors_by_group(asked)
+    return None if errors is None else [*map(_and_nothing, errors)]
 
 
 def _and_nothing(errors: Errors) -> Errors:
@@ -420,14 +424,14 @@ def parts_of(
     sure = np.zeros_like(model[:-1, :-1])
     if model[-1, -1] > NO_NOISE * float(np.diagonal(model).max()):
         sure = np.outer(model[:-1, -1], model[:-1, -1]) / model[-1, -1]
-    rest = model[:-1, :-1] - sure
+    residual = model[:-1, :-1] - sure
     if steadied is not None and products is not None:
-        known, less = steadied.parts(products)
-        sure, rest = sure + known, rest - less
+        explained, less = steadied.parts(products)
+        sure, residual = sure + explained, residual - less
     if blocks is not None and means is not None:
         sure = sure + blocks.of_means(means[0])
-    np.fill_diagonal(rest, np.maximum(np.diagonal(rest), 0.0))  # rounding may leave nothing below zero
-    return sure, rest
+    np.fill_diagonal(residual, np.maximum(np.diagonal(residual), 0.0))  # rounding may leave nothing below zero
+    return sure, residual
 
 
 def innermost(fit: Fit) -> Fit:

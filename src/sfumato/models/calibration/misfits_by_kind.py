@@ -68,18 +68,18 @@ def claims(brought: Brought, labels: Codes, chosen: Codes) -> tuple[Floats, Floa
     """
     number = np.full(int(labels.max()) + 1, -1)
     number[chosen] = np.arange(len(chosen))
-    asked = Grouped.of_cells(number[labels], len(chosen), np.ones((len(labels), 1)), None)
+    query = Grouped.of_cells(number[labels], len(chosen), np.ones((len(labels), 1)), None)
     fit, steadied, blocks = brought.fit, brought.along, brought.blocks
-    products = None if steadied is None else steadied.products_by_group(asked)
-    means = None if blocks is None else blocks.by_group(asked)
+    products = None if steadied is None else steadied.products_by_group(query)
+    means = None if blocks is None else blocks.by_group(query)
     sure, doubtful = np.empty(len(chosen)), np.empty(len(chosen))
-    for place, errors in enumerate(_by_group(fit, number[labels], asked)):
-        by_block = None if means is None else (means[0][place], means[1][place])
-        along = None if products is None else products[place]
-        known, rest = parts_of(errors.model, along, steadied, blocks, by_block)
+    for index, errors in enumerate(_by_group(fit, number[labels], query)):
+        by_block = None if means is None else (means[0][index], means[1][index])
+        along = None if products is None else products[index]
+        explained, residual = parts_of(errors.model, along, steadied, blocks, by_block)
         noise = errors.design.variances * errors.weights[:, 0] ** 2
         counted = noise.sum() if errors.counts is None else errors.counts @ noise
-        sure[place], doubtful[place] = float(known[0, 0]) + float(counted), float(rest[0, 0])
+        sure[index], doubtful[index] = float(explained[0, 0]) + float(counted), float(residual[0, 0])
     return doubtful, sure
 
 
@@ -87,21 +87,21 @@ def _by_group(fit: Fit, group: Codes, asked: Grouped) -> Sequence[Errors]:
     """Errors of every group's count with the total last, in batches where the fit has no group form."""
     cells, groups = len(group), asked.groups
     if isinstance(fit, ByGroup):
-        found = by_group_with_total(fit, asked, cells)
-        if found is not None:
-            return found
-    each: list[Errors] = []
+        by_group = by_group_with_total(fit, asked, cells)
+        if by_group is not None:
+            return by_group
+    result: list[Errors] = []
     block = max(1, AT_ONCE // cells)
     for start in range(0, groups, block):
         some = np.arange(start, min(start + block, groups))
         errors = with_total(fit, (group[:, None] == some).astype(np.float64))
-        each += [_only(errors, place) for place in range(len(some))]
-    return each
+        result += [_only(errors, index) for index in range(len(some))]
+    return result
 
 
-def _only(errors: Errors, place: int) -> Errors:
+def _only(errors: Errors, index: int) -> Errors:
     """Errors of one sum and of the last one."""
-    both = [place, -1]
+    both = [index, -1]
     return Errors(
         errors.design, errors.weights[:, both], errors.model[np.ix_(both, both)], errors.unknown[both], errors.counts
     )
@@ -140,15 +140,17 @@ def measure_errors(
     unit = noise_for(whole, curator.charge.contributions, l1=Fraction(1), l2_squared=Fraction(1)).variance ** 0.5
     weights = _weights(curator.domain, without, seen=seen)
     finished = Finished(curator, brought, whole, unit, seen)
-    found: list[Found] = []
+    results: list[Found] = []
     measured: list[Measurement] = []
     for kind, share in zip(weights, budget.split(*weights.values()), strict=True):
         look = {EMPTY: of_cells, TILES: of_tiles, BLOCKS: of_blocks, ONE_WAY: of_values, TWO_WAY: of_pairs}[kind]
         kinds, looked = look(finished, share)
-        found += kinds
+        results += kinds
         measured += looked
-    ends, factors, errors = (np.array([getattr(one, name) for one in found]) for name in ("end", "factor", "error"))
-    return Scales(np.array([one.kind for one in found]), ends, factors, errors), tuple(measured)
+    ends, factors, errors = (
+        np.array([getattr(result, name) for result in results]) for name in ("end", "factor", "error")
+    )
+    return Scales(np.array([result.kind for result in results]), ends, factors, errors), tuple(measured)
 
 
 def _weights(domain: Domain, without: Collection[int], *, seen: bool) -> dict[int, int]:
@@ -242,7 +244,7 @@ def sets_of(domain: Domain, order: int) -> list[tuple[int, ...]]:
     every = list(combinations(range(len(domain.shape)), order))
     most = min(MOST_SETS, max(FEW_SETS, MOST_LOOKS // domain.size))
     return (
-        every if len(every) <= most else [every[place] for place in sorted({*places_among(len(every), most).tolist()})]
+        every if len(every) <= most else [every[index] for index in sorted({*places_among(len(every), most).tolist()})]
     )
 
 
@@ -290,7 +292,7 @@ def of_margins(
     """
     guesses, expected = [], []
     for places in sets:
-        names = [finished.domain.names[place] for place in places]
+        names = [finished.domain.names[index] for index in places]
         partition = Partition.by(finished.domain, names)
         answers, targets = _answers(finished.fit, partition)
         guesses.append((names, targets))
@@ -298,7 +300,9 @@ def of_margins(
         expected.append(partition.size * finished.expected(partition, answers, targets, some))
     groups = _alike(np.array(expected)[:, CLAIMED], [len(guess) for _, guess in guesses], finished, share)
     measured = finished.curator.measure_margin_misfits(guesses, share, groups)
-    sums = [np.sum([expected[place] for place in np.flatnonzero(groups == one)], axis=0) for one in np.unique(groups)]
+    sums = [
+        np.sum([expected[index] for index in np.flatnonzero(groups == group)], axis=0) for group in np.unique(groups)
+    ]
     questions = sum(len(guess) for _, guess in guesses)
     return [_found(kind, log2(finished.domain.size * len(sets) / questions), measured, sums, questions)], [measured]
 
@@ -336,10 +340,10 @@ def of_cells(finished: Finished, share: Budget) -> tuple[list[Found], list[Measu
     # Of those estimated to hold none it told the rows, and |count - 1| tells how many hold any; of others, |count|.
     other = np.where(estimate < least, 1, 0)
     second_look = finished.curator.measure_misfit(Misfit(Identity(len(estimate)), other), second, labels)
-    found = []
+    results = []
     if len(empty):
         hidden = hidden_deviation(misfit, second_look, len(empty), finished.unit, seen=finished.seen)
-        found.append(Found(EMPTY, least, hidden, mean_error(misfit, [0], len(empty))))
+        results.append(Found(EMPTY, least, hidden, mean_error(misfit, [0], len(empty))))
     further, thin = [], True
     for number, (cells, expected) in enumerate(groups, start=1 if len(empty) else 0):
         end, mean = float(estimate[cells[-1]]), mean_error(misfit, [number], len(cells))
@@ -348,8 +352,8 @@ def of_cells(finished: Finished, share: Budget) -> tuple[list[Found], list[Measu
         more = thin_deviation(second_look, misfit, number, len(cells), target) if thin else None
         thin = more is not None and more[1] > end
         if more is not None:
-            found.append(Found(EMPTY, max(least, min(end + 1.0 / PARTS, more[1])), more[0], mean))
-    return found + further, [misfit, second_look]
+            results.append(Found(EMPTY, max(least, min(end + 1.0 / PARTS, more[1])), more[0], mean))
+    return results + further, [misfit, second_look]
 
 
 def _groups(
@@ -377,7 +381,7 @@ def _groups(
         made = []
         for start, end in pairwise(ends):
             own = (some >= start) & (some < end)
-            means = expected_sizes(off[own], *(one[own] for one in claimed), peaked=peaked)
+            means = expected_sizes(off[own], *(variances[own] for variances in claimed), peaked=peaked)
             made.append((along[start:end], means))
         if number == 1 or all(len(part) * means[CLAIMED] >= CLEAR * noise for part, means in made):
             break
@@ -390,14 +394,14 @@ def _answers(fit: Fit, partition: Partition) -> tuple[Floats, Codes]:
     return answers, np.rint(answers).astype(np.int64)
 
 
-def _some(places: Codes, most: int = LOOKED_AT) -> Codes:
+def _some(indices: Codes, most: int = LOOKED_AT) -> Codes:
     """Evenly spaced subsample of some indices."""
-    return places if len(places) <= most else np.unique(places[places_among(len(places), most)])
+    return indices if len(indices) <= most else np.unique(indices[places_among(len(indices), most)])
 
 
 def _found(kind: int, end: float, measured: Measurement, expected: Sequence[Floats], questions: int) -> Found:
     """Factor and mean error of a kind. expected: for every group the sum of misfits at each factor, (factors,)."""
-    chances = [chances_of(measured, place, each) for place, each in enumerate(expected)]
+    chances = [chances_of(measured, index, sums) for index, sums in enumerate(expected)]
     mean = mean_error(measured, range(len(measured.answers)), questions)
     return Found(kind, end, factor_of(np.array(chances)), mean)
 

@@ -165,7 +165,7 @@ def learned_sizes(items: Sequence[tuple[Floats, Floats, float]]) -> list[Floats]
     for off, claimed, variance in items:
         expected = SIZES[:, None] * claimed.reshape(-1) + variance
         logs.append(-0.5 * (np.log(expected) + off.reshape(-1) ** 2 / expected).sum(axis=1))
-    likely = np.exp([each - each.max() for each in logs])
+    likely = np.exp([log - log.max() for log in logs])
     prior = np.full(len(SIZES), 1.0 / len(SIZES))
     for _ in range(LEARNING):
         belief = likely * prior
@@ -220,18 +220,18 @@ def expected_sizes(beside: Floats, model: Floats, noise: Floats | float = 0.0, *
     if peaked:
         scale = deviation / sqrt(2.0)
         return np.asarray((off + scale * np.exp(-np.minimum(off / scale, 700.0))).mean(axis=1))
-    each = np.tensordot(
+    mean_size = np.tensordot(
         _beyond()[1], np.sqrt(np.multiply.outer(spread_out(POSSIBLE), model) + noise), axes=1
     )  # on average
     far = np.minimum((off / deviation) ** 2 / 2.0, 700.0)
-    return np.asarray((OF_NORMAL * each * np.exp(-far) + off * _ends_of(np.sqrt(far))).mean(axis=1))
+    return np.asarray((OF_NORMAL * mean_size * np.exp(-far) + off * _ends_of(np.sqrt(far))).mean(axis=1))
 
 
 def _ends_of(far: Floats) -> Floats:
     """Error function, evaluated only where it differs from 1."""
-    found, near = np.ones(far.shape), far < FAR
-    found[near] = erf_of(far[near])
-    return found
+    result, near = np.ones(far.shape), far < FAR
+    result[near] = erf_of(far[near])
+    return result
 
 
 def believed(log_likely: Floats) -> Floats:
@@ -243,9 +243,9 @@ def believed(log_likely: Floats) -> Floats:
     return np.asarray(chance / chance.sum())
 
 
-def chances_of(measured: Measurement, place: int, expected: Floats) -> Floats:
+def chances_of(measured: Measurement, index: int, expected: Floats) -> Floats:
     """Posterior of the factor, (factors,), from one noisy sum of misfits; expected: (factors,), sums at each factor."""
-    answer, noise = float(measured.answers[place]), measured.noise
+    answer, noise = float(measured.answers[index]), measured.noise
     off = np.abs(answer - expected)
     return believed(-off / float(noise.scale) if isinstance(noise, Laplace) else -(off**2) / (2.0 * noise.variance))
 
@@ -256,12 +256,12 @@ def factor_of(chances: Floats) -> float:
     chances: (groups, factors), posterior of each group of queries of a kind, or (factors,) of one. Groups are mixed,
     for a query may belong to any of them; so groups that differ make intervals wider.
     """
-    each = np.atleast_2d(chances).mean(axis=0)
-    likely = each > UNLIKELY * each.max()
-    each, single = each[likely] / each[likely].sum(), np.sqrt(spread_out(POSSIBLE[likely]))
+    mixture = np.atleast_2d(chances).mean(axis=0)
+    likely = mixture > UNLIKELY * mixture.max()
+    mixture, single = mixture[likely] / mixture[likely].sum(), np.sqrt(spread_out(POSSIBLE[likely]))
     near, weights = NORMAL_END / sqrt(2.0) / single, _beyond()[1]
     step = 2.0 * float(POSSIBLE[-1]) / 2**HALVINGS
-    exact = crossing(lambda factor: float(weights @ _ends_of(factor * near) @ each) - COVERAGE, 2.0)
+    exact = crossing(lambda factor: float(weights @ _ends_of(factor * near) @ mixture) - COVERAGE, 2.0)
     return float(ceil(exact / step) * step)
 
 
@@ -282,33 +282,33 @@ def hidden_deviation(rows: Measurement, beyond: Measurement, cells: int, unit: f
 
 
 def thin_deviation(
-    rows: Measurement, beyond: Measurement, place: int, cells: int, target: float
+    rows: Measurement, beyond: Measurement, index: int, cells: int, target: float
 ) -> tuple[float, float] | None:
     """The same for cells estimated at `target` rows each; None where it is not clear that most are empty.
 
-    rows: its answer at `place` is the noisy number of rows in these cells. beyond: the noisy sum of |count - target|.
+    rows: its answer at `index` is the noisy number of rows in these cells. beyond: the noisy sum of |count - target|.
     Returns the deviation, and the mean number of rows of a non-empty cell.
     """
     noise = float(np.sqrt(rows.noise.variance + beyond.noise.variance))
-    if float(beyond.answers[place]) - float(rows.answers[place]) < CLEAR * noise or target <= 0.0:
+    if float(beyond.answers[index]) - float(rows.answers[index]) < CLEAR * noise or target <= 0.0:
         return None
     least = max(2.0 * target, 1.0)
-    chance, size = _sizes(rows, beyond, place, cells, target, (least, max(float(rows.answers[place]), 2.0 * least)))
+    chance, size = _sizes(rows, beyond, index, cells, target, (least, max(float(rows.answers[index]), 2.0 * least)))
     return _deviation(chance, size), float(chance @ size)
 
 
 def _sizes(
-    rows: Measurement, beyond: Measurement, place: int, cells: int, target: float, ends: tuple[float, float]
+    rows: Measurement, beyond: Measurement, index: int, cells: int, target: float, ends: tuple[float, float]
 ) -> tuple[Floats, Floats]:
     """Posterior of the mean size of non-empty cells on a log-uniform grid, weighed by the number of such cells.
 
     Returns (weights, sizes), each of length `GRID_SIZES`. ends: of the grid.
     """
-    answer = max(float(rows.answers[place]), 0.0)
+    answer = max(float(rows.answers[index]), 0.0)
     size = np.exp(np.linspace(np.log(ends[0]), np.log(ends[1]), GRID_SIZES))[:, None]
     possible = np.maximum(answer + np.linspace(-20.0, 20.0, SUMS) * float(np.sqrt(rows.noise.variance)), 0.0)
     expected = possible + target * (cells - 2.0 * possible / size)
-    likely = _log_likely(rows, possible, place) + _log_likely(beyond, expected, place)
+    likely = _log_likely(rows, possible, index) + _log_likely(beyond, expected, index)
     chance = np.exp(likely - likely.max()) * (possible + 1e-9) / size
     return chance.sum(axis=1) / chance.sum(), size[:, 0]
 
@@ -323,7 +323,7 @@ def _deviation(chance: Floats, size: Floats) -> float:
     return max(high, 1.0) / NORMAL_END
 
 
-def _log_likely(measured: Measurement, truth: Floats, place: int) -> Floats:
+def _log_likely(measured: Measurement, truth: Floats, index: int) -> Floats:
     """Log likelihood, up to a constant, of a noisy answer at candidate true values, with Laplace or Gaussian noise."""
-    off, noise = np.abs(float(measured.answers[place]) - truth), measured.noise
+    off, noise = np.abs(float(measured.answers[index]) - truth), measured.noise
     return np.asarray(-off / float(noise.scale) if isinstance(noise, Laplace) else -(off**2) / (2.0 * noise.variance))

@@ -133,15 +133,15 @@ def check(
 
     pairs: spreads of block errors of pairs, by their contrasts.
     """
-    looked_at, known = looks(schema), dict(tables)
-    for places, one in tables.items():
+    looked_at, calibrated = looks(schema), dict(tables)
+    for places, table in tables.items():
         if len(places) == 1:  # its noise is known, and what smoothing does to it is little
-            known[places] = replace(one, model=one.model + (WIDER**2 - 1.0) * one.noise)
+            calibrated[places] = replace(table, model=table.model + (WIDER**2 - 1.0) * table.noise)
     # What nobody looks at deviates as rows do that come independently, so that no interval is of noise alone.
     spreads = [0.0] + [1.0] * (max(*looked_at, 3) - 1 if looked_at else 2)
     if not looked_at:
-        return Checked(known, Spreads(tuple(spreads)), ())
-    sizing = _Sizing(curator, schema, pairs, known, spreads)
+        return Checked(calibrated, Spreads(tuple(spreads)), ())
+    sizing = _Sizing(curator, schema, pairs, calibrated, spreads)
     threes = sizing.halved(triples(schema))
     weights = [weight for order in looked_at for weight in LOOKS[order].values()]
     shares = list(budget.split(*weights, *([CONTRASTS] if threes else [])))
@@ -149,7 +149,7 @@ def check(
         if order == 3 and threes:
             sizing.contrast(threes, shares.pop())
         sizing.size(order, sets, [shares.pop(0) for _ in LOOKS[order]])
-    return Checked(known, sizing.found, tuple(sizing.measured))
+    return Checked(calibrated, sizing.found, tuple(sizing.measured))
 
 
 @dataclass(eq=False)
@@ -180,9 +180,9 @@ class _Sizing:
 
     def content(self) -> Margins:
         """Marginals with errors as calibrated so far, to compute answers and claims from."""
-        found = self.found
+        spreads = self.found
         return Margins(
-            self.schema, {"count": self.known}, {"count": replace(found, single={**self.claimed, **found.single})}
+            self.schema, {"count": self.known}, {"count": replace(spreads, single={**self.claimed, **spreads.single})}
         )
 
     def halved(self, sets: Sequence[Places]) -> dict[Places, tuple[Haar, ...]]:
@@ -212,16 +212,16 @@ class _Sizing:
             single = {*levels} == {ALL}
             doubts, guesses = [], []
             for places, answer in answers.items():
-                kinds = {place: content.blocks(place)[level] for place, level in zip(places, levels, strict=True)}
+                kinds = {axis: content.blocks(axis)[level] for axis, level in zip(places, levels, strict=True)}
                 rows = sum_kinds(answer, list(kinds.values()))
                 doubts.append(_doubt(content, kinds, rows, single=single))
                 parts = None if single else _parts(list(kinds.values()))
-                guesses.append(([names[place] for place in places], _whole(rows), parts))
+                guesses.append(([names[axis] for axis in places], _whole(rows), parts))
             groups = _groups(doubts, share, self.curator)
             self.measured.append(self.curator.measure_margin_misfits(guesses, share, groups))
             scales[levels] = _scales(self.measured[-1], groups, doubts)
         for number, places in enumerate(sets):
-            self._take(places, {levels: each[number] for levels, each in scales.items()})
+            self._take(places, {levels: factors[number] for levels, factors in scales.items()})
         if unmeasured := [places for places in sets if places in self.single]:
             self.spreads[order - 1] = float(np.mean([self.single[places] for places in unmeasured]))
             of_blocks = [self.blocks[places].model for places in unmeasured if places in self.blocks]
@@ -229,9 +229,9 @@ class _Sizing:
                 self.by_order[order] = Scaled((0.0,) * LEVELS, tuple(np.mean(of_blocks, axis=0).tolist()))
         if order == 3 and order in self.by_order:  # of those that were not looked at, halves alone are known
             finer = self.by_order[order]
-            for places, each in self.halves.items():
+            for places, factors in self.halves.items():
                 if places not in self.blocks and places not in self.known:
-                    self.blocks[places] = replace(finer, model=(each.spread, *finer.model[1:]))
+                    self.blocks[places] = replace(finer, model=(factors.spread, *finer.model[1:]))
 
     def _take(self, places: Places, scales: Mapping[tuple[int, ...], float]) -> None:
         """Scale the errors of one set by its factors, by levels of blocks."""
@@ -265,20 +265,20 @@ def measure_contrasts(
         return Kron(*(Weighted(haar.signs[here].astype(np.int64)) for haar, here in zip(signs, rows, strict=True)))
 
     queries = Stack(*map(of_family, listed))
-    one, noisy, ahead = seen.measure(queries, budget), np.zeros([len(haar.level) for haar in signs]), 0
+    measured, noisy, ahead = seen.measure(queries, budget), np.zeros([len(haar.level) for haar in signs]), 0
     for rows in listed:
         shape = [len(here) for here in rows]
-        noisy[np.ix_(*rows)] = one.answers[ahead : ahead + prod(shape)].reshape(shape)
+        noisy[np.ix_(*rows)] = measured.answers[ahead : ahead + prod(shape)].reshape(shape)
         ahead += prod(shape)
-    handed = Measurement("contrast", Identity(queries.rows), one.answers, (one.noise,))
-    return Contrasts(signs, noisy, one.noise.continuous_variance, depth), handed
+    handed = Measurement("contrast", Identity(queries.rows), measured.answers, (measured.noise,))
+    return Contrasts(signs, noisy, measured.noise.continuous_variance, depth), handed
 
 
-def _scales(found: Measurement, groups: Whole, doubts: Sequence[Doubt]) -> list[float]:
+def _scales(measured: Measurement, groups: Whole, doubts: Sequence[Doubt]) -> list[float]:
     """Factor on doubtful variances of every set, (sets,), from its group's noisy misfit. groups: (sets,)."""
-    error = float(np.sqrt(found.noise.variance))
+    error = float(np.sqrt(measured.noise.variance))
     labels, by_group = groups.tolist(), []
-    for group, misfit in enumerate(found.answers.tolist()):
+    for group, misfit in enumerate(measured.answers.tolist()):
         members = [doubt for doubt, label in zip(doubts, labels, strict=True) if label == group]
         by_group.append(scale_of(members, WIDER * misfit, error, LEAST, MOST))
     return [by_group[label] for label in labels]
@@ -333,17 +333,17 @@ def _whole(answer: Floats) -> Whole:
 
 def _parts(kinds: Sequence[Codes]) -> Codes:
     """Block of every cell of a table, flat; kinds: for each axis, the block of every value."""
-    found: Codes = np.zeros(1, dtype=np.int64)
+    labels: Codes = np.zeros(1, dtype=np.int64)
     for kind in kinds:
-        found = (found[:, None] * (int(kind.max()) + 1) + kind).reshape(-1)
-    return found
+        labels = (labels[:, None] * (int(kind.max()) + 1) + kind).reshape(-1)
+    return labels
 
 
 def _doubt(content: Margins, kinds: Mapping[int, Codes], answer: Floats, *, single: bool) -> Doubt:
     """Claimed variances of one set: errors of smaller sets as calibrated so far are sure, its own are in doubt."""
     counts, axes = np.maximum(answer, 0.0), tuple(range(len(kinds)))
-    found = content.errors("count", kinds, {"count": counts}, single=single)
-    errors = found.noise + found.model
+    model = content.errors("count", kinds, {"count": counts}, single=single)
+    errors = model.noise + model.model
     sure, own = errors.without(axes).of_cells(), errors.alone(axes).of_cells()
     return Doubt(np.maximum(sure, 0.0), own, counts + np.rint(counts))
 
@@ -353,14 +353,14 @@ def _scaled(
     scales: Mapping[tuple[int, ...], float],
     table: Table | None,
     spread: tuple[float, float],
-    known: Scaled | None,
+    by_contrasts: Scaled | None,
     halves: float | None,
 ) -> Scaled:
     """Spreads of a set's blocks by level, from the factors on what was claimed of them.
 
-    scales: factors by levels of the axes. spread: of cells without a table, as claimed and as measured. known, halves:
-    spreads measured by contrasts, of pairs and of three attributes. A level that was not measured has the spread of the
-    next finer one.
+    scales: factors by levels of the axes. spread: of cells without a table, as claimed and as measured. by_contrasts,
+    halves: spreads measured by contrasts, of pairs and of three attributes. A level that was not measured has the
+    spread of the next finer one.
     """
     order, of_table = len(places), (0.0, spread[0])
     if table is not None:
@@ -374,8 +374,11 @@ def _scaled(
         cells, claimed = noise[0] + model[0], sum(of_table)
         stripes = tuple(max(0.0, scales[levels] * claimed - cells) for levels in ((ALL, 0), (0, ALL)))
     for level in reversed(range(LEVELS)):
-        if known is not None:  # noise of what was not measured is that of finer blocks, which are off by no more
-            whole, by_noise = known.noise[level] + known.model[level], known.noise[level] or noise[0]
+        if by_contrasts is not None:  # noise of what was not measured is that of finer blocks, which are off by no more
+            whole, by_noise = (
+                by_contrasts.noise[level] + by_contrasts.model[level],
+                by_contrasts.noise[level] or noise[0],
+            )
             now = by_noise, max(whole - by_noise, 0.0 if level < MEASURED else model[0])
         elif (level,) * order in scales:
             now = scales[(level,) * order] * of_table[0], scales[(level,) * order] * of_table[1]

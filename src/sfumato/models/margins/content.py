@@ -89,19 +89,19 @@ class Margins(ContentOfCells):
     def view(self, kinds: Kinds) -> View:
         """Joined table and its error model for a query. kinds: class of every value of each attribute."""
         domain = self.domain
-        asked = tuple(sorted(domain.place(name) for name, kind in kinds.items() if kind.max(initial=0) > 0))
-        by_place = {place: np.asarray(kinds[domain.names[place]]) for place in asked}
+        axes = tuple(sorted(domain.place(name) for name, kind in kinds.items() if kind.max(initial=0) > 0))
+        by_place = {axis: np.asarray(kinds[domain.names[axis]]) for axis in axes}
         self._check_size(by_place)
         joined = self.joined(by_place)
         shape = joined["count"].shape
         codes = {}
         for name, kind in kinds.items():
-            place, first = domain.place(name), np.unique(kind, return_index=True)[1]
-            along = spread_out(first.astype(np.float64), (place,), asked) if place in asked else np.asarray(first[0])
+            axis, first = domain.place(name), np.unique(kind, return_index=True)[1]
+            along = spread_out(first.astype(np.float64), (axis,), axes) if axis in axes else np.asarray(first[0])
             codes[name] = np.broadcast_to(np.asarray(along, dtype=np.int64), shape).reshape(-1)
         values = {of: joint.reshape(-1) for of, joint in joined.items()}
         merged = 1 if domain.size > 2**62 else domain.size // max(1, prod(shape))
-        names = tuple(domain.names[place] for place in asked)
+        names = tuple(domain.names[axis] for axis in axes)
         noises = JoinedNoise(names, kinds, shape, {of: self.errors(of, by_place, joined) for of in joined})
         return View(self.schema, Gathered(codes, values, merged), noises, estimated=not self.unbiased)
 
@@ -128,8 +128,8 @@ class Margins(ContentOfCells):
         from sfumato.models.margins.noise import FromTables
 
         domain = self.domain
-        asked = tuple(sorted(domain.place(name) for name, kind in kinds.items() if kind.max(initial=0) > 0))
-        by_place = {place: np.asarray(kinds[domain.names[place]]) for place in asked}
+        axes = tuple(sorted(domain.place(name) for name, kind in kinds.items() if kind.max(initial=0) > 0))
+        by_place = {axis: np.asarray(kinds[domain.names[axis]]) for axis in axes}
         return FromTables(domain.shape, by_place, self.measured, self.guessed)
 
     def joined(self, kinds: Mapping[int, Codes], close: float = CLOSE, *, fine: bool = True) -> dict[str, Floats]:
@@ -141,24 +141,24 @@ class Margins(ContentOfCells):
         places = tuple(kinds)
         if self.unbiased:
             return {of: self._added_up(of, kinds) for of in self.tables}
-        every = {place: np.arange(self.domain.shape[place]) for place in places}
-        fine = fine and prod(self.domain.shape[place] for place in places) <= FINE
-        known = {of: self._known(of, places, every if fine else kinds) for of in self.tables}
+        every = {axis: np.arange(self.domain.shape[axis]) for axis in places}
+        fine = fine and prod(self.domain.shape[axis] for axis in places) <= FINE
+        tables = {of: self._known(of, places, every if fine else kinds) for of in self.tables}
         contrasts = self._contrasts(places) if fine else {}
-        joined = {"count": self._join("count", known["count"], len(places), None, close, contrasts)}
+        joined = {"count": self._join("count", tables["count"], len(places), None, close, contrasts)}
         for of in list(self.tables)[1:]:
-            joined[of] = self._join(of, known[of], len(places), joined["count"])
+            joined[of] = self._join(of, tables[of], len(places), joined["count"])
         if not fine:
             return joined
-        return {of: sum_kinds(joint, [kinds[place] for place in places]) for of, joint in joined.items()}
+        return {of: sum_kinds(joint, [kinds[axis] for axis in places]) for of, joint in joined.items()}
 
     def _known(self, of: str, places: Places, kinds: Mapping[int, Codes]) -> dict[Places, Table]:
         """Tables along subsets of some axes, aggregated to classes, with axes renumbered from 0."""
-        found = {}
+        tables = {}
         for part in subsets(places):
             if (table := self._table(of, part)) is not None:
-                found[tuple(places.index(place) for place in part)] = table.summed(kinds)
-        return found
+                tables[tuple(places.index(axis) for axis in part)] = table.summed(kinds)
+        return tables
 
     def _table(self, of: str, places: Places) -> Table | None:
         """Table of a statistic along some axes; None where there is none."""
@@ -166,21 +166,21 @@ class Margins(ContentOfCells):
 
     def _added_up(self, of: str, kinds: Mapping[int, Codes]) -> Floats:
         """Unbiased joined table: the sum of ANOVA components, by classes of values."""
-        known = self._known(of, tuple(kinds), kinds)
-        bases = [self._base(place, kind) for place, kind in kinds.items()]
-        return join_unbiased(bases, {places: table.estimate for places, table in known.items()})
+        tables = self._known(of, tuple(kinds), kinds)
+        bases = [self._base(axis, kind) for axis, kind in kinds.items()]
+        return join_unbiased(bases, {places: table.estimate for places, table in tables.items()})
 
     def _join(
         self,
         of: str,
-        known: Mapping[Places, Table],
+        tables: Mapping[Places, Table],
         axes: int,
         counts: Floats | None,
         close: float = CLOSE,
         contrasts: Mapping[Places, tuple[Sequence[Floats], float]] = NONE,
     ) -> Floats:
         """Joined estimate of a statistic; counts: joined counts, for sums of a measure."""
-        estimates = {places: table.estimate for places, table in known.items()}
+        estimates = {places: table.estimate for places, table in tables.items()}
         if counts is not None:
             return join_sums(counts, estimates)
         if not axes:
@@ -195,13 +195,13 @@ class Margins(ContentOfCells):
 
     def _contrasts(self, places: Places) -> dict[Places, tuple[Sequence[Floats], float]]:
         """Wanted contrasts of halves of three axes among some, with signs, axes renumbered from 0."""
-        known = self.spreads["count"].contrasts if "count" in self.spreads else {}
-        found: dict[Places, tuple[Sequence[Floats], float]] = {}
-        for part in combinations(places, 3) if known else ():
-            if part in known:
+        contrasts = self.spreads["count"].contrasts if "count" in self.spreads else {}
+        result: dict[Places, tuple[Sequence[Floats], float]] = {}
+        for part in combinations(places, 3) if contrasts else ():
+            if part in contrasts:
                 signs = [np.where(self.blocks(place)[0] > 0, -1.0, 1.0) for place in part]
-                found[tuple(places.index(place) for place in part)] = signs, known[part]
-        return found
+                result[tuple(places.index(place) for place in part)] = signs, contrasts[part]
+        return result
 
     def errors(
         self, of: str, kinds: Mapping[int, Codes], joined: Mapping[str, Floats], *, single: bool = False
@@ -246,17 +246,17 @@ class Margins(ContentOfCells):
         A spread is that of a whole block, so what finer blocks and cells contribute is subtracted.
         """
         places = tuple(kinds)
-        found: tuple[list[Coarse], list[Coarse]] = ([], [])
+        result: tuple[list[Coarse], list[Coarse]] = ([], [])
         spreads = self.spreads.get(of, Spreads())
         if not (spreads.blocks or spreads.blocks_by_order):
-            return found
+            return result
         parts = [part for part in subsets(tuple(range(len(places)))) if len(part) > 1]
-        known = {part: spreads.of_blocks(tuple(places[axis] for axis in part)) for part in parts}
+        by_part = {part: spreads.of_blocks(tuple(places[axis] for axis in part)) for part in parts}
         for level in range(LEVELS):
-            shares = tuple(self._of_each_block(place, kinds[place], level) for place in places)
+            shares = tuple(self._of_each_block(attribute, kinds[attribute], level) for attribute in places)
             by_noise: dict[Places, Floats] = {}
             by_model: dict[Places, Floats] = {}
-            for part, scaled in known.items():
+            for part, scaled in by_part.items():
                 if scaled is not None and level < len(scaled.noise):
                     within = tuple(places[axis] for axis in part)
                     rows, noise, model = self._in_blocks(of, within, (level,) * len(part))
@@ -267,21 +267,21 @@ class Margins(ContentOfCells):
                         scaled.noise[level] * rows - noise,
                         scaled.model[level] * rows - model,
                     )
-            found[0].append(Coarse(shares, by_noise))
-            found[1].append(Coarse(shares, by_model))
-        for part, scaled in known.items():
+            result[0].append(Coarse(shares, by_noise))
+            result[1].append(Coarse(shares, by_model))
+        for part, scaled in by_part.items():
             for fine, spread in enumerate(scaled.stripes if scaled is not None else ()):
                 within = tuple(places[axis] for axis in part)
                 levels = tuple(LEVELS if axis == part[fine] else 0 for axis in part)
                 shares = tuple(
-                    self._of_each_block(place, kinds[place], levels[part.index(axis)])
+                    self._of_each_block(attribute, kinds[attribute], levels[part.index(axis)])
                     if axis in part
                     else np.zeros((0, 0))
-                    for axis, place in enumerate(places)
+                    for axis, attribute in enumerate(places)
                 )
-                found[0].append(Coarse(shares, {}))
-                found[1].append(Coarse(shares, {part: spread * self._in_blocks(of, within, levels)[0]}))
-        return found
+                result[0].append(Coarse(shares, {}))
+                result[1].append(Coarse(shares, {part: spread * self._in_blocks(of, within, levels)[0]}))
+        return result
 
     def _in_blocks(self, of: str, places: Places, levels: Places) -> tuple[Floats, Floats, Floats]:
         """Sizes of the blocks of some axes, and the noise and model variances that their cells add up to."""
@@ -332,22 +332,22 @@ class Margins(ContentOfCells):
         levels = {len(scaled.noise) for blocks in known for scaled in blocks}
         return bool(levels) and max(levels) < LEVELS
 
-    def _of_each_block(self, place: int, kind: Codes, level: int) -> Floats:
+    def _of_each_block(self, axis: int, kind: Codes, level: int) -> Floats:
         """Share of each class of values in the rows of each block of an attribute, (blocks, classes)."""
-        blocks = self.blocks(place)[level]
+        blocks = self.blocks(axis)[level]
         number, kinds = int(blocks.max()) + 1, int(kind.max()) + 1
-        held = np.bincount(blocks * kinds + kind, self._rows_of[place], number * kinds).reshape(number, kinds)
+        held = np.bincount(blocks * kinds + kind, self._rows_of[axis], number * kinds).reshape(number, kinds)
         return np.asarray(held / np.maximum(held.sum(axis=1, keepdims=True), 1e-300))
 
-    def _level(self, place: int, kind: Codes) -> Floats:
+    def _level(self, axis: int, kind: Codes) -> Floats:
         """Derivative of a one-way margin by the total, by classes: even over the values that hold rows."""
-        return sum_kinds(level_of(self.tables["count"][place,].estimate), [kind])
+        return sum_kinds(level_of(self.tables["count"][axis,].estimate), [kind])
 
-    def _base(self, place: int, kind: Codes) -> Floats:
+    def _base(self, axis: int, kind: Codes) -> Floats:
         """Base by which errors of other tables spread along an axis: its rows, or even if unbiased; sum 1."""
         if self.unbiased:
             return np.bincount(kind) / len(kind)
-        rows = sum_kinds(np.maximum(self.tables["count"][place,].estimate, 0.0), [kind])
+        rows = sum_kinds(np.maximum(self.tables["count"][axis,].estimate, 0.0), [kind])
         total = rows.sum()
         return rows / total if total > 0 else np.bincount(kind) / len(kind)
 
@@ -443,14 +443,14 @@ class MeasuredMargins(Margins):
     """Unbiased marginals. A query that no noisy table contains is refused."""
 
     def view(self, kinds: Kinds) -> View:
-        asked = {name for name, kind in kinds.items() if kind.max(initial=0) > 0}
+        query = {name for name, kind in kinds.items() if kind.max(initial=0) > 0}
         sets = [{self.domain.names[place] for place in places} for places in self.tables["count"]]
-        if not any(asked <= names for names in sets):
+        if not any(query <= names for names in sets):
             largest = [names for names in sets if len(names) > 1 and not any(names < other for other in sets)]
-            near = sorted(largest, key=lambda names: (-len(names & asked), len(names)))[:MOST_NAMED]
-            told = "; ".join(", ".join(name for name in self.domain.names if name in names) for names in near)
+            near = sorted(largest, key=lambda names: (-len(names & query), len(names)))[:MOST_NAMED]
+            listed = "; ".join(", ".join(name for name in self.domain.names if name in names) for names in near)
             raise QueryError(
-                f"{', '.join(sorted(asked))} were not measured together, so there is no unbiased answer; ask about "
-                f"attributes that were ({told or 'one at a time'}), or without unbiased"
+                f"{', '.join(sorted(query))} were not measured together, so there is no unbiased answer; ask about "
+                f"attributes that were ({listed or 'one at a time'}), or without unbiased"
             )
         return super().view(kinds)

@@ -109,9 +109,9 @@ def _every(spreads: Spreads) -> list[Scaled]:
     return [each for every in _of_blocks(spreads) for each in every.values()]
 
 
-def _rounded_blocks(each: Scaled) -> Scaled:
+def _rounded_blocks(spreads: Scaled) -> Scaled:
     """Round block spreads to the digits of a file."""
-    parts = each.noise, each.model, each.stripes
+    parts = spreads.noise, spreads.model, spreads.stripes
     return Scaled(*(tuple(round(spread * FINEST) / FINEST for spread in part) for part in parts))
 
 
@@ -127,10 +127,10 @@ def written(content: Margins) -> Written:
     errors = (np.concatenate([np.sqrt(v).reshape(-1) for v in each]) for each in _variances(listed))
     noises = {noise: place for place, noise in enumerate(dict.fromkeys(one.noise for _, one in content.measured))}
     kinds = [*statistics, MISFIT, CONTRAST]
-    asked = content.asked or (CELL_BY_CELL,) * len(content.measured)
+    methods = content.asked or (CELL_BY_CELL,) * len(content.measured)
     measured = [
         (kinds.index(one.of), len(places), noises[one.noise], len(one.answers), *how)
-        for (places, one), how in zip(content.measured, asked, strict=True)
+        for (places, one), how in zip(content.measured, methods, strict=True)
     ]
     columns: dict[str, list[Whole]] = {
         "tables": _columns(tables, 3),
@@ -160,8 +160,8 @@ def written(content: Margins) -> Written:
 def check(manifest: Manifest, schema: Schema) -> None:
     """Validate a manifest's members and statistics; refuse those that marginals do not have."""
     details_as(MarginsRecord, manifest)
-    told = {name: member.columns for name, member in manifest.members.items()}
-    if told not in (COLUMNS, *(COLUMNS | of_blocks(levels) for levels in range(FEWEST_LEVELS, LEVELS + 1))):
+    columns = {name: member.columns for name, member in manifest.members.items()}
+    if columns not in (COLUMNS, *(COLUMNS | of_blocks(levels) for levels in range(FEWEST_LEVELS, LEVELS + 1))):
         raise refusal("its members are not those of margins")
     if manifest.statistics != _statistics(schema, list(schema.units)):
         raise refusal("its statistics are not those of its schema")
@@ -215,25 +215,27 @@ def parts(
     }
     measured = tuple(_measurements(about, [*statistics, MISFIT, CONTRAST], member, shape))
     listed = member("measured")
-    asked = tuple(zip(listed["contrasts"].tolist(), listed["length"].tolist(), strict=True))
+    methods = tuple(zip(listed["contrasts"].tolist(), listed["length"].tolist(), strict=True))
     if about.guessed and [len(each) for each in about.guessed] != [1, *shape]:
         raise refusal("its guesses do not go with its schema")
     if any(not 0 <= value < MOST_LENGTH for each in about.guessed for value in each):
         raise refusal("its guesses are not as Sfumato makes them")
     guessed = tuple(np.array(each, dtype=np.float64) / PARTS for each in about.guessed)
-    return tables, spreads, measured, about.unbiased, asked, guessed
+    return tables, spreads, measured, about.unbiased, methods, guessed
 
 
 def _blocks(statistic: int, spreads: Spreads) -> Iterator[tuple[tuple[int, ...], Places]]:
     """Rows for the block spreads of a statistic, each with its attributes (none if it stands for an order)."""
-    listed: list[tuple[Places, int, Scaled]] = [((), order, each) for order, each in spreads.blocks_by_order.items()]
-    listed += [(places, len(places), each) for places, each in spreads.blocks.items()]
-    for places, order, each in listed:
-        stripes = (*each.stripes, 0.0, 0.0)[:2]
-        numbers = [round(spread * FINEST) for spread in (*each.noise, *each.model, *stripes)]
+    listed: list[tuple[Places, int, Scaled]] = [
+        ((), order, scaled) for order, scaled in spreads.blocks_by_order.items()
+    ]
+    listed += [(places, len(places), scaled) for places, scaled in spreads.blocks.items()]
+    for places, order, scaled in listed:
+        stripes = (*scaled.stripes, 0.0, 0.0)[:2]
+        numbers = [round(spread * FINEST) for spread in (*scaled.noise, *scaled.model, *stripes)]
         contrast = spreads.contrasts.get(places) if places else None
-        told = (0, 0) if contrast is None else (1, round(contrast))
-        yield (statistic, order, int(not places), *numbers, *told), places
+        flagged = (0, 0) if contrast is None else (1, round(contrast))
+        yield (statistic, order, int(not places), *numbers, *flagged), places
 
 
 def _read_blocks(
@@ -241,35 +243,35 @@ def _read_blocks(
 ) -> dict[str, tuple[dict[int, Scaled], dict[Places, Scaled], dict[Places, float]]]:
     """Read block spreads by statistic: of all sets of an order, of single sets, and contrasts."""
     listed = member(BLOCKS)
-    found: dict[str, tuple[dict[int, Scaled], dict[Places, Scaled], dict[Places, float]]] = {}
+    result: dict[str, tuple[dict[int, Scaled], dict[Places, Scaled], dict[Places, float]]] = {}
     if (listed["all"] > 1).any() or (listed["contrasted"] > 1).any() or (listed["attributes"] < 2).any():
         raise refusal("its errors of blocks are not spelled as Sfumato spells them")
     sets = _sets(np.where(listed["all"] > 0, 0, listed["attributes"]), member("among")["attribute"], axes)
     levels = sum(name.startswith("noise ") for name in listed)
-    spreads = [[int(each) / FINEST for each in listed[name].tolist()] for name in of_blocks(levels)[BLOCKS][3:-2]]
-    orders, told, contrasts = (listed[name].tolist() for name in ("attributes", "contrasted", "contrast"))
+    spreads = [[int(entry) / FINEST for entry in listed[name].tolist()] for name in of_blocks(levels)[BLOCKS][3:-2]]
+    orders, flags, contrasts = (listed[name].tolist() for name in ("attributes", "contrasted", "contrast"))
     for row, (of, places) in enumerate(zip(_named(listed["statistic"], statistics), sets, strict=True)):
-        by_order, single, kept = found.setdefault(of, ({}, {}, {}))
-        each = [numbers[row] for numbers in spreads]
-        stripes = tuple(each[2 * levels :]) if orders[row] == 2 else ()
-        scaled = Scaled(tuple(each[:levels]), tuple(each[levels : 2 * levels]), stripes)
+        by_order, single, kept = result.setdefault(of, ({}, {}, {}))
+        entry = [numbers[row] for numbers in spreads]
+        stripes = tuple(entry[2 * levels :]) if orders[row] == 2 else ()
+        scaled = Scaled(tuple(entry[:levels]), tuple(entry[levels : 2 * levels]), stripes)
         if places in single or (not places and orders[row] in by_order):
             raise refusal("it lists the errors of a set's blocks twice")
         if places:
             single[places] = scaled
         else:
             by_order[orders[row]] = scaled
-        if told[row]:
+        if flags[row]:
             if len(places) != CONTRASTED:
                 raise refusal("it has contrasts of sets that have none")
             kept[places] = float(contrasts[row])
-    return found
+    return result
 
 
 def _check_whole(tables: Mapping[str, Mapping[Places, Table]], axes: int, unbiased: bool) -> None:
     """Refuse tables without a total or a one-way margin, and negative counts where none can be."""
-    for found in tables.values():
-        if () not in found or (not unbiased and any((axis,) not in found for axis in range(axes))):
+    for by_places in tables.values():
+        if () not in by_places or (not unbiased and any((axis,) not in by_places for axis in range(axes))):
             raise refusal("it lacks the total or a one-way margin of a statistic")
     if not unbiased and any((table.estimate < 0).any() for table in tables["count"].values()):
         raise refusal("it holds negative counts, where none can be")
@@ -310,10 +312,10 @@ def _sets(orders: Whole, flat: Whole, axes: int) -> list[Places]:
     if int(orders.sum()) != len(flat) or (orders > axes).any() or (flat >= axes).any():
         raise refusal("its lists of attributes do not go with its schema")
     ends = np.cumsum(orders)
-    found = [tuple(flat[end - order : end].tolist()) for order, end in zip(orders, ends, strict=True)]
-    if any(places != tuple(sorted(set(places))) for places in found):
+    sets = [tuple(flat[end - order : end].tolist()) for order, end in zip(orders, ends, strict=True)]
+    if any(places != tuple(sorted(set(places))) for places in sets):
         raise refusal("its lists of attributes are not in order")
-    return found
+    return sets
 
 
 def _named(codes: Whole, names: list[str]) -> list[str]:

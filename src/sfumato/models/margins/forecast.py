@@ -225,14 +225,14 @@ class Forecast:
 
     def _by_pairs(self, places: Sequence[int]) -> float:
         """Precision of a cell of a set from all pairs together."""
-        each, parts = self._information(self.share), [1.0 / size for size in self.sizes]
+        precision, parts = self._information(self.share), [1.0 / size for size in self.sizes]
         if len(parts) == 1:  # which is measured itself
-            return each * (1.0 if places else parts[0])
+            return precision * (1.0 if places else parts[0])
         if len(places) == 1:
-            return each * (sum(parts) - parts[places[0]])
+            return precision * (sum(parts) - parts[places[0]])
         if not places:
-            return each * (sum(parts) ** 2 - sum(part**2 for part in parts)) / 2.0
-        return each if len(places) == 2 else 0.0
+            return precision * (sum(parts) ** 2 - sum(part**2 for part in parts)) / 2.0
+        return precision if len(places) == 2 else 0.0
 
     def _by_whole(self, cells: int) -> float:
         """Precision of a set with this number of cells from the whole table."""
@@ -256,7 +256,7 @@ def foresee(schema: Schema, budget: Budget) -> Foresight:
 
 def _of_usual_workload(schema: Schema, forecast: Forecast) -> float:
     """Expected error in rows per query on the default workload of the schema."""
-    domain, asked = schema.domain, default_workload(schema.domain)
+    domain, workload = schema.domain, default_workload(schema.domain)
     sets = [*([()] if len(domain.axes) > 2 else []), *sets_of(domain, 1), *sets_of(domain, 2)]
     ranges = len(sets)
     sets += sets_of(domain, 3) if len(domain.axes) > 2 else []
@@ -266,4 +266,4 @@ def _of_usual_workload(schema: Schema, forecast: Forecast) -> float:
         places = [domain.place(axis.name) for axis in axes]
         ordered = [(p, axis) for p, axis in zip(places, axes, strict=True) if axis.ordered and number < ranges]
         errors.append(forecast.error(places, {place: (axis.size + 2) / 3 for place, axis in ordered}))
-    return asked.overall(np.array(errors))
+    return workload.overall(np.array(errors))

@@ -97,10 +97,10 @@ class _Round:
 
     def unit(self, *signed: tuple[Places, float]) -> Floats:
         """Weight vector on the known n_A from (set, weight) pairs."""
-        found = np.zeros(len(self.known))
+        vector = np.zeros(len(self.known))
         for part, weight in signed:
-            found[self.known[part]] += weight
-        return found
+            vector[self.known[part]] += weight
+        return vector
 
     def fitted(self, sizes: Mapping[int, tuple[int, int]]) -> _Fitted:
         """Least-squares fit for boxes of one size. sizes: of each attribute, number of values outside and inside."""
@@ -135,15 +135,15 @@ class _Fitted:
 
     def estimate(self, box: Mapping[int, Flags]) -> Floats:
         """Least-squares estimate of the n_A for a box, (known,). box: flags of classes inside, by attribute."""
-        found = np.zeros(len(self.covariance))
+        moments = np.zeros(len(self.covariance))
         for pool, (at, weighed, _) in zip(self.round.pools, self.parts, strict=True):
             values = pool.values
             for place in pool.along:  # each axis is taken off in front and put back at the end
                 inside = box[place]
                 values = np.moveaxis(values, 0, -1)
                 values = np.stack([values[..., ~inside].sum(axis=-1), values[..., inside].sum(axis=-1)], axis=-1)
-            np.add.at(found, at, weighed.T @ values.reshape(-1))
-        return np.asarray(self.covariance @ found)
+            np.add.at(moments, at, weighed.T @ values.reshape(-1))
+        return np.asarray(self.covariance @ moments)
 
     def errors(self, weights: Floats) -> Floats:
         """Standard errors of linear functions, rows of weights (functions, known)."""
@@ -153,13 +153,13 @@ class _Fitted:
         """Upper bound that the noise of a linear function exceeds with probability `tail` at most."""
         key = weights.tobytes(), tail
         if key not in self.reaches:
-            solved, each = self.covariance @ weights, []
+            solved, terms = self.covariance @ weights, []
             for pool, (at, weighed, cells) in zip(self.round.pools, self.parts, strict=True):
                 on_cells = weighed @ solved[at]
                 noises = np.broadcast_to(pool.noises[:, None, :], (2, len(cells), len(pool.shares)))
                 weighs, many = np.outer(on_cells, pool.shares), np.outer(cells, pool.many)
-                each.append(np.stack([weighs, *noises, many]).reshape(4, -1))
-            sizes, variances, sigmas, numbers = np.concatenate(each, axis=1)
+                terms.append(np.stack([weighs, *noises, many]).reshape(4, -1))
+            sizes, variances, sigmas, numbers = np.concatenate(terms, axis=1)
             self.reaches[key] = _reach(sizes, variances, sigmas, numbers, tail)
         return self.reaches[key]
 
@@ -188,10 +188,10 @@ class Boxes:
             return None
         ends = []
         for (factor, box), upper in ((below, False), (above, True)):
-            found = self._end(box, tail, upper=upper == (factor > 0.0)) if factor else 0.0
-            if found is None:
+            end = self._end(box, tail, upper=upper == (factor > 0.0)) if factor else 0.0
+            if end is None:
                 return None
-            ends.append(factor * found)
+            ends.append(factor * end)
         return Ends(*ends)
 
     def _box(self, weights: Floats) -> tuple[float, dict[int, Flags]] | None:
@@ -207,17 +207,17 @@ class Boxes:
 
     def _end(self, box: Mapping[int, Flags], tail: float, *, upper: bool) -> float | None:
         """One bound of the count of a box; None where its attributes are too many or not measured together."""
-        asked, late = tuple(box), self._round(tuple(box), first=False)
-        if len(late.known) > MOST_KNOWN or not (self.counts or asked in late.known):
+        attributes, late = tuple(box), self._round(tuple(box), first=False)
+        if len(late.known) > MOST_KNOWN or not (self.counts or attributes in late.known):
             return None
         if not self.counts:
-            return self._nearest(late, box, [(tail, _Bound(0.0, late.unit((asked, 1.0))))], upper=upper)
-        pairs = [pair for pair in combinations(asked, 2) if pair in self.misfits]
+            return self._nearest(late, box, [(tail, _Bound(0.0, late.unit((attributes, 1.0))))], upper=upper)
+        pairs = [pair for pair in combinations(attributes, 2) if pair in self.misfits]
         left = tail * (1.0 - OF_FIRST - (OF_MISFITS if pairs else 0.0))
         far: dict[Places, float] = {
             pair: self._by_misfit(pair, box, OF_MISFITS * tail / len(pairs), upper=upper) for pair in pairs
         }
-        early = self._round(asked, first=True)
+        early = self._round(attributes, first=True)
         guess, fitted = self._expected(early, late, box), self._fit(late, box)
         every = list((_uppers if upper else _lowers)(late, far, guess, fitted))
         bounds = _ranked(every, guess, fitted, upper=upper)[:MOST_BOUNDS]
@@ -252,9 +252,9 @@ class Boxes:
 
     def _expected(self, early: _Round, late: _Round, box: Mapping[int, Flags]) -> Floats:
         """Expected n_A by the first round under independence of attributes, (known,)."""
-        found = self._fit(early, box).estimate(box)
-        rows = max(float(found[early.known[()]]), 1.0)
-        inside = {place: min(max(float(found[early.known[place,]]) / rows, 0.0), 1.0) for place in box}
+        estimate = self._fit(early, box).estimate(box)
+        rows = max(float(estimate[early.known[()]]), 1.0)
+        inside = {place: min(max(float(estimate[early.known[place,]]) / rows, 0.0), 1.0) for place in box}
         return np.array([rows * prod(inside[place] for place in part) for part in late.known])
 
     def _by_misfit(self, pair: Places, box: Mapping[int, Flags], tail: float, *, upper: bool) -> float:
@@ -271,28 +271,28 @@ class Boxes:
         each = ((place, inside[self.kinds[place]]) for place, inside in box.items())
         return of.fitted({place: (int((~inside).sum()), int(inside.sum())) for place, inside in each})
 
-    def _round(self, asked: Places, *, first: bool) -> _Round:
+    def _round(self, attributes: Places, *, first: bool) -> _Round:
         """Pooled tables of one round for some attributes."""
-        key = asked, first
+        key = attributes, first
         if key not in self.rounds:
-            self.rounds[key] = _Round(asked, list(self._pools(asked, self.first if first else self.tables)))
+            self.rounds[key] = _Round(attributes, list(self._pools(attributes, self.first if first else self.tables)))
         return self.rounds[key]
 
     def _pools(self, asked: Places, tables: Sequence[tuple[Places, Measurement]]) -> Iterator[_Pool]:
         """Pool the tables that share the same attributes of a query."""
         shared: dict[Places, list[tuple[Places, Measurement]]] = {}
         for places, table in tables:
-            shared.setdefault(tuple(place for place in places if place in asked), []).append((places, table))
+            shared.setdefault(tuple(axis for axis in places if axis in asked), []).append((places, table))
         for along, listed in shared.items():
             many = np.array(
                 [prod(self.sizes[p] for p in places if p not in along) for places, _ in listed], dtype=float
             )
             precisions = 1.0 / (many * np.array([table.noise.continuous_variance for _, table in listed]))
             shares = precisions / precisions.sum()
-            values: Floats = np.zeros([int(self.kinds[place].max()) + 1 for place in along])
+            values: Floats = np.zeros([int(self.kinds[axis].max()) + 1 for axis in along])
             for share, (places, table) in zip(shares.tolist(), listed, strict=True):
-                whole = table.answers.astype(np.float64).reshape([self.sizes[place] for place in places])
-                summed = sum_kinds(sum_out(whole, along, places), [self.kinds[place] for place in along])
+                whole = table.answers.astype(np.float64).reshape([self.sizes[axis] for axis in places])
+                summed = sum_kinds(sum_out(whole, along, places), [self.kinds[axis] for axis in along])
                 values = values + share * summed
             noises = np.array([moments_of(table.noise) for _, table in listed]).T
             yield _Pool(along, values, float(precisions.sum()), shares, noises, many)
@@ -316,10 +316,10 @@ def _ranked(bounds: list[_Bound], expected: Floats, fitted: _Fitted, *, upper: b
     """Sort bounds by expected tightness, the tightest first; expected: (known,), expected n_A."""
     if len(bounds) < 2:
         return bounds
-    weights, sign = np.array([one.weights for one in bounds]), 1.0 if upper else -1.0
-    constants = np.array([one.constant for one in bounds])
+    weights, sign = np.array([bound.weights for bound in bounds]), 1.0 if upper else -1.0
+    constants = np.array([bound.constant for bound in bounds])
     nearness = sign * (constants + weights @ expected) + LIKELY * fitted.errors(weights)
-    return [bounds[place] for place in np.argsort(nearness, kind="stable")]
+    return [bounds[index] for index in np.argsort(nearness, kind="stable")]
 
 
 def _of_misfits(of: _Round, far: Mapping[Places, float]) -> dict[Places, _Bound]:
@@ -330,12 +330,12 @@ def _of_misfits(of: _Round, far: Mapping[Places, float]) -> dict[Places, _Bound]
 
 def _of_pairs(of: _Round, far: Mapping[Places, float], guess: Floats, fitted: _Fitted, *, upper: bool) -> Pairs:
     """For every pair the bound of n_ab expected to be tightest: by its own tables, or by its misfit."""
-    found = _of_misfits(of, far)
+    bounds = _of_misfits(of, far)
     for pair in combinations(of.asked, 2):
         if pair in of.known:
-            own = [_Bound(0.0, of.unit((pair, 1.0))), *([found[pair]] if pair in found else [])]
-            found[pair] = _ranked(own, guess, fitted, upper=upper)[0]
-    return found
+            own = [_Bound(0.0, of.unit((pair, 1.0))), *([bounds[pair]] if pair in bounds else [])]
+            bounds[pair] = _ranked(own, guess, fitted, upper=upper)[0]
+    return bounds
 
 
 def _uppers(of: _Round, far: Mapping[Places, float], guess: Floats, fitted: _Fitted) -> Iterator[_Bound]:
@@ -358,19 +358,19 @@ def _lowers(of: _Round, far: Mapping[Places, float], guess: Floats, fitted: _Fit
     starts = [(part, _Bound(0.0, of.unit((part, 1.0)))) for part in of.known if len(part) != 1 or len(of.asked) == 1]
     for part, start in (*starts, *_of_misfits(of, far).items()):
         inside, bound = list(part), start
-        for place in of.asked:
-            if place in part:
+        for attribute in of.asked:
+            if attribute in part:
                 continue
-            ways = [_Bound(0.0, of.unit(((place,), 1.0), ((), -1.0)))] if (place,) in of.known else []
+            ways = [_Bound(0.0, of.unit(((attribute,), 1.0), ((), -1.0)))] if (attribute,) in of.known else []
             for other in inside:
-                pair = pairs.get((min(place, other), max(place, other)))
+                pair = pairs.get((min(attribute, other), max(attribute, other)))
                 if pair is not None and (other,) in of.known:
                     ways.append(_Bound(pair.constant, pair.weights - of.unit(((other,), 1.0))))
             if not ways:
                 break
             best = _ranked(ways, guess, fitted, upper=False)[0]
             bound = _Bound(bound.constant + best.constant, bound.weights + best.weights)
-            inside.append(place)
+            inside.append(attribute)
         else:
             yield bound
 
@@ -403,30 +403,32 @@ class Tables:
 
     def ends(self, low: Floats, high: Floats, kinds: Mapping[int, Codes], tail: float) -> Ends:
         """Frechet bounds of a sum. low, high: weights, an axis for each of `kinds`; kinds: class of every value."""
-        used, asked = list[_Used](), tuple(kinds)
-        product = self.counts and bool(self.measured) and len(asked) > 1 and _is_product(low, asked)
+        used, attributes = list[_Used](), tuple(kinds)
+        product = self.counts and bool(self.measured) and len(attributes) > 1 and _is_product(low, attributes)
         seen: dict[tuple[str, Places], float] = {}
         number = dict.fromkeys(SHARES, 0)
         for places, table in self.measured:
-            along = tuple(place for place in places if place in kinds)
-            least, most = _over_others(low, asked, along, np.min), _over_others(high, asked, along, np.max)
+            along = tuple(attribute for attribute in places if attribute in kinds)
+            least, most = _over_others(low, attributes, along, np.min), _over_others(high, attributes, along, np.max)
             full = np.array_equal(least, low) and np.array_equal(most, high)
             if not full and not (self.counts and along):
                 continue
             kind = "all" if full and len(places) > 1 else "single" if len(places) == 1 else "some"
-            variance = table.noise.variance * prod(self.sizes[place] for place in places if place not in kinds)
+            variance = table.noise.variance * prod(
+                self.sizes[attribute] for attribute in places if attribute not in kinds
+            )
             if variance > BETTER * seen.get((kind, along), inf):
                 continue
             seen[kind, along] = variance
             number[kind] += 1
-            share = _share(kind, number[kind], len(asked)) * tail
+            share = _share(kind, number[kind], len(attributes)) * tail
             if product:  # a set of values weighs all or nothing: what is in it serves better than what weighs anyhow
-                least = _over_others(low, asked, along, np.max)
+                least = _over_others(low, attributes, along, np.max)
             ends = self._of(places, table, least, most, kinds, share)
             used.append(_Used(along, Ends(ends.low if full or not product else 0.0, ends.high), ends.low))
         lows, highs = [one.ends.low for one in used], [one.ends.high for one in used]
         if product:
-            lows.append(self._overlap(used, asked, SHARES["total"] * tail))
+            lows.append(self._overlap(used, attributes, SHARES["total"] * tail))
         return Ends(max(lows, default=-inf), min(highs, default=inf))
 
     def _of(
@@ -437,57 +439,61 @@ class Tables:
         rows = np.arange(len(table.answers))
         return Ends(lowest(table, rows, below, tail), -lowest(table, rows, -above, tail))
 
-    def _overlap(self, used: Sequence[_Used], asked: Places, tail: float) -> float:
+    def _overlap(self, used: Sequence[_Used], attributes: Places, tail: float) -> float:
         """Lower bound of the rows in several sets at once: rows in each, less all rows for all but one."""
         _, table = self.measured[0]
         rows = np.arange(len(table.answers))
         every = -lowest(table, rows, -np.ones(len(rows)), tail)
-        left, found, sets = set(asked), 0.0, 0
+        left, total, sets = set(attributes), 0.0, 0
         while left:
             best = max(used, key=lambda one: (len(left & set(one.along)), one.inside), default=None)
             if best is None or not left & set(best.along):
                 return -inf
             left -= set(best.along)
-            found, sets = found + best.inside, sets + 1
-        return found - (sets - 1) * every
+            total, sets = total + best.inside, sets + 1
+        return total - (sets - 1) * every
 
 
-def _share(kind: str, number: int, asked: int) -> float:
+def _share(kind: str, number: int, attributes: int) -> float:
     """Share of the tail for the n-th table of a kind.
 
     Every attribute of the query has a reserved one-way table; the k-th table after these has 1 / (k (k + 1)) of the
     kind's share, which sum to at most all of it.
     """
-    share, first = (SHARES_OF_ONE if asked < 2 else SHARES)[kind], max(1, asked) if kind == "single" else 0
+    share, first = (SHARES_OF_ONE if attributes < 2 else SHARES)[kind], max(1, attributes) if kind == "single" else 0
     if first:
         share /= 2.0
     return share / first if number <= first else share / ((number - first) * (number - first + 1))
 
 
-def _over_others(weights: Floats, asked: Places, along: Places, least_or_most: object) -> Floats:
+def _over_others(weights: Floats, attributes: Places, along: Places, least_or_most: object) -> Floats:
     """Least or greatest weight over the attributes that a table lacks, broadcast to the shape of the weights."""
-    others = tuple(axis for axis, place in enumerate(asked) if place not in along)
-    found: Floats = np.asarray(least_or_most(weights, axis=others, keepdims=True))  # type: ignore[operator]
-    return np.broadcast_to(found, weights.shape)
+    others = tuple(axis for axis, attribute in enumerate(attributes) if attribute not in along)
+    extreme: Floats = np.asarray(least_or_most(weights, axis=others, keepdims=True))  # type: ignore[operator]
+    return np.broadcast_to(extreme, weights.shape)
 
 
-def _spread(weights: Floats, asked: Places, places: Places, kinds: Mapping[int, Codes], sizes: Sequence[int]) -> Floats:
+def _spread(
+    weights: Floats, attributes: Places, places: Places, kinds: Mapping[int, Codes], sizes: Sequence[int]
+) -> Floats:
     """Weights on the cells of a table, flat, from weights along the attributes of a query."""
-    first = weights[tuple(slice(None) if place in places else 0 for place in asked)]
-    here = [place for place in asked if place in places]
-    for axis, place in enumerate(here):
-        first = np.take(first, kinds[place], axis=axis)
-    shape = [sizes[place] if place in here else 1 for place in places]
-    return np.ascontiguousarray(np.broadcast_to(first.reshape(shape), [sizes[place] for place in places])).reshape(-1)
+    first = weights[tuple(slice(None) if attribute in places else 0 for attribute in attributes)]
+    here = [attribute for attribute in attributes if attribute in places]
+    for axis, attribute in enumerate(here):
+        first = np.take(first, kinds[attribute], axis=axis)
+    shape = [sizes[attribute] if attribute in here else 1 for attribute in places]
+    return np.ascontiguousarray(
+        np.broadcast_to(first.reshape(shape), [sizes[attribute] for attribute in places])
+    ).reshape(-1)
 
 
-def _is_product(weights: Floats, asked: Places) -> bool:
+def _is_product(weights: Floats, attributes: Places) -> bool:
     """Whether weights are the indicator of a product of sets of values."""
     if not np.isin(weights, (0.0, 1.0)).all():
         return False
     product = np.ones_like(weights)
-    for place in asked:
-        product = product * _over_others(weights, asked, (place,), np.max)
+    for attribute in attributes:
+        product = product * _over_others(weights, attributes, (attribute,), np.max)
     return bool(np.array_equal(product, weights))
 
 

@@ -180,19 +180,19 @@ def one_way_errors(noisy: Floats, variance: float, total: float, ordered: bool) 
     if values < 3:
         return onto_total(noisy, total), left
     shapes, estimate = kernels(values, ordered), noisy.astype(np.float64)
-    rest = np.ones(values, dtype=bool)  # what is no spike
+    regular = np.ones(values, dtype=bool)  # what is no spike
     for _ in range(values if ordered else 1):
-        off = noisy[rest] - noisy[rest].mean()
-        pull, precision = _likeliest(off, variance, [shape[np.ix_(rest, rest)] for shape in shapes])
-        estimate[rest] = noisy[rest] - variance * pull
-        left[rest] = np.maximum(variance - variance**2 * precision, 0.0)
+        off = noisy[regular] - noisy[regular].mean()
+        pull, precision = _likeliest(off, variance, [shape[np.ix_(regular, regular)] for shape in shapes])
+        estimate[regular] = noisy[regular] - variance * pull
+        left[regular] = np.maximum(variance - variance**2 * precision, 0.0)
         odd = np.abs(pull) / np.sqrt(precision)  # how far a value is from what the others say, in its own deviations
-        found = (odd > SPIKE) & (odd >= TOGETHER * odd.max())
-        if not found.any() or int(rest.sum() - found.sum()) < 3:
+        outliers = (odd > SPIKE) & (odd >= TOGETHER * odd.max())
+        if not outliers.any() or int(regular.sum() - outliers.sum()) < 3:
             break
-        spikes = np.flatnonzero(rest)[found]
+        spikes = np.flatnonzero(regular)[outliers]
         estimate[spikes], left[spikes] = noisy[spikes], variance
-        rest[spikes] = False
+        regular[spikes] = False
     return onto_total(estimate, total), left
 
 
@@ -202,18 +202,18 @@ def _likeliest(off: Floats, variance: float, shapes: list[Floats]) -> tuple[Floa
     off: (n,), deviations from the mean. Returns S^-1 off and the diagonal of S^-1, with S the covariance of what was
     measured.
     """
-    best, found = -np.inf, None
+    best, result = -np.inf, None
     for shape in shapes:
         lengths, directions = np.linalg.eigh(shape)
         along = directions.T @ off
         spreads = variance * (SIZES[:, None] ** 2 * np.maximum(lengths, 0.0) + 1.0)
         likelihoods = -0.5 * (np.log(spreads) + along**2 / spreads).sum(axis=1)
         size = int(likelihoods.argmax())
-        if found is None or likelihoods[size] > best:
+        if result is None or likelihoods[size] > best:
             best = float(likelihoods[size])
-            found = directions @ (along / spreads[size]), directions**2 @ (1.0 / spreads[size])
-    assert found is not None  # noqa: S101 (there is always a shape)
-    return found
+            result = directions @ (along / spreads[size]), directions**2 @ (1.0 / spreads[size])
+    assert result is not None  # noqa: S101 (there is always a shape)
+    return result
 
 
 def onto_total(numbers: Floats, total: float) -> Floats:
@@ -248,24 +248,24 @@ def by_halves(numbers: Floats, total: float, spike: float) -> Floats:
     >>> by_halves(np.array([3.0, 90.0, -1.0, 1.0]), 95.0, 40.0).tolist()
     [3.5, 90.0, 0.0, 1.5]
     """
-    found = np.maximum(numbers, 0.0)
-    rest = numbers - np.median(numbers) <= spike
-    if found[~rest].sum() >= total:
+    result = np.maximum(numbers, 0.0)
+    regular = numbers - np.median(numbers) <= spike
+    if result[~regular].sum() >= total:
         return onto_total(numbers, total)
-    places = np.flatnonzero(rest)
+    places = np.flatnonzero(regular)
     sums = np.append(0.0, np.cumsum(numbers[places]))
-    waiting = [(0, len(places), total - float(found[~rest].sum()))]
+    waiting = [(0, len(places), total - float(result[~regular].sum()))]
     while waiting:
         low, high, rows = waiting.pop()
         if high - low <= BLOCK:
-            found[places[low:high]] = onto_total(numbers[places[low:high]], rows)
+            result[places[low:high]] = onto_total(numbers[places[low:high]], rows)
             continue
         middle = (low + high) // 2
         gap = rows - float(sums[high] - sums[low])
         first = float(sums[middle] - sums[low]) + gap * (middle - low) / (high - low)
         first = min(max(first, 0.0), rows)
         waiting += [(low, middle, first), (middle, high, rows - first)]
-    return found
+    return result
 
 
 MOST_GIVEN = 3  # earlier attributes that one is drawn by
@@ -320,9 +320,9 @@ class Step:
         order = order[np.argsort(cells[order], kind="stable")]
         sorted_cells, held = cells[order], np.bincount(cells)
         rank = np.arange(len(order)) - (np.cumsum(held) - held)[sorted_cells]
-        found = np.empty_like(cells)
-        found[order] = self._values(sorted_cells, (rank + random.uniform(len(order))) / held[sorted_cells])
-        return found
+        values = np.empty_like(cells)
+        values[order] = self._values(sorted_cells, (rank + random.uniform(len(order))) / held[sorted_cells])
+        return values
 
     def _cells(self, rows: Codes) -> Codes:
         """Combination of given values of every row, (rows,)."""
@@ -346,12 +346,14 @@ def plan_steps(one_way: Sequence[Floats], known: Mapping[Places, Floats], ties: 
     """
     left, placed, steps = set(range(len(one_way))), list[int](), []
     while left:
-        near = {place: ties[place, placed].max() if placed else ties[place].sum() for place in sorted(left)}
-        place = max(near, key=lambda each: near[each])
-        given = _given(place, placed, ties, one_way)
-        steps.append(Step.by(place, given, _joined((*given, place), one_way, known)))
-        left.remove(place)
-        placed.append(place)
+        near = {
+            attribute: ties[attribute, placed].max() if placed else ties[attribute].sum() for attribute in sorted(left)
+        }
+        attribute = max(near, key=lambda each: near[each])
+        given = _given(attribute, placed, ties, one_way)
+        steps.append(Step.by(attribute, given, _joined((*given, attribute), one_way, known)))
+        left.remove(attribute)
+        placed.append(attribute)
     return steps
 
 
@@ -366,14 +368,14 @@ def all_ties(one_way: Sequence[Floats], known: Mapping[Places, Floats]) -> Float
     return ties + ties.T
 
 
-def _given(place: int, placed: Sequence[int], ties: Floats, one_way: Sequence[Floats]) -> Places:
+def _given(attribute: int, placed: Sequence[int], ties: Floats, one_way: Sequence[Floats]) -> Places:
     """Earlier attributes with the largest mutual information with one, as many as the limits on size allow."""
-    found: Places = ()
-    for other in sorted(placed, key=lambda one: -ties[place, one]):
-        cells = prod(len(one_way[one]) for one in (*found, other, place))
-        if ties[place, other] > 0 and len(found) < MOST_GIVEN and (cells <= MOST_CELLS or not found):
-            found = (*found, other)
-    return found
+    chosen: Places = ()
+    for other in sorted(placed, key=lambda one: -ties[attribute, one]):
+        cells = prod(len(one_way[one]) for one in (*chosen, other, attribute))
+        if ties[attribute, other] > 0 and len(chosen) < MOST_GIVEN and (cells <= MOST_CELLS or not chosen):
+            chosen = (*chosen, other)
+    return chosen
 
 
 def _joined(places: Places, one_way: Sequence[Floats], known: Mapping[Places, Floats]) -> Floats:

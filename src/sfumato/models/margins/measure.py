@@ -99,20 +99,20 @@ def margins(curator: Curator, schema: Schema, budget: Budget, workload: Workload
     if looks(schema):
         for_tables, for_check = for_count.split(1 - settings.check, settings.check)
     checked = check(curator, schema, survey.counts(for_tables), for_check, survey.spreads)
-    survey.measured.extend(((), found) for found in checked.measured)
+    survey.measured.extend(((), noisy) for noisy in checked.measured)
     tables, spreads = {"count": checked.tables}, {"count": checked.spreads}
     ordered = [axis.ordered for axis in schema.domain]
     for of, share in zip(measures, for_measures, strict=True):
         counts = {places: table.estimate for places, table in checked.tables.items()}
-        found = survey.sums(of, share)
+        noisy = survey.sums(of, share)
         made = {}
-        for each in sorted(found, key=lambda name: name == of):  # rows without a value first: the others have one
-            level = _level(schema, of) if each == of else 0.0
-            made[each] = sums_along(found[each], counts, float(schema.units[each]), level, ordered)
-            if each != of:
-                counts = {p: np.maximum(counts[p] - table.estimate, 0.0) for p, table in made[each][0].items()}
-        for each in found:
-            tables[each], spreads[each] = made[each]
+        for statistic in sorted(noisy, key=lambda name: name == of):  # rows without a value first: the others have one
+            level = _level(schema, of) if statistic == of else 0.0
+            made[statistic] = sums_along(noisy[statistic], counts, float(schema.units[statistic]), level, ordered)
+            if statistic != of:
+                counts = {p: np.maximum(counts[p] - table.estimate, 0.0) for p, table in made[statistic][0].items()}
+        for statistic in noisy:
+            tables[statistic], spreads[statistic] = made[statistic]
     return Margins(schema, tables, spreads, tuple(survey.measured), guessed=tuple(survey.guessed))
 
 
@@ -142,9 +142,9 @@ class _Survey:
         for_one_way, for_misfits, for_tables = budget.split(*settings.shares(len(axes), len(pairs)))
         first = self._measure_all(axes, for_one_way.evenly(len(axes)))
         total, one_way, unsure = self._one_way(first)
-        found = self._misfits(total, one_way, pairs, for_misfits)
-        variance, misfits = first[0][1][1], dict(zip(pairs, found.answers.tolist(), strict=True))
-        worth = self._worth(one_way, unsure, variance, misfits, found.noise, for_tables)
+        measured = self._misfits(total, one_way, pairs, for_misfits)
+        variance, misfits = first[0][1][1], dict(zip(pairs, measured.answers.tolist(), strict=True))
+        worth = self._worth(one_way, unsure, variance, misfits, measured.noise, for_tables)
         chosen = self._broad_pairs(one_way, misfits, worth, for_tables)
         contrasts: dict[Places, Contrasts] = {}
         if chosen:
@@ -164,18 +164,20 @@ class _Survey:
         shape, signs = self.schema.domain.shape, [Haar.of(margin) for margin in one_way]
         pairs, before = list(misfits), []
         for pair in pairs:
-            told = 0.0
+            precision = 0.0
             for places, share in worth.items():
                 if {*pair} <= {*places}:
-                    each = share / total * amount
-                    told += (each**2 / 2.0 if budget.is_pure else 2.0 * each) / prod(shape[place] for place in places)
-            by_views = 1.0 / sqrt(told) if told > 0 else inf
+                    part = share / total * amount
+                    precision += (part**2 / 2.0 if budget.is_pure else 2.0 * part) / prod(
+                        shape[place] for place in places
+                    )
+            by_views = 1.0 / sqrt(precision) if precision > 0 else inf
             before.append(min(max(0.0, misfits[pair]) / 2.0, by_views))
         share = float(self.settings.contrasts) * amount
         alone = 2.0 / share**2 if budget.is_pure else 0.5 / share
         both = [(signs[a], signs[b]) for a, b in pairs]
         depths = worth_measuring(np.array(before), both, alone, budget.is_pure).tolist()
-        return {pair: (each, depth) for pair, each, depth in zip(pairs, both, depths, strict=True) if depth}
+        return {pair: (part, depth) for pair, part, depth in zip(pairs, both, depths, strict=True) if depth}
 
     def _contrasts(
         self, chosen: dict[Places, tuple[tuple[Haar, Haar], int]], budget: Budget
@@ -185,12 +187,12 @@ class _Survey:
         from sfumato.models.margins.scales import levels_of
 
         shares = budget.split(*(len(levels_of(*each)) for each in chosen.values()))
-        found = {
+        measured = {
             places: measure_contrasts(self.curator, self.schema, places, signs, share, depth)
             for (places, (signs, depth)), share in zip(chosen.items(), shares, strict=True)
         }
-        self.measured.extend(((), one) for _, one in found.values())
-        return {places: contrasts for places, (contrasts, _) in found.items()}
+        self.measured.extend(((), measurement) for _, measurement in measured.values())
+        return {places: contrasts for places, (contrasts, _) in measured.items()}
 
     def _misfits(self, total: float, one_way: list[Floats], pairs: list[Places], budget: Budget) -> Measurement:
         """Measure the L1 distance of each pair from the product of its margins."""
@@ -202,9 +204,9 @@ class _Survey:
         for pair in pairs:
             product = guess_of(self.guessed, pair).astype(np.int64)
             guesses.append(([self.schema.domain.names[place] for place in pair], product.reshape(-1)))
-        found = self.curator.measure_margin_misfits(guesses, budget)
-        self.measured.append(((), found))
-        return found
+        misfits = self.curator.measure_margin_misfits(guesses, budget)
+        self.measured.append(((), misfits))
+        return misfits
 
     def _worth(
         self,
@@ -261,11 +263,11 @@ class _Survey:
         axes: list[Places] = [(place,) for place in range(len(self.schema.domain.axes))]
         pairs = _pairs(self.schema, self.settings.most_cells_of_sums)
         budgets = self.settings.of_sums(len(axes), len(pairs), budget)
-        found: dict[str, dict[Places, Noisy]] = defaultdict(dict)
+        tables: dict[str, dict[Places, Noisy]] = defaultdict(dict)
         for places, share in zip(axes + pairs, budgets, strict=True):
-            for each, noisy in self._measure(places, share, of):
-                found[each][places] = noisy
-        return found
+            for statistic, noisy in self._measure(places, share, of):
+                tables[statistic][places] = noisy
+        return tables
 
     def _measure_all(self, sets: Sequence[Places], budgets: Sequence[Budget]) -> list[tuple[Places, Noisy]]:
         """Measure counts of the cells of several tables."""
@@ -275,10 +277,13 @@ class _Survey:
     def _measure(self, places: Places, budget: Budget, of: str) -> list[tuple[str, Noisy]]:
         """Measure the cells of one table; with a measure's sums come its rows without a value."""
         seen = self.curator.margin([self.schema.domain.names[place] for place in places])
-        found = with_missing(seen.measure(Identity(seen.domain.size), budget, of=of))
-        self.measured.extend((places, each) for each in found)
-        answers = ((one, one.answers.astype(np.float64).reshape(seen.domain.shape)) for one in found)
-        return [(one.of, (each, one.noise.continuous_variance)) for one, each in answers]
+        measurements = with_missing(seen.measure(Identity(seen.domain.size), budget, of=of))
+        self.measured.extend((places, values) for values in measurements)
+        answers = (
+            (measurement, measurement.answers.astype(np.float64).reshape(seen.domain.shape))
+            for measurement in measurements
+        )
+        return [(measurement.of, (values, measurement.noise.continuous_variance)) for measurement, values in answers]
 
     def _one_way(self, listed: list[tuple[Places, Noisy]]) -> tuple[float, list[Floats], list[Floats]]:
         """Total, denoised one-way margins, and variances of their values, from all noisy tables."""

@@ -96,18 +96,18 @@ class JoinedNoise:
         shares: dict[tuple[int, ...], float] = {}
         for of, errors in self.errors.items():
             split, whole = (self._weights(kind, of, "value") for kind in (side.split, side.whole))
-            parts = {places: each for places, each in errors.model.variances.items() if each.any()}
+            parts = {places: variances for places, variances in errors.model.variances.items() if variances.any()}
             if (split is None and whole is None) or len(parts) * prod(self.shape) > MOST_TOLD_APART:
                 continue
-            for places, each in parts.items():
+            for places, variances in parts.items():
                 blocks = [
                     Coarse(scale.shares, {places: scale.variances[places]})
                     for scale in errors.model.coarse
                     if places in scale.variances
                 ]
-                alone = replace(errors.model, variances={places: each}, apart={}, coarse=blocks)
-                found = float(alone.covariances([split], [whole], axes)[..., 0, 0].sum())
-                shares[places] = shares.get(places, 0.0) + found
+                alone = replace(errors.model, variances={places: variances}, apart={}, coarse=blocks)
+                variance = float(alone.covariances([split], [whole], axes)[..., 0, 0].sum())
+                shares[places] = shares.get(places, 0.0) + variance
         if not shares or max(shares.values()) <= 0.0:
             return None
         return tuple(self.names[place] for place in max(shares, key=lambda places: shares[places]))
@@ -146,7 +146,7 @@ class FromTables:
     def ends(self, asked: Asked, cells: Gathered, tail: float) -> Ends:
         """Bounds of a sum; the tail is divided evenly among its statistics."""
         shape = [int(kind.max()) + 1 for kind in self.kinds.values()]
-        parts, found = asked.statistics, Ends(0.0, 0.0)
+        parts, total = asked.statistics, Ends(0.0, 0.0)
         for of in parts:
             weights = (asked.low[of].reshape(shape), asked.high[of].reshape(shape))
             if of not in self.boxes:
@@ -154,10 +154,10 @@ class FromTables:
             boxes = self.boxes[of]
             ends = None if boxes is None else boxes.ends(*weights, tail / len(parts))
             if ends is None:
-                mine = [(places, one) for places, one in self.measured if one.of == of]
+                mine = [(places, measurement) for places, measurement in self.measured if measurement.of == of]
                 ends = Tables(self.sizes, mine, of == "count").ends(*weights, self.kinds, tail / len(parts))
-            found += ends
-        return found
+            total += ends
+        return total
 
     def boxes_of(self, of: str) -> Boxes | None:
         """Measurements of a statistic in rounds; None where each table may depend on the noise of the one before.
@@ -166,20 +166,20 @@ class FromTables:
         are along sets of attributes that the schema alone fixes.
         """
         if of != "count":
-            sums = [(places, one) for places, one in self.measured if one.of == of]
+            sums = [(places, measurement) for places, measurement in self.measured if measurement.of == of]
             return Boxes(self.sizes, self.kinds, [], sums, counts=False) if all(map(self._whole, sums)) else None
-        first = list(takewhile(lambda each: each[1].of == of and len(each[0]) == 1, self.measured))
-        rest = self.measured[len(first) :]
-        if [places for places, _ in first] != [(place,) for place in range(len(self.sizes))] or not rest:
+        first = list(takewhile(lambda item: item[1].of == of and len(item[0]) == 1, self.measured))
+        later = self.measured[len(first) :]
+        if [places for places, _ in first] != [(place,) for place in range(len(self.sizes))] or not later:
             return None
         tables = list(
             takewhile(
-                lambda each: each[1].of == of and self._whole(each), dropwhile(lambda each: each[1].of != of, rest)
+                lambda item: item[1].of == of and self._whole(item), dropwhile(lambda item: item[1].of != of, later)
             )
         )
-        if rest[0][1].of != MISFIT or not tables:
+        if later[0][1].of != MISFIT or not tables:
             return None
-        return Boxes(self.sizes, self.kinds, first, tables, self._misfits(rest[0][1]))
+        return Boxes(self.sizes, self.kinds, first, tables, self._misfits(later[0][1]))
 
     def _misfits(self, measured: Measurement) -> Misfits:
         """Noisy misfit, its noise and the guess of each pair of the query; pairs up to some size were compared."""
@@ -194,8 +194,8 @@ class FromTables:
         asked = ((pair, misfit) for pair, misfit in listed if {*pair} <= {*self.kinds})
         return {pair: (float(misfit), measured.noise, guess_of(self.guessed, pair)) for pair, misfit in asked}
 
-    def _whole(self, each: tuple[Places, Measurement]) -> bool:
+    def _whole(self, item: tuple[Places, Measurement]) -> bool:
         """Whether a measurement is of every single cell of its table."""
-        places, one = each
+        places, measurement = item
         cells = prod(self.sizes[place] for place in places)
-        return bool(places) and isinstance(one.queries, Identity) and len(one.answers) == cells
+        return bool(places) and isinstance(measurement.queries, Identity) and len(measurement.answers) == cells

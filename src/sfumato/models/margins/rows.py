@@ -125,10 +125,10 @@ class Along:
 
     def base(self, rows: Codes, chosen: Codes | slice) -> Codes:
         """Cell of each chosen row, had it the first value of the attribute."""
-        found: Codes = np.zeros_like(rows[0][chosen])
+        cells: Codes = np.zeros_like(rows[0][chosen])
         for place, step in self.others:
-            found += rows[place][chosen] if step == 1 else rows[place][chosen] * step
-        return found
+            cells += rows[place][chosen] if step == 1 else rows[place][chosen] * step
+        return cells
 
     def cells_of(self, rows: Codes, place: int) -> Codes:
         """Cell of every row, (rows,). place: of the attribute."""
@@ -152,11 +152,11 @@ class Wanted:
         for places, table in known.items():
             start, steps = starts[-1], [table[(0,) * (axis + 1)].size for axis in range(len(places))]
             for place, step in zip(places, steps, strict=True):
-                others = tuple(each for each in zip(places, steps, strict=True) if each[0] != place)
+                others = tuple(pair for pair in zip(places, steps, strict=True) if pair[0] != place)
                 along[place].append(Along(slice(start, start + table.size), step, others))
             shares.append(table.reshape(-1) / table.sum())
             starts.append(start + table.size)
-        return cls(tuple(known), np.concatenate(shares), np.array(starts), tuple(tuple(each) for each in along))
+        return cls(tuple(known), np.concatenate(shares), np.array(starts), tuple(tuple(pair) for pair in along))
 
 
 class Mending:
@@ -169,10 +169,10 @@ class Mending:
         self._chi_square = 1.0 / (self._expected + SOFT)
         self._weight = self._chi_square
         self._held = np.zeros(len(self._expected))
-        for place, along in enumerate(self._along):
-            for each in along:
-                if all(place < other for other, _ in each.others):
-                    self._held[each.cells] = np.bincount(each.cells_of(rows, place), minlength=each.size)
+        for attribute, along in enumerate(self._along):
+            for table in along:
+                if all(attribute < other for other, _ in table.others):
+                    self._held[table.cells] = np.bincount(table.cells_of(rows, attribute), minlength=table.size)
 
     def _lacking(self, cells: slice, more: float = 0.0) -> Floats:
         """Expected less held rows of each cell, after `more` came, beyond the tolerance for rounding."""
@@ -194,11 +194,11 @@ class Mending:
         chosen = np.flatnonzero(values != before)
         old, new = before[chosen], values[chosen]
         gain, bases = np.zeros(len(chosen)), []
-        moves = {each.step: (old * each.step, new * each.step) for each in self._along[place]}  # few steps differ
-        for each in self._along[place]:
-            base = each.base(self.rows, chosen)
-            coming, going = self._gains(each.cells)
-            left, entered = moves[each.step]
+        moves = {table.step: (old * table.step, new * table.step) for table in self._along[place]}  # few steps differ
+        for table in self._along[place]:
+            base = table.base(self.rows, chosen)
+            coming, going = self._gains(table.cells)
+            left, entered = moves[table.step]
             gain += coming.take(base + entered)
             gain += going.take(base + left)
             bases.append(base)
@@ -207,8 +207,8 @@ class Mending:
         worth = np.where(must, 0.0, gain[better])
         odds = self._step(place, [base[better] for base in bases], (old[better], new[better]), worth)
         moved = better[must | (random.uniform(len(better)) < odds)]
-        for each, base in zip(self._along[place], bases, strict=True):
-            self._held[each.cells] += _change(each, base[moved], old[moved], new[moved])
+        for table, base in zip(self._along[place], bases, strict=True):
+            self._held[table.cells] += _change(table, base[moved], old[moved], new[moved])
         before[chosen[moved]] = new[moved]
 
     def _gains(self, cells: slice) -> tuple[Floats, Floats]:
@@ -221,28 +221,28 @@ class Mending:
     def _step(self, place: int, bases: Sequence[Codes], values: tuple[Codes, Codes], gain: Floats) -> Floats:
         """Acceptance probabilities: gains times the constant that minimises the sum of all chi-squares."""
         slope = bend = 0.0
-        for each, base in zip(self._along[place], bases, strict=True):
-            change = _change(each, base, *values, gain)
-            weighed = change * self._weight[each.cells]
-            slope += float(weighed @ self._lacking(each.cells))
+        for table, base in zip(self._along[place], bases, strict=True):
+            change = _change(table, base, *values, gain)
+            weighed = change * self._weight[table.cells]
+            slope += float(weighed @ self._lacking(table.cells))
             bend += float(weighed @ change)
         return gain * max(0.0, slope / bend) if bend > 0 else gain
 
     def impossible(self) -> Codes:
         """Indices of rows in a cell that must be empty."""
-        found = np.zeros(self.rows.shape[1], dtype=bool)
-        for place, along in enumerate(self._along):
-            for each in along:
-                never = self._expected[each.cells] <= 0
+        flags = np.zeros(self.rows.shape[1], dtype=bool)
+        for attribute, along in enumerate(self._along):
+            for table in along:
+                never = self._expected[table.cells] <= 0
                 if never.any():
-                    found |= never[each.cells_of(self.rows, place)]
-        return np.flatnonzero(found)
+                    flags |= never[table.cells_of(self.rows, attribute)]
+        return np.flatnonzero(flags)
 
 
-def _change(each: Along, base: Codes, old: Codes, new: Codes, weights: Floats | None = None) -> Floats:
+def _change(table: Along, base: Codes, old: Codes, new: Codes, weights: Floats | None = None) -> Floats:
     """Change of the rows of each cell when rows move from old to new values, by weights if given."""
-    into = np.bincount(base + each.step * new, weights, minlength=each.size)
-    return np.asarray(into - np.bincount(base + each.step * old, weights, minlength=each.size), dtype=np.float64)
+    into = np.bincount(base + table.step * new, weights, minlength=table.size)
+    return np.asarray(into - np.bincount(base + table.step * old, weights, minlength=table.size), dtype=np.float64)
 
 
 ROUNDS = 5  # of fitting what is expected of rows to all sums

@@ -181,17 +181,17 @@ class Contrasts:
 
     def families(self) -> Codes:
         """Family of each contrast: the sum of its levels, 0 for halves of all axes."""
-        found: Codes = np.zeros((), dtype=np.int64)
+        result: Codes = np.zeros((), dtype=np.int64)
         for haar in self.signs:
-            found = found[..., None] + haar.level
-        return found
+            result = result[..., None] + haar.level
+        return result
 
     def finest(self) -> Codes:
         """Largest level of each contrast."""
-        found: Codes = np.zeros((), dtype=np.int64)
+        result: Codes = np.zeros((), dtype=np.int64)
         for haar in self.signs:
-            found = np.maximum(found[..., None], haar.level)
-        return found
+            result = np.maximum(result[..., None], haar.level)
+        return result
 
 
 def levels_of(signs: Sequence[Haar], depth: int = MEASURED) -> list[tuple[int, ...]]:
@@ -229,11 +229,11 @@ def corrected(
 
     told: pairs of which cells were measured. Their error sizes are learned apart from those of other pairs.
     """
-    looked = {places: each for places, each in contrasts.items() if each.noisy.size}
-    off = {places: each.noisy - each.of(tables[places].estimate) for places, each in looked.items()}
-    claimed = {p: np.maximum(each.rows(tables[p].noise + tables[p].model), LEAST) for p, each in looked.items()}
-    found, spreads, roughness = dict(tables), dict[Places, Scaled](), dict[Places, float]()
-    means, left, noises = ({places: np.zeros(each.shape) for places, each in off.items()} for _ in range(3))
+    looked = {places: item for places, item in contrasts.items() if item.noisy.size}
+    off = {places: item.noisy - item.of(tables[places].estimate) for places, item in looked.items()}
+    claimed = {p: np.maximum(item.rows(tables[p].noise + tables[p].model), LEAST) for p, item in looked.items()}
+    result, spreads, roughness = dict(tables), dict[Places, Scaled](), dict[Places, float]()
+    means, left, noises = ({places: np.zeros(item.shape) for places, item in off.items()} for _ in range(3))
     for family in range(MEASURED):
         for measured in (False, True):
             every = [p for p in looked if (p in told) == measured and family < looked[p].depth]
@@ -251,22 +251,22 @@ def corrected(
                     * claimed[places][at].sum()
                     / max(float(looked[places].rows(tables[places].estimate)[at].sum()), 1.0)
                 )
-    for places, each in looked.items():
-        table, estimate = tables[places], _tilted(tables[places].estimate, each, means[places])
+    for places, item in looked.items():
+        table, estimate = tables[places], _tilted(tables[places].estimate, item, means[places])
         model = table.model if places in told else estimate * (1.0 + roughness[places] / FINER)
-        found[places] = Table(places, estimate, table.noise, model)
-        spreads[places] = _spread(each, table.estimate, left[places], noises[places], roughness[places])
-    return found, spreads
+        result[places] = Table(places, estimate, table.noise, model)
+        spreads[places] = _spread(item, table.estimate, left[places], noises[places], roughness[places])
+    return result, spreads
 
 
 def _tilted(table: Floats, contrasts: Contrasts, change: Floats) -> Floats:
     """Change the contrasts of a table, its margins kept and cells non-negative, by damped proportional fitting."""
     wanted, rows, columns = contrasts.of(table) + change, table.sum(axis=1), table.sum(axis=0)
-    told = contrasts.families() < contrasts.depth
+    measured = contrasts.families() < contrasts.depth
     best, least = table, np.inf  # some contrasts cannot be had together, and a round may lead away
 
-    def lacking(found: Floats) -> Floats:
-        return np.asarray(told * (wanted - contrasts.of(found)))
+    def lacking(candidate: Floats) -> Floats:
+        return np.asarray(measured * (wanted - contrasts.of(candidate)))
 
     trial = table
     for _ in range(ROUNDS):
@@ -287,16 +287,16 @@ def _spread(contrasts: Contrasts, table: Floats, left: Floats, noise: Floats, ro
     """
     sizes = sizes_of(table, [measure_of(table.sum(axis=1)), measure_of(table.sum(axis=0))], float(table.sum()))
     rows, levels = np.maximum(contrasts.rows(sizes), 1.0), contrasts.finest()
-    known, found = contrasts.families() < contrasts.depth, list[tuple[float, float]]()
+    measured, result = contrasts.families() < contrasts.depth, list[tuple[float, float]]()
     for level in range(LEVELS):
-        here = known & (levels == level)
+        here = measured & (levels == level)
         if here.any():
-            by_noise, whole = (float(each[here].sum() / rows[here].sum()) for each in (noise, WIDER**2 * left))
-            found.append((by_noise, whole - by_noise))
+            by_noise, whole = (float(part[here].sum() / rows[here].sum()) for part in (noise, WIDER**2 * left))
+            result.append((by_noise, whole - by_noise))
         else:
             rough = rough / FALL
-            found.append((0.0, rough))
-    return Scaled(tuple(each for each, _ in found), tuple(each for _, each in found))
+            result.append((0.0, rough))
+    return Scaled(tuple(part for part, _ in result), tuple(part for _, part in result))
 
 
 @dataclass(frozen=True)
@@ -315,14 +315,14 @@ def of_three(
 
     joined: for each set, the contrast implied by tables of smaller sets, and the number of all rows.
     """
-    places = [each for each in contrasts if contrasts[each].noisy.size]
-    rows = {each: max(joined[each][1], 1.0) for each in places}
-    now = {each: np.array([joined[each][0]]) for each in places}
-    off = {each: contrasts[each].noisy.reshape(-1) - now[each] for each in places}
-    items = [(off[each], np.array([rows[each]]), contrasts[each].variance) for each in places]
-    found: dict[Places, OfThree] = {}
-    for each, (one, claimed, variance), weights in zip(places, items, learned_sizes(items), strict=True):
-        mean, left, _ = posterior(one, claimed, variance, weights)
-        contrast, spread = float((now[each] + mean)[0]), WIDER**2 * float(left[0]) / rows[each]
-        found[each] = OfThree(contrast, spread, float(weights @ SIZES))
-    return found
+    places = [triple for triple in contrasts if contrasts[triple].noisy.size]
+    rows = {triple: max(joined[triple][1], 1.0) for triple in places}
+    now = {triple: np.array([joined[triple][0]]) for triple in places}
+    off = {triple: contrasts[triple].noisy.reshape(-1) - now[triple] for triple in places}
+    items = [(off[triple], np.array([rows[triple]]), contrasts[triple].variance) for triple in places]
+    result: dict[Places, OfThree] = {}
+    for triple, (deviation, claimed, variance), weights in zip(places, items, learned_sizes(items), strict=True):
+        mean, left, _ = posterior(deviation, claimed, variance, weights)
+        contrast, spread = float((now[triple] + mean)[0]), WIDER**2 * float(left[0]) / rows[triple]
+        result[triple] = OfThree(contrast, spread, float(weights @ SIZES))
+    return result

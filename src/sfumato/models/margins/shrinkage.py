@@ -94,16 +94,16 @@ def shrink_pairs(
     products: product tables of the margins. said: for each pair the same number of predictions from other pairs. along:
     directions of both attributes.
     """
-    found = {}
+    result = {}
     work = {places: _Pair.of(seen[places], products[places], said[places], along[places]) for places in seen}
     prior = _learned_prior([pair.likelihood for pair in work.values() if pair is not None])
     for places, pair in work.items():
         if pair is None:
             nothing = np.zeros(products[places].shape)
-            found[places] = Shrunk(products[places], nothing, nothing)
+            result[places] = Shrunk(products[places], nothing, nothing)
         else:
-            found[places] = pair.shrunk(products[places], prior)
-    return found
+            result[places] = pair.shrunk(products[places], prior)
+    return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,19 +298,19 @@ def _along(shares: Sequence[Floats], ordered: Sequence[bool], varying: Variation
     return {places: (of(places[0], places), of(places[1], places)) for places in pairs}
 
 
-def with_tails(places: Places, estimate: Floats, found: Shrunk) -> Table:
+def with_tails(places: Places, estimate: Floats, shrunk: Shrunk) -> Table:
     """Table with model variances raised in proportion to rows, as errors have heavier tails than normal ones."""
-    usual = float((found.noise + found.model).mean()) / max(float(estimate.mean()), LEAST)
-    return Table(places, estimate, found.noise, found.model + usual * estimate)
+    usual = float((shrunk.noise + shrunk.model).mean()) / max(float(estimate.mean()), LEAST)
+    return Table(places, estimate, shrunk.noise, shrunk.model + usual * estimate)
 
 
 def _small(sizes: Sequence[int]) -> list[bool]:
     """Flag attributes with few enough values to enter the matrix of all pairs, the smallest first."""
-    found, values = [False] * len(sizes), 0
+    flags, values = [False] * len(sizes), 0
     for axis in np.argsort(sizes, kind="stable").tolist():
         values += sizes[axis]
-        found[axis] = sizes[axis] <= MOST_VALUES and values <= MOST_TOGETHER
-    return found
+        flags[axis] = sizes[axis] <= MOST_VALUES and values <= MOST_TOGETHER
+    return flags
 
 
 def fit_margins(table: Floats, rows: Floats, columns: Floats, rounds: int = FITTING_ROUNDS) -> Floats:
@@ -342,14 +342,14 @@ def mediated(one_way: Sequence[Floats], pairs: Pairs, ridge: float) -> dict[Plac
     sizes, vectors = np.linalg.eigh(every)
     sizes = np.maximum(sizes, ridge / 2.0)  # noise can make it indefinite
     every, inverse = (vectors * sizes) @ vectors.T, (vectors / sizes) @ vectors.T
-    found: dict[Places, Floats] = {}
+    result: dict[Places, Floats] = {}
     for a, b in pairs:
         both = np.r_[here[a], here[b]]
         own = np.linalg.inv(inverse[np.ix_(both, both)])[: len(roots[a]), len(roots[a]) :]
         expected = np.outer(roots[a], roots[b])
         explained = (every[here[a], here[b]] - own + expected) * expected * total
-        found[a, b] = fit_margins(explained, one_way[a], one_way[b], FITTING_ROUNDS // 2)
-    return found
+        result[a, b] = fit_margins(explained, one_way[a], one_way[b], FITTING_ROUNDS // 2)
+    return result
 
 
 def _variation(
@@ -385,13 +385,13 @@ def larger_tables(noisy: Sequence[tuple[Places, Noisy]], known: Mapping[Places, 
     for places in wanted:
         axes = range(len(places))
         parts: dict[Places, Floats] = {
-            tuple(places.index(place) for place in smaller): tables[smaller].estimate
+            tuple(places.index(axis) for axis in smaller): tables[smaller].estimate
             for smaller in combinations(places, len(places) - 1)
         }
-        guess = join_counts([tables[place,].estimate for place in places], parts)
-        found = shrink_cells(*pooled(noisy, places), guess)
-        agreed = _agreeing(found.estimate, found.noise + found.model, parts, axes)
-        tables[places] = with_tails(places, agreed, found)
+        guess = join_counts([tables[axis,].estimate for axis in places], parts)
+        shrunk = shrink_cells(*pooled(noisy, places), guess)
+        agreed = _agreeing(shrunk.estimate, shrunk.noise + shrunk.model, parts, axes)
+        tables[places] = with_tails(places, agreed, shrunk)
     return {places: tables[places] for places in wanted}
 
 

@@ -72,8 +72,8 @@ def sums_along(
         guesses = np.array([way[first, second] for way in ways])
         guess = np.tensordot(belief, guesses, axes=1)
         apart = [sqrt(each) * (one - guess) for each, one in zip(belief, guesses, strict=True)]
-        found = _drawn(guess, *noisy[first, second], [along[first], along[second]], rows * largest, apart)
-        tables[first, second] = Table((first, second), *found)
+        shrunk = _drawn(guess, *noisy[first, second], [along[first], along[second]], rows * largest, apart)
+        tables[first, second] = Table((first, second), *shrunk)
     return tables, Spreads((0.0, WIDER * max(fits)[1]))
 
 
@@ -110,12 +110,12 @@ def _drawn(
     if not all(len(axis.directions.sizes) for axis in along):  # an attribute with one value
         return guess, np.zeros(guess.shape), np.zeros(guess.shape)
     vectors = [axis.directions.vectors for axis in along]
-    off = _turned(sums - guess, [each.T for each in vectors])
+    off = _turned(sums - guess, [basis.T for basis in vectors])
     sizes = reduce(np.add.outer, [axis.directions.sizes for axis in along])
     trust, left = _posterior(off, sizes + 2.0 * np.log(size), variance)
     for other in apart:
-        left = left + ((1.0 - trust) * _turned(other, [each.T for each in vectors])) ** 2
-    single = _turned(left, [each**2 for each in vectors])
+        left = left + ((1.0 - trust) * _turned(other, [basis.T for basis in vectors])) ** 2
+    single = _turned(left, [basis**2 for basis in vectors])
     single = single * together(left, single, *(axis.asked for axis in along))
     noise = np.minimum(single, variance)
     return guess + _turned(trust * off, vectors), noise, single - noise

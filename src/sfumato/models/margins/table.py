@@ -188,26 +188,26 @@ class JoinedErrors:
         group. Weights are arrays that broadcast to the table, or None for none.
         """
         axes = tuple(range(len(self.bases)))
-        found = np.zeros([*(len(self.bases[axis]) for axis in groups), len(split), len(split)])
+        result = np.zeros([*(len(self.bases[axis]) for axis in groups), len(split), len(split)])
         for part in subsets(axes):
             if part not in self.variances or not self.variances[part].any():
                 continue
             if not part and self.levels is not None:
-                self._add_total(found, self.levels, split, whole, groups)
+                self._add_total(result, self.levels, split, whole, groups)
                 continue
             centres = self.levels if len(part) == 1 and self.levels is not None else self.bases
-            self._add(found, part, self.variances[part], centres, split, whole, groups)
+            self._add(result, part, self.variances[part], centres, split, whole, groups)
         for axis, variance in self.apart.items():
             nowhere = tuple(np.zeros_like(base) for base in self.bases)
-            self._add(found, (axis,), variance, nowhere, split, whole, groups)
+            self._add(result, (axis,), variance, nowhere, split, whole, groups)
         for scale in self.coarse:
             for part, variances in scale.variances.items():
-                self._add_coarse(found, part, variances, scale.shares, split, whole, groups)
-        return found
+                self._add_coarse(result, part, variances, scale.shares, split, whole, groups)
+        return result
 
     def _add_coarse(
         self,
-        found: Floats,
+        result: Floats,
         part: Places,
         variances: Floats,
         shares: Sequence[Floats],
@@ -217,7 +217,7 @@ class JoinedErrors:
     ) -> None:
         """Add the covariances from block errors of one set of axes: weights enter by block means less overall mean.
 
-        found: (*grouping axes, sums, sums), added to in place. part: the set; variances: by block; shares: see
+        result: (*grouping axes, sums, sums), added to in place. part: the set; variances: by block; shares: see
         `Coarse`.
         """
         axes = tuple(range(len(self.bases)))
@@ -238,12 +238,12 @@ class JoinedErrors:
             moves.append((axis, moved))
 
         def met(other: Floats) -> Floats:
-            found = variance * other
+            result = variance * other
             for axis, moved in moves:
-                found = along(moved, found, axis)
-            return found
+                result = along(moved, result, axis)
+            return result
 
-        self._fill(found, (inside, outside), variance, squares, met, (others, shape))
+        self._fill(result, (inside, outside), variance, squares, met, (others, shape))
 
     def _over_blocks(self, weights: Floats, part: Places, axes: Places, shares: Sequence[Floats]) -> Floats:
         """Block means of weights along the axes of a set, less their mean; overall means along other axes."""
@@ -257,42 +257,42 @@ class JoinedErrors:
         return weights
 
     def _add_total(
-        self, found: Floats, levels: Sequence[Floats], split: Weights, whole: Weights, groups: Places
+        self, result: Floats, levels: Sequence[Floats], split: Weights, whole: Weights, groups: Places
     ) -> None:
         """Add the covariances from the error of the total, which to first order shifts every margin by its level."""
         full = [len(base) if axis in groups else 1 for axis, base in enumerate(self.bases)]
         moved = [np.zeros(full) for _ in split]
-        for place, (mine, every) in enumerate(zip(split, whole, strict=True)):
+        for index, (mine, every) in enumerate(zip(split, whole, strict=True)):
             for weights, fixed in ((mine, groups), (every, ())):
                 if weights is not None:
-                    moved[place] = moved[place] + self._along_levels(weights, levels, fixed)
+                    moved[index] = moved[index] + self._along_levels(weights, levels, fixed)
         shape = [len(self.bases[axis]) for axis in groups]
         for i, first in enumerate(moved):
             for j, second in enumerate(moved):
-                found[..., i, j] += float(self.variances[()]) * (first * second).reshape(shape)
+                result[..., i, j] += float(self.variances[()]) * (first * second).reshape(shape)
 
     def _along_levels(self, weights: Floats, levels: Sequence[Floats], fixed: Places) -> Floats:
         """Derivative of a sum by the total when all margins shift, for every group along the fixed axes."""
         axes = tuple(range(len(self.bases)))
 
         def through(changed: int | None) -> Floats:
-            found = weights
+            result = weights
             for axis in axes:
                 base = self.bases[axis] if axis != changed else levels[axis] - self.bases[axis]
                 held = spread_out(base, (axis,), axes)
                 if axis in fixed:
-                    found = found * held
-                elif found.shape[axis] == 1:
-                    found = found * float(base.sum())
+                    result = result * held
+                elif result.shape[axis] == 1:
+                    result = result * float(base.sum())
                 else:
-                    found = (found * held).sum(axis=axis, keepdims=True)
-            return found
+                    result = (result * held).sum(axis=axis, keepdims=True)
+            return result
 
         return np.asarray(through(None) + sum(through(axis) for axis in axes))
 
     def _add(
         self,
-        found: Floats,
+        result: Floats,
         part: Places,
         variances: Floats,
         centres: Sequence[Floats],
@@ -302,7 +302,7 @@ class JoinedErrors:
     ) -> None:
         """Add the covariances from the cells of one set of axes.
 
-        found: (*grouping axes, sums, sums), added to in place. part: the set; variances: by cell. centres: for each
+        result: (*grouping axes, sums, sums), added to in place. part: the set; variances: by cell. centres: for each
         axis of the set, the weights by which its errors are centred.
         """
         axes = tuple(range(len(self.bases)))
@@ -321,18 +321,18 @@ class JoinedErrors:
                 scale = scale * spread_out(self.bases[axis], (axis,), axes)
 
         def met(other: Floats) -> Floats:
-            found = variance * other
+            result = variance * other
             for axis in groups:
                 if axis in part:
                     centre = spread_out(centres[axis], (axis,), axes)
-                    found = found - centre * found.sum(axis=axis, keepdims=True)
-            return found * scale
+                    result = result - centre * result.sum(axis=axis, keepdims=True)
+            return result * scale
 
-        self._fill(found, (inside, outside), variance, scale**2 * squares, met, (others, shape))
+        self._fill(result, (inside, outside), variance, scale**2 * squares, met, (others, shape))
 
     def _fill(
         self,
-        found: Floats,
+        result: Floats,
         weights: tuple[Weights, Weights],
         variance: Floats,
         squares: Floats,
@@ -352,16 +352,16 @@ class JoinedErrors:
 
         for i, j in combinations_with_replacement(range(len(inside)), 2):
             value: Floats = np.zeros(shape)
-            for one, other in ((inside[i], outside[j]), (inside[j], outside[i])):
-                if one is not None and other is not None:
-                    value = value + over(one * met(other))
-            for one, other, weight in ((inside[i], inside[j], squares), (outside[i], outside[j], None)):
-                if one is not None and other is not None:
-                    both = one * other
+            for first, second in ((inside[i], outside[j]), (inside[j], outside[i])):
+                if first is not None and second is not None:
+                    value = value + over(first * met(second))
+            for first, second, weight in ((inside[i], inside[j], squares), (outside[i], outside[j], None)):
+                if first is not None and second is not None:
+                    both = first * second
                     value = value + (over(both * weight) if weight is not None else float((both * variance).sum()))
-            found[..., i, j] += value
+            result[..., i, j] += value
             if i != j:
-                found[..., j, i] += value
+                result[..., j, i] += value
 
     def _varying(self, weights: Floats, part: Places, along: Places, centres: Sequence[Floats]) -> Floats:
         """Component of the weights that varies along the axes of a set; other axes of `along` are averaged out."""
@@ -386,7 +386,7 @@ def along(matrix: Floats, values: Floats, axis: int) -> Floats:
 
 def _added(first: Mapping[Key, Floats], second: Mapping[Key, Floats]) -> dict[Key, Floats]:
     """Sum two mappings of variances key by key."""
-    found = {**first}
+    result = {**first}
     for key, variances in second.items():
-        found[key] = found[key] + variances if key in found else variances
-    return found
+        result[key] = result[key] + variances if key in result else variances
+    return result

@@ -111,15 +111,15 @@ def parts(observed: Iterable[Observed]) -> dict[Places, Table]:
     tops: dict[Places, Floats] = {}
     weights: dict[Places, float] = {}
     for table in observed:
-        others = tuple(place for place in table.places if place not in table.always)
+        others = tuple(attribute for attribute in table.places if attribute not in table.always)
         for some in subsets(others):
             part = tuple(sorted((*table.always, *some)))
-            found = sum_out(table.values, part, table.places)
-            for axis, place in enumerate(part):
-                if place in some:
-                    found = found - found.mean(axis=axis, keepdims=True)
-            precision = found.size / (prod(table.values.shape) * table.variance)
-            tops[part] = tops.get(part, 0.0) + precision * found
+            component = sum_out(table.values, part, table.places)
+            for axis, attribute in enumerate(part):
+                if attribute in some:
+                    component = component - component.mean(axis=axis, keepdims=True)
+            precision = component.size / (prod(table.values.shape) * table.variance)
+            tops[part] = tops.get(part, 0.0) + precision * component
             weights[part] = weights.get(part, 0.0) + precision
     return {
         part: Table(part, tops[part] / weights[part], *_even(tops[part], 1.0 / weights[part]))
@@ -177,8 +177,8 @@ class Search:
         if self._logs.sum() <= np.log(MOST_CELLS) and len(self.sizes) <= MOST_ATTRIBUTES:
             starts.append(np.ones((1, len(self.sizes)), dtype=bool))
         small = (sets[self._cells_of(sets) <= np.log(MOST_CELLS)] for sets in starts)
-        found = (self._searched(sets, np.full(len(sets), self.budget / len(sets))) for sets in small if len(sets))
-        return min(found, key=lambda views: views.error)
+        results = (self._searched(sets, np.full(len(sets), self.budget / len(sets))) for sets in small if len(sets))
+        return min(results, key=lambda views: views.error)
 
     # -- errors
 
@@ -213,10 +213,10 @@ class Search:
         """Expected errors at the grid noises below and above a precision, and the weight of the latter, (sets,)."""
         step = np.log(NOISES[1] / NOISES[0])
         along = (-0.5 * np.log(np.maximum(information, 1e-14)) - np.log(NOISES[0])) / step
-        place = np.clip(along.astype(np.int64), 0, len(NOISES) - 2)
+        index = np.clip(along.astype(np.int64), 0, len(NOISES) - 2)
         rows = np.arange(len(self.foretold.sets))
         errors = self.foretold.errors
-        return errors[rows, place], errors[rows, place + 1], np.clip(along - place, 0.0, 1.0)
+        return errors[rows, index], errors[rows, index + 1], np.clip(along - index, 0.0, 1.0)
 
     def _each(self, information: Floats) -> Floats:
         """Expected error of every foretold set at its precision, (sets,)."""
@@ -288,31 +288,31 @@ class Search:
         by_view = self._information(views.shares)[:, None] * reaching
         gone = new.astype(np.float32) @ views.sets.T.astype(np.float32) >= views.sets.sum(axis=1) - 0.5
         freed = gone @ views.shares
-        given = np.where(freed > 0, freed, np.median(views.shares))
-        scale = self.budget / (self.budget - freed + given)
+        allotted = np.where(freed > 0, freed, np.median(views.shares))
+        scale = self.budget / (self.budget - freed + allotted)
         left = self.known + by_view.sum(axis=0) - gone @ by_view
-        expected = left + self._information(given)[:, None] * self._reaching(new)
+        expected = left + self._information(allotted)[:, None] * self._reaching(new)
         guesses = self._error(np.maximum(expected * (scale[:, None] ** (2 if self.pure else 1)), self.known))
-        for place in np.argsort(guesses, kind="stable")[:TRIES]:
-            kept = ~gone[place]
-            sets = np.concatenate([views.sets[kept], new[place : place + 1]])
-            tried = self._settled(sets, np.append(views.shares[kept], given[place]) * scale[place])
+        for index in np.argsort(guesses, kind="stable")[:TRIES]:
+            kept = ~gone[index]
+            sets = np.concatenate([views.sets[kept], new[index : index + 1]])
+            tried = self._settled(sets, np.append(views.shares[kept], allotted[index]) * scale[index])
             if tried.error < views.error * (1.0 - BETTER):
                 return tried
         return None
 
     def _candidates(self, sets: Flags) -> Flags:
         """Unions of two overlapping views, and views with one attribute more or less; the smallest if many."""
-        found = []
+        candidates = []
         if len(sets) <= MOST_UNITED:
             first, second = np.triu_indices(len(sets), 1)
             meet = (sets[first] & sets[second]).any(axis=1)
-            found.append(sets[first[meet]] | sets[second[meet]])
+            candidates.append(sets[first[meet]] | sets[second[meet]])
         for axis in range(sets.shape[1]):
             changed = sets.copy()
             changed[:, axis] = ~changed[:, axis]
-            found.append(changed)
-        new = np.unique(np.concatenate(found), axis=0)
+            candidates.append(changed)
+        new = np.unique(np.concatenate(candidates), axis=0)
         number = new.sum(axis=1)
         new = new[(self._cells_of(new) <= np.log(MOST_CELLS)) & (number > 0) & (number <= MOST_ATTRIBUTES)]
         old = {row.tobytes() for row in sets}
@@ -328,12 +328,12 @@ def as_measured(content: Margins) -> tuple[dict[str, dict[Places, Table]], tuple
     """ANOVA components of every statistic from the noisy tables of a content, and the measurements used."""
     used = [*_tables(content)]
     observed: dict[str, list[Observed]] = defaultdict(list)
-    for places, one in used:
+    for places, measurement in used:
         shape = [content.domain.shape[place] for place in places]
-        values = one.answers.astype(np.float64).reshape(shape)
-        observed[one.of].append(Observed(places, values, max(one.noise.variance, NO_NOISE)))
+        values = measurement.answers.astype(np.float64).reshape(shape)
+        observed[measurement.of].append(Observed(places, values, max(measurement.noise.variance, NO_NOISE)))
     tables = {of: parts(observed[of]) for of in content.tables}
-    if any(() not in found for found in tables.values()):
+    if any(() not in components for components in tables.values()):
         raise QueryError(f"this release does not hold the noisy tables that it was made of; {NOT_UNBIASED}")
     return tables, tuple(used)
 
@@ -341,8 +341,10 @@ def as_measured(content: Margins) -> tuple[dict[str, dict[Places, Table]], tuple
 def _tables(content: Margins) -> Iterator[tuple[Places, Measurement]]:
     """Measurements of single cells of tables; others serve calibration alone."""
     how = content.asked or (CELL_BY_CELL,) * len(content.measured)
-    for (places, one), asked in zip(content.measured, how, strict=True):
+    for (places, measurement), method in zip(content.measured, how, strict=True):
         cells = prod(content.domain.shape[place] for place in places)
-        by_cell = asked == CELL_BY_CELL and isinstance(one.queries, Identity) and len(one.answers) == cells
-        if by_cell and one.of in content.tables:
-            yield places, one
+        by_cell = (
+            method == CELL_BY_CELL and isinstance(measurement.queries, Identity) and len(measurement.answers) == cells
+        )
+        if by_cell and measurement.of in content.tables:
+            yield places, measurement

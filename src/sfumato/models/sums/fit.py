@@ -98,8 +98,8 @@ class AveragesFit(ByModel, OfOneMeasurement):
 
     def errors_by_group(self, asked: Grouped) -> Sequence[Errors]:
         """Error covariances of every group's sums, computed in batches of groups."""
-        known, found = self.posterior, list[Errors]()
-        length = max(1, len(known.mixed))
+        posterior, result = self.posterior, list[Errors]()
+        length = max(1, len(posterior.mixed))
         block = max(1, AT_ONCE // (length * asked.sums))
         for start in range(0, asked.groups, block):
             mine = (asked.group >= start) & (asked.group < start + block)
@@ -111,30 +111,30 @@ class AveragesFit(ByModel, OfOneMeasurement):
                 weights=asked.weights[mine],
                 groups=count,
             )
-            found += [self._all_model(each) for each in self._covariances(some)]
-        return found
+            result += [self._all_model(each) for each in self._covariances(some)]
+        return result
 
     def _covariances(self, asked: Grouped) -> Floats:
         """Posterior covariances of every group's sums, (groups, sums, sums)."""
-        known, groups = self.posterior, asked.groups
-        own = known.own_left
+        posterior, groups = self.posterior, asked.groups
+        own = posterior.own_left
         beside = None if asked.whole is None else asked.whole[asked.place]
         full = asked.weights if beside is None else asked.weights + beside
         covariance = squares_by_group(asked.group, groups, own[asked.place], full, beside)
         parts = []
-        for label, size, factor in known.coordinates:
+        for label, size, factor in posterior.coordinates:
             weights = factor[asked.place, None] * asked.weights
             part = summed(label[asked.place] * groups + asked.group, weights, size * groups)
             part = part.reshape(size, groups, asked.sums)
             if asked.whole is not None:
-                part += known.reduced(label, size, factor, asked.whole)[:, None, :]
+                part += posterior.reduced(label, size, factor, asked.whole)[:, None, :]
             parts.append(part)
         if asked.whole is not None:
             covariance += asked.whole.T @ (own[:, None] * asked.whole)
         if not parts:
             return covariance
         seen = np.concatenate(parts).transpose(1, 0, 2)
-        return np.asarray(covariance + seen.transpose(0, 2, 1) @ (known.mixed @ seen))
+        return np.asarray(covariance + seen.transpose(0, 2, 1) @ (posterior.mixed @ seen))
 
     def _all_model(self, covariance: Floats) -> Errors:
         """Errors whose covariance (sums, sums) counts as the model's altogether, with no noise term."""
@@ -167,15 +167,15 @@ class AveragesFit(ByModel, OfOneMeasurement):
 
 def seen_in(measured: Measurement, sides: tuple[int, ...], unit: int) -> tuple[Seen, ...]:
     """Measured tables of a measurement, in units of the most that a row adds; a QueryError for other queries."""
-    sizes, found = measured.design.sizes, []
+    sizes, result = measured.design.sizes, []
     for table, (start, end) in _tables(measured, sides):
         if (sizes[start:end] != sizes[start]).any():
             raise QueryError("the sums of a table carry the same noise")
         answers = measured.answers[start:end].astype(np.float64) / unit
-        found.append(Seen(table, answers, float(sizes[start]) / float(unit) ** 2))
-    if sum(one.table.size for one in found if one.table.parts != sides) > MOST_IN_ALL:
+        result.append(Seen(table, answers, float(sizes[start]) / float(unit) ** 2))
+    if sum(one.table.size for one in result if one.table.parts != sides) > MOST_IN_ALL:
         raise QueryError("averages were measured in more regions than Sfumato fits")
-    return tuple(found)
+    return tuple(result)
 
 
 def _tables(measured: Measurement, sides: tuple[int, ...]) -> list[tuple[Table, tuple[int, int]]]:
@@ -183,11 +183,11 @@ def _tables(measured: Measurement, sides: tuple[int, ...]) -> list[tuple[Table, 
     blocks = measured.queries.blocks if type(measured.queries) is Stack else (measured.queries,)
     if len(blocks) > 2 * MOST_TABLES:
         raise QueryError("averages were measured in more tables than Sfumato asks for")
-    found, start = [], 0
+    result, start = [], 0
     for block in blocks:
-        found.append((Table.asked(sides, block), (start, start + block.rows)))
+        result.append((Table.asked(sides, block), (start, start + block.rows)))
         start += block.rows
-    return found
+    return result
 
 
 def _numbers(effects: Effects) -> list[float]:

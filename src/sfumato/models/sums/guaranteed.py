@@ -35,15 +35,15 @@ def of_sums(fit: AveragesFit, domain: Domain, rows: Find) -> Find:
 
     def lower(weights: Floats, tail: float) -> float:
         of_counts = tail / (2.0 * possible)
-        found = [-_most(np.abs(weights), of_counts)]
+        bounds = [-_most(np.abs(weights), of_counts)]
         for number, (table, labels, places) in enumerate(parts):
             alone = len(parts) == 1
             of_noise = tail / 2.0 * (1.0 if alone else 0.5 if number == 0 else 0.5 / (len(parts) - 1))
             common = _common(weights, table, labels)
             off = np.abs(weights - common[labels])
             beside = _most(off, of_counts) if off.any() else 0.0
-            found.append(lowest(fit.measurement, places, common, of_noise) - beside)
-        return max(found)
+            bounds.append(lowest(fit.measurement, places, common, of_noise) - beside)
+        return max(bounds)
 
     def _most(weights: Floats, tail: float) -> float:
         return fit.unit * max(rows(weights, weights, tail).high, 0.0)

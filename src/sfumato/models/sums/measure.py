@@ -57,45 +57,45 @@ def sums_by_region(
     if domain.size <= FEW_CELLS or not all(map(_can_be_drawn, noises)):
         return plain_cells(curator, shares)
     rows = np.maximum(count.estimate, 0.0)
-    asked = _asked(domain, workload)
-    tables = asked.tables
-    found: list[Fit] = []
+    kinds = _asked(domain, workload)
+    tables = kinds.tables
+    fits: list[Fit] = []
     for of, share, noise in zip(measures, shares, noises, strict=True):
         besides = noise.continuous_variance / units[of] ** 2  # counts of cells are off by about as much as sums
-        measured = _measured(curator, of, noise, asked, rows, units[of], pure=share.is_pure)
-        for one in map(_together, zip(*map(with_missing, measured), strict=True)):
-            unit = units[one.of]
-            effects = learned(rows, expected(tables, besides), seen_in(one, domain.shape, unit))
-            found.append(AveragesFit.fitted(one, domain.shape, rows, unit, effects))
-    return tuple(found)
+        measured = _measured(curator, of, noise, kinds, rows, units[of], pure=share.is_pure)
+        for measurement in map(_together, zip(*map(with_missing, measured), strict=True)):
+            unit = units[measurement.of]
+            effects = learned(rows, expected(tables, besides), seen_in(measurement, domain.shape, unit))
+            fits.append(AveragesFit.fitted(measurement, domain.shape, rows, unit, effects))
+    return tuple(fits)
 
 
 def _measured(
-    curator: Curator, of: str, whole: Noise, asked: Asked, rows: Floats, unit: int, *, pure: bool
+    curator: Curator, of: str, whole: Noise, kinds: Asked, rows: Floats, unit: int, *, pure: bool
 ) -> list[Measurement]:
     """Measure the cells with their least share, then the tables with the remainder.
 
     whole: noise of a sum that has the whole budget of the measure. rows: (cells,), estimated counts.
     """
-    tables, noise = asked.tables, whole.continuous_variance / unit**2
-    effects, told = expected(tables, noise), np.zeros(len(tables))
-    left, found = PARTS, list[Measurement]()
-    anything = Problem(asked, of_anything(tables, rows, noise), told, noise, noise, pure=pure)
+    tables, noise = kinds.tables, whole.continuous_variance / unit**2
+    effects, precision = expected(tables, noise), np.zeros(len(tables))
+    left, measured = PARTS, list[Measurement]()
+    anything = Problem(kinds, of_anything(tables, rows, noise), precision, noise, noise, pure=pure)
     first = round(PARTS * anything.least_for_cells())
     first = PARTS if PARTS - first < LEAST else first
     if first >= LEAST:
-        found.append(_ask(curator, of, whole, tables[-1:], [first]))
-        (seen,) = seen_in(found[0], curator.domain.shape, unit)
+        measured.append(_ask(curator, of, whole, tables[-1:], [first]))
+        (seen,) = seen_in(measured[0], curator.domain.shape, unit)
         effects, left = learned(rows, effects, [seen]), PARTS - first
-        told = precisions(tables, np.array([*[np.inf] * (len(tables) - 1), seen.variance]))
+        precision = precisions(tables, np.array([*[np.inf] * (len(tables) - 1), seen.variance]))
     if not left:
-        return found
+        return measured
     remaining = noise * (PARTS / left) ** (2 if pure else 1)
-    problem = Problem(asked, of_effects(tables, rows, effects), told, remaining, noise, pure=pure)
+    problem = Problem(kinds, of_effects(tables, rows, effects), precision, remaining, noise, pure=pure)
     shares = _in_parts(problem.best_shares(), left)
-    chosen = [place for place, share in enumerate(shares) if share]
-    found.append(_ask(curator, of, whole, [tables[place] for place in chosen], [shares[place] for place in chosen]))
-    return found
+    chosen = [index for index, share in enumerate(shares) if share]
+    measured.append(_ask(curator, of, whole, [tables[index] for index in chosen], [shares[index] for index in chosen]))
+    return measured
 
 
 def _ask(curator: Curator, of: str, whole: Noise, tables: Sequence[Table], shares: Sequence[int]) -> Measurement:
@@ -116,10 +116,10 @@ def _together(parts: tuple[Measurement, ...]) -> Measurement:
 
 def _in_parts(shares: Floats, left: int) -> list[int]:
     """Round shares to whole parts that sum to the remainder; shares below `LEAST` go to the largest."""
-    found = [int(share * left) for share in shares]
-    found = [part if part >= LEAST else 0 for part in found]
-    found[int(np.argmax(shares))] += left - sum(found)
-    return found
+    parts = [int(share * left) for share in shares]
+    parts = [part if part >= LEAST else 0 for part in parts]
+    parts[int(np.argmax(shares))] += left - sum(parts)
+    return parts
 
 
 def least_by_region(schema: Schema, budget: Budget) -> dict[str, Budget]:

@@ -78,18 +78,18 @@ class Posterior:
     def estimate(self) -> Floats:
         """Posterior mean of every cell's sum, (cells,)."""
         noisy = self._cells[1]
-        told = [gathered(label, tau * self.counts * self._pull * noisy, size) for label, tau, size in self._levels]
-        found = self._freedom * self._out(self._inverse @ np.concatenate([*told, np.zeros(0)]))
-        found += (1.0 - self._freedom) * noisy
+        moments = [gathered(label, tau * self.counts * self._pull * noisy, size) for label, tau, size in self._levels]
+        mean = self._freedom * self._out(self._inverse @ np.concatenate([*moments, np.zeros(0)]))
+        mean += (1.0 - self._freedom) * noisy
         if not self._coarse:
-            return found
-        sums = np.concatenate([gathered(label, found, size) for label, size in self._regions])
-        missed = np.linalg.solve(self._spread, np.concatenate([one.answers for one in self._coarse]) - sums)
-        found += self._freedom * self._out(self._inverse @ self._crossing.T @ missed)
+            return mean
+        sums = np.concatenate([gathered(label, mean, size) for label, size in self._regions])
+        missed = np.linalg.solve(self._spread, np.concatenate([table.answers for table in self._coarse]) - sums)
+        mean += self._freedom * self._out(self._inverse @ self._crossing.T @ missed)
         ends = np.cumsum([size for _, size in self._regions])[:-1]
         for (label, _), part in zip(self._regions, np.split(missed, ends), strict=True):
-            found += self.own_left * part[label]
-        return found
+            mean += self.own_left * part[label]
+        return mean
 
     def covariance(self, columns: Floats) -> Floats:
         """Posterior covariance of weighted sums of cells, (cells, sums) -> (sums, sums)."""
@@ -131,11 +131,11 @@ class Posterior:
     @cached_property
     def _cells(self) -> tuple[float, Floats]:
         """Variance v and inverse-variance mean (cells,) of all measurements of the table of cells."""
-        own = [one for one in self.seen if one.table.parts == one.table.sides]
-        precision = sum(1.0 / one.variance for one in own)
+        own = [table for table in self.seen if table.table.parts == table.table.sides]
+        precision = sum(1.0 / table.variance for table in own)
         if not own:
             return inf, np.zeros(len(self.counts))
-        return 1.0 / precision, np.asarray(sum(one.answers / one.variance for one in own) / precision)
+        return 1.0 / precision, np.asarray(sum(table.answers / table.variance for table in own) / precision)
 
     @cached_property
     def _pull(self) -> Floats:
@@ -165,11 +165,11 @@ class Posterior:
 
     def _out(self, effects: Floats) -> Floats:
         """G times standardised effects (effects,): their contribution to every cell, (cells,)."""
-        found, start = np.zeros(len(self.counts)), 0
+        sums, start = np.zeros(len(self.counts)), 0
         for label, tau, size in self._levels:
-            found += tau * self.counts * effects[start : start + size][label]
+            sums += tau * self.counts * effects[start : start + size][label]
             start += size
-        return found
+        return sums
 
     @cached_property
     def _inverse(self) -> Floats:
@@ -230,27 +230,27 @@ def learned(counts: Floats, before: Effects, seen: Sequence[Seen]) -> Effects:
     mean = _mean(seen, rows)
     labels = [table.labels() for table in before.tables]
     said = [
-        _said(_Region(labels[place], table), counts, before, labels, one, mean)
+        _said(_Region(labels[index], table), counts, before, labels, one, mean)
         for one in seen
-        for place, table in enumerate(before.tables)
-        if place and one.table.within(table)
+        for index, table in enumerate(before.tables)
+        if index and one.table.within(table)
     ]
     said += [_of_cells(counts, len(labels), one, mean) for one in seen if one.table.parts == one.table.sides]
     if not said:
         return before
     features, squares, noises = (np.concatenate(part) for part in zip(*said, strict=True))
     guess = np.array([*before.between[1:], before.inside, before.rows, before.besides])
-    found, doubt = guess, np.zeros((len(guess),) * 2)
+    components, doubt = guess, np.zeros((len(guess),) * 2)
     for _ in range(ROUNDS):
-        found, doubt = _weighed(features, squares, noises, found, guess)
+        components, doubt = _weighed(features, squares, noises, components, guess)
     own = np.array([float(np.square(counts).mean()), float(counts.mean()), 1.0])
-    doubtful = found[-2] + sqrt(max(float(own @ doubt[-3:, -3:] @ own), 0.0)) / own[1]
-    found[-2] = max(found[-2], min(doubtful, ANYWHERE))  # or cells would seem surer than they are
+    doubtful = components[-2] + sqrt(max(float(own @ doubt[-3:, -3:] @ own), 0.0)) / own[1]
+    components[-2] = max(components[-2], min(doubtful, ANYWHERE))  # or cells would seem surer than they are
     # Of cells that seem to hold no row, no more is known to be nothing than so many of them can tell.
-    found[-1] = max(found[-1], min(found[-1] + sqrt(max(float(doubt[-1, -1]), 0.0)), before.besides))
-    between = (before.between[0], *found[:-3].tolist())
+    components[-1] = max(components[-1], min(components[-1] + sqrt(max(float(doubt[-1, -1]), 0.0)), before.besides))
+    between = (before.between[0], *components[:-3].tolist())
     kept = [pair for pair in zip(before.tables, between, strict=True) if pair[1] > 0.0]
-    return Effects(tuple(one for one, _ in kept), tuple(each for _, each in kept), *map(float, found[-3:]))
+    return Effects(tuple(one for one, _ in kept), tuple(each for _, each in kept), *map(float, components[-3:]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,15 +299,17 @@ def _of_cells(counts: Floats, tables: int, seen: Seen, mean: float) -> tuple[Flo
     return features, np.square(seen.answers - mean * counts) - noise, noise
 
 
-def _weighed(features: Floats, squares: Floats, noises: Floats, found: Floats, guess: Floats) -> tuple[Floats, Floats]:
+def _weighed(
+    features: Floats, squares: Floats, noises: Floats, components: Floats, guess: Floats
+) -> tuple[Floats, Floats]:
     """One round of weighted non-negative least squares for the variance components.
 
-    Weights are 1 / the standard deviation of each square at the current components `found`. guess: prior components,
+    Weights are 1 / the standard deviation of each square at the current components. guess: prior components,
     one pseudo-observation each. Returns the components and their covariance, ignoring the constraint.
     """
     from scipy.optimize import nnls
 
-    weights = 1.0 / (features @ found + noises)
+    weights = 1.0 / (features @ components + noises)
     scaled = features * weights[:, None] * guess  # in parts of what was expected, of which 1 is told once
     gram = scaled.T @ scaled + np.eye(len(guess))
     root = np.linalg.cholesky(gram)

@@ -62,12 +62,12 @@ def precisions(tables: Sequence[Table], variances: Floats) -> Floats:
 
 def of_effects(tables: Sequence[Table], counts: Floats, effects: Effects) -> Floats:
     """Prior variance of every subspace by bins of its regions, (spaces, BINS), from variance components."""
-    each = [(tables[-1], _binned(effects.own(counts)))]
+    terms = [(tables[-1], _binned(effects.own(counts)))]
     for table, variance in zip(effects.tables, effects.between, strict=True):
         in_regions = gathered(table.labels(), counts, table.size)
-        each.append((table, _binned(variance * np.square(in_regions) / table.cells)))
+        terms.append((table, _binned(variance * np.square(in_regions) / table.cells)))
     nothing = np.zeros(BINS)
-    return np.array([sum((bins for table, bins in each if table.within(space)), nothing) for space in tables])
+    return np.array([sum((bins for table, bins in terms if table.within(space)), nothing) for space in tables])
 
 
 def of_anything(tables: Sequence[Table], counts: Floats, besides: float) -> Floats:
@@ -98,11 +98,11 @@ def _projected(questions: Floats, label: Codes, table: Table) -> float:
 
 def _apart(tables: Sequence[Table], inside: Sequence[float]) -> list[float]:
     """Energy in each subspace alone: that of a table less those of the coarser tables that it refines."""
-    found: list[float] = []
-    for place, table in enumerate(tables):
-        around = sum(found[other] for other in range(place) if table.within(tables[other]))
-        found.append(max(inside[place] - around, 0.0))
-    return found
+    energies: list[float] = []
+    for index, table in enumerate(tables):
+        around = sum(energies[other] for other in range(index) if table.within(tables[other]))
+        energies.append(max(inside[index] - around, 0.0))
+    return energies
 
 
 MOST_LOST = 2**0.5  # of the error of any kind of question, over that from noise on every cell
@@ -140,7 +140,7 @@ class Problem:
         return float(shares[-1])
 
     def ratios(self, shares: Floats) -> Floats:
-        """Variance of every kind over that of noise on all cells: shares (candidates, tables) -> (candidates, kinds)."""
+        """Variance of every kind over that of noise on cells: shares (candidates, tables) -> (candidates, kinds)."""
         known = self.told + shares ** (2 if self.pure else 1) @ self._inside.T
         left = np.mean(1.0 / (1.0 / self.prior + known[:, :, None]), axis=2)
         return np.asarray(left @ (self.asked.energies / self._of_cells[:, None]).T)

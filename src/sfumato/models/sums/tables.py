@@ -57,10 +57,10 @@ class Table:
 
     def labels(self) -> Codes:
         """Region of every cell, (cells,)."""
-        found = np.zeros(1, dtype=np.int64)
+        labels = np.zeros(1, dtype=np.int64)
         for side, part in zip(self.sides, self.parts, strict=True):
-            found = (found[:, None] * part + part_of(side, part)).reshape(-1)
-        return found
+            labels = (labels[:, None] * part + part_of(side, part)).reshape(-1)
+        return labels
 
     def queries(self) -> Queries:
         """Query matrix of all region sums, (regions, cells)."""
@@ -77,14 +77,14 @@ class Table:
         factors = queries.factors if type(queries) is Kron else (queries,)
         if tuple(factor.columns for factor in factors) != sides:
             raise QueryError("sums of regions are those of a table along the axes")
-        found = cls(sides, tuple(factor.rows for factor in factors))
-        for mine, theirs in zip((_along(*pair) for pair in zip(sides, found.parts, strict=True)), factors, strict=True):
+        table = cls(sides, tuple(factor.rows for factor in factors))
+        for mine, theirs in zip((_along(*pair) for pair in zip(sides, table.parts, strict=True)), factors, strict=True):
             same = type(mine) is type(theirs)
             if same and isinstance(mine, Ranges) and isinstance(theirs, Ranges):
                 same = np.array_equal(mine.lows, theirs.lows) and np.array_equal(mine.highs, theirs.highs)
             if not same:
                 raise QueryError("sums of regions are those of a table along the axes")
-        return found
+        return table
 
 
 @lru_cache(maxsize=256)
@@ -94,22 +94,22 @@ def chain(side: int) -> tuple[int, ...]:
     >>> chain(100), chain(5)
     ((100, 13, 2, 1), (5, 1))
     """
-    found = [side]
-    while found[-1] > 1:
-        found.append(-(-found[-1] // BRANCHES))
-    return tuple(found)
+    numbers = [side]
+    while numbers[-1] > 1:
+        numbers.append(-(-numbers[-1] // BRANCHES))
+    return tuple(numbers)
 
 
 @lru_cache(maxsize=256)
 def part_of(side: int, parts: int) -> Codes:
     """Interval of each value of an axis at one level, (side,); intervals of a level nest in those of the next."""
-    found = np.arange(side)
+    intervals = np.arange(side)
     for finer in chain(side):
         if finer == parts:
             break
         coarser = -(-finer // BRANCHES)
-        found = (found * coarser + coarser - 1) // finer
-    return found
+        intervals = (intervals * coarser + coarser - 1) // finer
+    return intervals
 
 
 def candidates(domain: Domain) -> list[Table]:
@@ -118,13 +118,13 @@ def candidates(domain: Domain) -> list[Table]:
     Limited in number, in regions, and in work.
     """
     sides, most = domain.shape, min(MOST_TABLES, max(3, int((MOST_WORK / domain.size) ** 0.5)))
-    found, regions = list[Table](), 0
+    tables, regions = list[Table](), 0
     for parts in _few_at_first([chain(axis.size) if axis.ordered else (axis.size, 1) for axis in domain]):
         size = prod(parts)
-        if len(found) + 1 < most and parts != sides and size <= MOST_REGIONS and regions + size <= MOST_IN_ALL:
-            found.append(Table(sides, parts))
+        if len(tables) + 1 < most and parts != sides and size <= MOST_REGIONS and regions + size <= MOST_IN_ALL:
+            tables.append(Table(sides, parts))
             regions += size
-    return [*found, Table(sides, sides)]
+    return [*tables, Table(sides, sides)]
 
 
 def _few_at_first(levels: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -135,12 +135,12 @@ def _few_at_first(levels: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
     """
     axes = range(len(levels))
     several = [chosen for count in range(min(len(levels), MOST_TOGETHER) + 1) for chosen in combinations(axes, count)]
-    found: dict[tuple[int, ...], None] = {}
+    possible: dict[tuple[int, ...], None] = {}
     for chosen in several:
         coarse = len(levels) < 3 or len(chosen) < 2
         sides = [(levels[axis] if coarse else levels[axis][:1]) if axis in chosen else (1,) for axis in axes]
-        found |= dict.fromkeys(product(*sides))
-    return sorted(found, key=lambda parts: (sum(part > 1 for part in parts), prod(parts)))
+        possible |= dict.fromkeys(product(*sides))
+    return sorted(possible, key=lambda parts: (sum(part > 1 for part in parts), prod(parts)))
 
 
 def gathered(labels: Codes, values: Floats, size: int) -> Floats:
