@@ -314,7 +314,10 @@ def _sizes(
 
 
 def _deviation(chance: Floats, size: Floats) -> float:
-    """Deviation whose 95 % interval around zero covers 95 % of geometric sizes with these posterior means."""
+    """Standard deviation d such that a geometric size exceeds 1.96 d with probability 5 %.
+
+    chance, size: (sizes,), posterior of the mean of the geometric distribution.
+    """
     going_on = 1.0 - 1.0 / size
     low, high = 0.0, 64.0 * float(size[-1])
     for _ in range(BISECTIONS):

@@ -106,9 +106,9 @@ class Margins(ContentOfCells):
         return View(self.schema, Gathered(codes, values, merged), noises, estimated=not self.unbiased)
 
     def exact_at(self, confidence: float) -> float | None:
-        """Normal confidence at which unbiased tables are evaluated to cover `confidence`.
+        """Nominal confidence of a normal interval that covers `confidence` for sums of a few non-normal noises.
 
-        Sums of a few noises that are not normal reach further than normal ones. None if not unbiased.
+        For unbiased tables, whose error is noise alone; None for others.
         """
         if not self.unbiased:
             return None

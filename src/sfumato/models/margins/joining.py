@@ -76,7 +76,7 @@ def join_counts(
 
 
 def _tilt(table: Floats, places: Places, signs: Sequence[Floats], wanted: float, among: Sequence[int]) -> Floats:
-    """Factors on the cells of either sign that bring a table nearer to a wanted contrast of some axes."""
+    """Factors on cells of positive and of negative sign that bring a table nearer to a wanted contrast of some axes."""
     now, sign = table, np.ones([1] * len(among))
     for place, each in zip(reversed(places), reversed(signs), strict=True):
         now, sign = now @ each, sign * spread_out(each, (place,), among)

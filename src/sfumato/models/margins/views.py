@@ -210,7 +210,7 @@ class Search:
         return np.where(held, np.exp(fewer), 0.0)
 
     def _place(self, information: Floats) -> tuple[Floats, Floats, Floats]:
-        """Expected errors at the grid noises below and above a precision, and the weight of the latter, (sets,)."""
+        """Interpolate expected errors in log noise: values below and above, and weight of the latter, (sets,)."""
         step = np.log(NOISES[1] / NOISES[0])
         along = (-0.5 * np.log(np.maximum(information, 1e-14)) - np.log(NOISES[0])) / step
         index = np.clip(along.astype(np.int64), 0, len(NOISES) - 2)
