@@ -1,1 +1,1 @@
-"""Errors measured by kind of question, first-stage marginals, and the GLS update of a fit with them."""
+"""Calibration of a fit: error factors by kind of query, first-stage marginals, GLS updates with them."""

@@ -1,19 +1,24 @@
-"""Counts that an estimate has and that were measured besides, weighed against each other.
+"""Generalised-least-squares (GLS) update of a fit with independent counts: of all rows, and one-way marginals.
 
-A fit that was brought to counts measured besides: of all rows, and along attributes.
+Model. A fit has an estimate x of the cells and claims a covariance C (cells, cells) of its error. Besides, some sums
+A'x (A: (cells, runs)) were measured with noise of covariance S. The claim may be wrong by an unknown factor f on
+standard deviations, so the gaps g = y - A'x are N(0, f^2 A'CA + S), with a prior on f (model_error.believed).
 
-Regions that were found in noisy cells were chosen by their noise, so that estimates err to one side, and so does what a
-model takes from every cell. In sums of many cells that adds up; a count of all rows, measured by itself, shows it. The
-estimate is moved to it, each cell in proportion to its covariance with all. Noise and model can then not be told apart
-any more, so that all of the error counts as the model's.
+Estimator. Given f, the gain is K = f^2 A'CA (f^2 A'CA + S)^-1 and the sums move by K g; `combined` averages over the
+posterior of f. The estimate follows by regression on the sums, x + C A (A'CA)^-1 m, with m the posterior mean of the
+moves and V their posterior covariance. The covariance of any sums with weights q (cells, sums) becomes
 
-Counts along single attributes, measured besides, to which an estimate is brought.
+    q'Cq - P'G P + P'G V G P,     P = A'Cq,  G = (A'CA)^-1 (a pseudo-inverse)
 
-A posterior may be off in the same direction in all cells of a value, so that what is little in each adds up. Noisy
-counts of the values of an attribute show by how much: their gaps to what the estimate says are larger than noise and
-posterior together explain. By as much larger the posterior is taken to be wrong along this attribute, and the counts
-are then combined with it, weighed by that. The estimate is moved until it has exactly these counts, cell by cell in
-proportion to its own covariances, while the number of all rows stays.
+`MovedFit` does this for the number of all rows (A = 1). It matters because regions that were chosen by looking at noisy
+cells, and shrinkage of every cell, bias sums of many cells to one side. After it, noise and model error of a fit cannot
+be separated, so the whole covariance counts as the model's.
+
+`Steadied` does it for counts of runs of values of single attributes, with C conditional on the total, C - C11'C /
+(1'C1), so that the total does not move. Attributes are treated one after the other by `combined`, and their posterior
+covariance V is block-diagonal.
+
+Own method; the update itself is textbook GLS (the Kalman measurement update).
 """
 
 from __future__ import annotations
@@ -52,10 +57,12 @@ if TYPE_CHECKING:
 
 
 def combined(gaps: Floats, doubtful: Floats, sure: Floats) -> tuple[Floats, Floats]:
-    """By how much counts move towards what was measured of them, and the covariance of what is then left open.
+    """Posterior mean and covariance of sums, given measured gaps and a claimed covariance of unknown scale.
 
-    gaps: measured less estimated. doubtful: the covariance that the estimate claims; sure: that of noise. Averaged over
-    by how much larger than claimed the estimate's errors may be, each as likely as it makes the gaps.
+    gaps: (n,), measured less estimated. doubtful: (n, n), the covariance that the estimate claims for these sums. sure:
+    (n, n), the covariance of the noise. The estimate's errors may be larger than claimed by any factor f in `POSSIBLE`;
+    the result is the mixture over f, each weighed by its posterior probability given the gaps. Returns the mean move
+    (n,) and the covariance of what remains unknown (n, n).
     """
     chances, moves, left = [], [], []
     for factor in POSSIBLE:
@@ -76,25 +83,25 @@ MOST_LEFT = 2.0**60
 
 
 class Spreading(Fit, Protocol):
-    """A fit that knows how errors of cells go with those of sums."""
+    """A fit that gives covariances between the errors of cells and of sums of cells."""
 
     def covariances(self, columns: Floats) -> Floats:
-        """Of every cell with some weighted sums of cells, noise and model together, (cells, sums)."""
+        """Covariances of every cell with weighted sums of cells, noise and model together, (cells, sums)."""
 
 
 class Moving(Spreading, Protocol):
-    """One whose estimate can be moved."""
+    """A fit whose estimate can be replaced while its error model stays."""
 
     def moved(self, estimate: Floats) -> Self:
-        """The same errors around another estimate."""
+        """The same error model around another estimate, (cells,)."""
 
 
 @dataclass(frozen=True, eq=False)
 class MovedFit(ByModel):
-    """inner: the fit before. estimate: after.
+    """Fit after a GLS update with the number of all rows.
 
-    whole: the number of all rows, measured besides; None where the fit knows it well. left: the variance of what is
-    then known of it, a list of one; empty where nothing was measured.
+    inner: the fit before the update. estimate: (cells,), after it. whole: the noisy count of all rows, or None for no
+    update. left: (1,), the posterior variance of the number of all rows; (0,) where it was not measured.
     """
 
     family = "moved"
@@ -117,13 +124,13 @@ class MovedFit(ByModel):
 
     @classmethod
     def brought(cls, inner: Spreading, whole: Measurement | None) -> MovedFit:
-        """A fit brought to the number of all rows that was measured; None: as it is."""
+        """Update a fit with a noisy count of all rows; with None, wrap it unchanged."""
         if whole is None:
             return cls(inner, inner.estimate, None, np.zeros(0))
-        found = cls(inner, inner.estimate, whole, np.zeros(1))
+        result = cls(inner, inner.estimate, whole, np.zeros(1))
         gap = whole.answers - inner.estimate.sum()
-        (move,), left = combined(gap, np.array([[found._spread]]), np.diag(whole.design.sizes))
-        return replace(found, estimate=inner.estimate + move / found._spread * found._with_all, left=left[0])
+        (move,), left = combined(gap, np.array([[result._spread]]), np.diag(whole.design.sizes))
+        return replace(result, estimate=inner.estimate + move / result._spread * result._with_all, left=left[0])
 
     def moved(self, estimate: Floats) -> MovedFit:
         return replace(self, estimate=estimate)
@@ -138,12 +145,13 @@ class MovedFit(ByModel):
 
     @cached_property
     def _with_all(self) -> Floats:
-        """The covariance of each cell with all rows, before these were counted."""
-        found: Floats = self.inner.covariances(np.ones((len(self.estimate), 1)))[:, 0]
-        return found
+        """Prior covariance of each cell with the total, C1, (cells,)."""
+        covariance: Floats = self.inner.covariances(np.ones((len(self.estimate), 1)))[:, 0]
+        return covariance
 
     @cached_property
     def _spread(self) -> float:
+        """Prior variance of the total, 1'C1."""
         return max(float(self._with_all.sum()), 1e-300)
 
     def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
@@ -152,7 +160,7 @@ class MovedFit(ByModel):
         return with_counts_along(self.runs(), self.inner.guaranteed(domain, rows))
 
     def runs(self) -> list[Runs]:
-        """All rows, if they were counted besides."""
+        """The count of all rows as a measured sum for guaranteed intervals; empty if it was not measured."""
         from sfumato.answers.guaranteed_sums import Runs
 
         return [] if self.whole is None else [Runs(np.zeros(len(self.estimate), dtype=np.int64), self.whole)]
@@ -164,47 +172,52 @@ class MovedFit(ByModel):
         return self._less(_covariance(self.inner.errors(columns)), self._with_all @ columns)
 
     def covariances(self, columns: Floats) -> Floats:
-        found = self.inner.covariances(columns)
+        prior = self.inner.covariances(columns)
         if self.whole is None:
-            return found
-        return found - self._known() * np.outer(self._with_all, self._with_all @ columns)
+            return prior
+        return prior - self._known() * np.outer(self._with_all, self._with_all @ columns)
 
     def errors_by_group(self, asked: Grouped) -> list[Errors] | None:
-        """The same for many groups; None where they have to be found group by group."""
-        found = self.inner.errors_by_group(asked) if isinstance(self.inner, ByGroup) else None
-        if found is None:
+        """Error covariances of every group's sums; None where the inner fit cannot give them at once."""
+        prior = self.inner.errors_by_group(asked) if isinstance(self.inner, ByGroup) else None
+        if prior is None:
             return None
         with_all = self._by_group(asked)
-        return [self._less(_covariance(each), one) for each, one in zip(found, with_all, strict=True)]
+        return [self._less(_covariance(errors), covariance) for errors, covariance in zip(prior, with_all, strict=True)]
 
     def with_all_rows(self, asked: Grouped) -> Sequence[Errors] | None:
-        """The same, and last in every group the errors of all rows; only where these were counted."""
-        found = self.errors_by_group(asked)
-        if found is None:
+        """Error covariances of every group's sums with the total appended as last sum.
+
+        Only where the total was measured; None where the inner fit cannot give groups at once.
+        """
+        by_group = self.errors_by_group(asked)
+        if by_group is None:
             return None
         (left,) = self.left
-        each = []
-        for errors, one in zip(found, self._by_group(asked) * (left / self._spread), strict=True):
-            model = np.block([[errors.model, one[:, None]], [one, left]])
-            each.append(self._all_model(model))
-        return each
+        result = []
+        for errors, covariance in zip(by_group, self._by_group(asked) * (left / self._spread), strict=True):
+            model = np.block([[errors.model, covariance[:, None]], [covariance, left]])
+            result.append(self._all_model(model))
+        return result
 
     def _by_group(self, asked: Grouped) -> Floats:
-        """The covariance of every group's sums with all rows, before these were counted, (groups, sums)."""
-        found = summed(asked.group, self._with_all[asked.place, None] * asked.weights, asked.groups)
-        return found if asked.whole is None else found + self._with_all @ asked.whole
+        """Prior covariance of every group's sums with the total, (groups, sums)."""
+        covariance = summed(asked.group, self._with_all[asked.place, None] * asked.weights, asked.groups)
+        return covariance if asked.whole is None else covariance + self._with_all @ asked.whole
 
     def _known(self) -> float:
-        """By how much less than before is left open of what goes with all rows."""
+        """The k in the posterior covariance C - k (C1)(C1)': (1 - left / s) / s, with s = 1'C1."""
         return (1.0 - float(self.left[0]) / self._spread) / self._spread
 
     def _less(self, model: Floats, with_all: Floats) -> Errors:
+        """Posterior errors of sums from their prior covariance (sums, sums) and that with the total (sums,)."""
         if self.whole is not None:
             model = model - self._known() * np.outer(with_all, with_all)
             np.fill_diagonal(model, np.maximum(np.diagonal(model), 0.0))  # rounding may leave nothing below zero
         return self._all_model(model)
 
     def _all_model(self, model: Floats) -> Errors:
+        """Errors whose covariance (sums, sums) counts as the model's altogether, with no noise term."""
         measured, sums = self.measurements[0], len(model)
         nothing = Design(measured.queries[:1], measured.noises[:1])
         return Errors(nothing, np.zeros((1, sums)), model, np.zeros(sums, dtype=np.bool_))
@@ -218,7 +231,7 @@ class MovedFit(ByModel):
 
     @classmethod
     def read_around(cls, file: FitReader, inner: Spreading) -> MovedFit | None:
-        """None where a file has none."""
+        """Read the update from a file around the inner fit; None where the file has none."""
         if "left" not in file.arrays:
             return None
         left = file.numbers("left")
@@ -226,7 +239,7 @@ class MovedFit(ByModel):
 
 
 def _covariance(errors: Errors) -> Floats:
-    """Of noise and model together."""
+    """Covariance of noise and model error together, (sums, sums)."""
     variances = errors.design.variances if errors.counts is None else errors.counts * errors.design.variances
     return np.asarray(errors.model + errors.weights.T @ (variances[:, None] * errors.weights))
 
@@ -243,7 +256,7 @@ MOST_SPREAD = 2.0**60
 
 @dataclass(frozen=True, eq=False)
 class Along:
-    """Runs of values of some attributes. axes: which; runs: how many of each."""
+    """Runs of consecutive values of some attributes, to be counted. axes: which; runs: how many of each."""
 
     domain: Domain
     axes: tuple[int, ...]
@@ -259,24 +272,24 @@ class Along:
             raise QueryError("counts along attributes have more runs than fit so many cells")
 
     def labels(self, number: int) -> Codes:
-        """The run of every cell along one of the attributes."""
+        """Run of every cell along one of the attributes, (cells,)."""
         axis = self.domain.axes[self.axes[number]]
         codes = self.domain.codes_along(axis.name, np.arange(self.domain.size))
         return np.asarray(codes * self.runs[number] // axis.size)
 
     @property
     def columns(self) -> Floats:
-        """Each run as weights of cells, (cells, runs)."""
+        """Indicator matrix of all runs, (cells, runs): the A of the GLS update."""
         parts = [self.labels(number)[:, None] == np.arange(runs) for number, runs in enumerate(self.runs)]
         return np.concatenate(parts, axis=1).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class Steadied:
-    """What is known along attributes, beside a fit that was brought to it.
+    """One-way marginals with which a fit was updated, and their posterior covariance.
 
-    measured: for each attribute, the noisy counts of its runs. spread: the covariance of what is then known of them,
-    row after row.
+    measured: for each attribute, the noisy counts of its runs. spread: (runs, runs), the posterior covariance V of all
+    runs' counts. fit: the updated fit.
     """
 
     along: Along
@@ -297,26 +310,30 @@ class Steadied:
 
     @cached_property
     def model(self) -> Model:
+        """Prior covariances of runs and cells, conditional on the total."""
         return Model.of(self.fit, self.along)
 
     def around(self, fit: Spreading) -> Steadied:
-        """The same counts beside a fit with another estimate."""
-        found = replace(self, fit=fit)
-        vars(found)["model"] = self.model  # covariances stay as they were when an estimate moves
-        return found
+        """The same marginals beside a fit with another estimate and the same covariances."""
+        result = replace(self, fit=fit)
+        vars(result)["model"] = self.model  # covariances stay as they were when an estimate moves
+        return result
 
     def parts(self, products: Floats) -> tuple[Floats, Floats]:
-        """What the counts say of sums, and by how much they lessen the covariance: products, as Model has them."""
+        """Terms that the GLS update adds to and takes from the covariance of sums: (P'G V G P, P'G P).
+
+        products: P, (runs, sums), covariances of the runs with the sums, as `Model.with_cells` gives them.
+        """
         weights = self.model.inverse @ products
         return weights.T @ self.spread @ weights, products.T @ weights
 
     def products_by_group(self, asked: Grouped) -> Floats:
-        """For every group and its sums, (groups, runs, sums)."""
-        found = np.empty((asked.groups, len(self.spread), asked.sums))
-        for one in range(asked.sums):
-            weighed = asked.weights[:, one, None] * self.model.with_cells[asked.place]
-            found[:, :, one] = summed(asked.group, weighed, asked.groups)
-        return found if asked.whole is None else found + self.model.with_cells.T @ asked.whole
+        """Covariances P of runs with every group's sums, (groups, runs, sums)."""
+        products = np.empty((asked.groups, len(self.spread), asked.sums))
+        for index in range(asked.sums):
+            weighed = asked.weights[:, index, None] * self.model.with_cells[asked.place]
+            products[:, :, index] = summed(asked.group, weighed, asked.groups)
+        return products if asked.whole is None else products + self.model.with_cells.T @ asked.whole
 
     def record(self) -> Arrays:
         along = np.array([*zip(self.along.axes, self.along.runs, strict=True)], dtype=np.int64)
@@ -324,7 +341,7 @@ class Steadied:
 
     @classmethod
     def read(cls, file: FitReader, fit: Spreading) -> Steadied | None:
-        """None where a file has none."""
+        """Read the marginals from a file around the fit; None where the file has none."""
         if "along" not in file.arrays:
             return None
         axes = file.whole("along")
@@ -340,10 +357,10 @@ class Steadied:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """What a posterior says of runs and cells once the number of all rows is known.
+    """Prior covariances of runs and cells, conditional on the number of all rows.
 
-    with_cells: covariances of cells and runs. between: of runs. of_all: the part of runs' covariance that goes with
-    all rows. inverse: of `between`, as far as there is one.
+    with_cells: (cells, runs). between: (runs, runs), conditional on the total. of_all: (runs, runs), the part of the
+    runs' covariance that the total explains. inverse: (runs, runs), the pseudo-inverse of `between`.
     """
 
     with_cells: Floats
@@ -353,15 +370,16 @@ class Model:
 
     @classmethod
     def of(cls, fit: Spreading, along: Along) -> Model:
+        """Compute the covariances from a fit, a few runs at a time."""
         columns = along.columns
-        asked = np.column_stack([columns, np.ones(len(columns))])
-        some = range(0, asked.shape[1], AT_ONCE)
-        found = np.concatenate([fit.covariances(asked[:, start : start + AT_ONCE]) for start in some], axis=1)
-        of_runs = columns.T @ found
-        all_rows = float(found[:, -1].sum())
+        sums = np.column_stack([columns, np.ones(len(columns))])
+        some = range(0, sums.shape[1], AT_ONCE)
+        covariances = np.concatenate([fit.covariances(sums[:, start : start + AT_ONCE]) for start in some], axis=1)
+        of_runs = columns.T @ covariances
+        all_rows = float(covariances[:, -1].sum())
         if all_rows <= NO_NOISE * float(np.diagonal(of_runs).max()):
             all_rows = np.inf  # they are known, and what is said to go with them is rounding
-        with_cells = found[:, :-1] - np.outer(found[:, -1], of_runs[:, -1]) / all_rows
+        with_cells = covariances[:, :-1] - np.outer(covariances[:, -1], of_runs[:, -1]) / all_rows
         of_all = np.outer(of_runs[:, -1], of_runs[:, -1]) / all_rows
         between = of_runs[:, :-1] - of_all
         between = (between + between.T) / 2.0
@@ -370,16 +388,20 @@ class Model:
 
 
 def steadied(fit: Some, along: Along, measured: Sequence[Measurement]) -> tuple[Some, Steadied]:
-    """The fit brought to counts along attributes, and what is then known of them."""
+    """Update a fit with noisy one-way marginals (GLS), the number of all rows kept.
+
+    measured: the noisy counts of each attribute's runs. Returns the fit with the new estimate, and the marginals with
+    their posterior covariance.
+    """
     model, columns = Model.of(fit, along), along.columns
-    gaps = np.concatenate([one.answers for one in measured]) - columns.T @ fit.estimate
+    gaps = np.concatenate([measurement.answers for measurement in measured]) - columns.T @ fit.estimate
     moves, spread = np.zeros(len(gaps)), np.zeros((len(gaps), len(gaps)))
     ends = np.cumsum([0, *along.runs])
-    for one, start, end in zip(measured, ends[:-1], ends[1:], strict=True):
+    for measurement, start, end in zip(measured, ends[:-1], ends[1:], strict=True):
         own = slice(start, end)
-        noise = np.diag(one.design.sizes)
+        noise = np.diag(measurement.design.sizes)
         moves[own], spread[own, own] = combined(gaps[own], model.between[own, own], model.of_all[own, own] + noise)
     fitted = fit.moved(fit.estimate + model.with_cells @ (model.inverse @ moves))
-    known = Steadied(along, fitted, tuple(measured), spread)
-    vars(known)["model"] = model  # covariances stay as they were when an estimate moves
-    return fitted, known
+    marginals = Steadied(along, fitted, tuple(measured), spread)
+    vars(marginals)["model"] = model  # covariances stay as they were when an estimate moves
+    return fitted, marginals

@@ -1,18 +1,22 @@
-"""Update of a fit with a coarse histogram: blocks of ordered attributes, counted besides.
+"""GLS update of a fit with a coarse histogram of ordered attributes, in a Haar basis with learned variances.
 
-An estimate that evens out neighbours is off to the same side in all cells around a peak: little in each, and much in a
-range. Noisy counts of blocks show it. Their gaps to the estimate, error and noise, are divided into Haar contrasts of
-halves, quarters, eighths along each attribute. How large errors are at each scale, as a multiple of what the fit
-claims, is learned from them (empirical Bayes); the posterior mean moves the estimate, each block's move being spread
-over its cells in proportion to the rows that they are estimated to hold. The number of all rows stays.
+Model. A fit that smooths neighbouring cells is biased to the same side in all cells around a peak: little in each, much
+in a range. A coarse grid of B blocks is counted with noise. The gaps between noisy and estimated block counts are
+expanded in the orthonormal Haar basis H (B, B) of halves, quarters, eighths along each attribute. A contrast of level l
+has prior variance s_l times what the fit claims for it.
 
-So the error of a sum of cells with weights q has two parts. With a the means of q over each block, cells weighed by
-their estimated rows, L the cells of every block, and H the orthonormal Haar basis:
+Estimator. The prior on s_l is learned from all contrasts of one level (empirical Bayes, model_error.learned_sizes). The
+posterior mean of the contrasts moves the block counts; each block's move is divided among its cells in proportion to
+their estimated rows. The number of all rows does not move.
 
-    variance(q) = |D H a|^2 + (q - L a)' C (q - L a),
+Errors. For a sum with weights q (cells,) let a (B,) be the means of q over each block, cells weighed by their share of
+the block's estimated rows, L (cells, B) the indicator matrix of blocks, D^2 (B,) the posterior variances of the
+contrasts, and C the covariance that the fit claimed before:
 
-D^2 being the variance that is left of each contrast, and C the covariance that the fit claimed before. A range made of
-whole blocks carries the error of blocks alone; another what the fit claims of the cells by which it departs from them.
+    variance(q) = |D H a|^2 + (q - L a)' C (q - L a)
+
+A range made of whole blocks carries the first term alone; another range carries besides what the fit claims of the
+cells by which it departs from whole blocks. Own method.
 """
 
 from __future__ import annotations
@@ -38,7 +42,7 @@ Cut = tuple[tuple[int, int], ...]  # attributes, and into how many runs of value
 
 @dataclass(frozen=True)
 class Blocks:
-    """A coarse grid: runs of values of some attributes, crossed. cut: the attributes, and how many runs of each."""
+    """Coarse grid: the product of runs of values of some attributes. cut: (attribute, number of runs) of each."""
 
     domain: Domain
     cut: Cut
@@ -54,20 +58,21 @@ class Blocks:
 
     @property
     def number(self) -> int:
+        """Number of blocks, B."""
         return prod(runs for _, runs in self.cut)
 
     @cached_property
     def labels(self) -> Codes:
-        """The block of every cell."""
-        found, cells = np.zeros(self.domain.size, dtype=np.int64), np.arange(self.domain.size)
+        """Block of every cell, (cells,)."""
+        labels, cells = np.zeros(self.domain.size, dtype=np.int64), np.arange(self.domain.size)
         for place, runs in self.cut:
             axis = self.domain.axes[place]
-            found = found * runs + self.domain.codes_along(axis.name, cells) * runs // axis.size
-        return found
+            labels = labels * runs + self.domain.codes_along(axis.name, cells) * runs // axis.size
+        return labels
 
     @cached_property
     def basis(self) -> tuple[Floats, Codes]:
-        """The orthonormal Haar basis of blocks, a row for each contrast, and the level of it along each attribute."""
+        """Orthonormal Haar basis of the blocks (contrasts, B), and levels of contrasts (contrasts, attributes)."""
         rows: Floats = np.ones((1, 1))
         levels: Codes = np.zeros((1, 0), dtype=np.int64)
         for _, runs in self.cut:
@@ -77,7 +82,7 @@ class Blocks:
         return rows, levels
 
     def shares(self, estimate: Floats) -> Floats:
-        """Of every cell, which part of its block's rows it is estimated to hold; of an empty block, all alike."""
+        """Share of each cell in its block's estimated rows, (cells,); even shares in a block without rows."""
         rows = np.maximum(estimate, 0.0)
         sums = np.bincount(self.labels, rows, self.number)
         even = 1.0 / np.bincount(self.labels, minlength=self.number)
@@ -87,9 +92,10 @@ class Blocks:
 
 @dataclass(frozen=True, eq=False)
 class BlockCounts:
-    """Counts of blocks that a fit was brought to. left: the variance that is left of each of their contrasts.
+    """Noisy block counts with which a fit was updated, and posterior variances of their contrasts.
 
-    fit: with what it claims of errors beforehand; steadied: counts along attributes that it was brought to before.
+    fit: the updated fit, with the covariance that it claimed before. steadied: one-way marginals of an earlier update,
+    if any. left: (B,), the posterior variance D^2 of each Haar contrast.
     """
 
     blocks: Blocks
@@ -111,7 +117,10 @@ class BlockCounts:
     def brought(
         cls, fit: MovedFit, steadied: Steadied | None, blocks: Blocks, measured: Measurement
     ) -> tuple[MovedFit, Steadied | None, BlockCounts]:
-        """A fit moved towards counts of blocks, and what is then known of them."""
+        """Update a fit with noisy block counts (empirical Bayes in the Haar basis).
+
+        Returns the updated fit, the one-way marginals around it, and the block counts with their posterior variances.
+        """
         before = cls(blocks, fit, steadied, measured, np.zeros(blocks.number))
         off, noise = before.gaps, measured.noise.variance
         claimed, (_, levels) = before.claimed, blocks.basis
@@ -124,29 +133,29 @@ class BlockCounts:
         moves = blocks.basis[0].T @ mean
         moved = fit.moved(fit.estimate + blocks.shares(fit.estimate) * moves[blocks.labels])
         along = None if steadied is None else steadied.around(moved)
-        found = cls(blocks, moved, along, measured, left)
-        vars(found)["with_cells"] = before.with_cells  # covariances stay as they were when an estimate moves
-        return moved, along, found
+        result = cls(blocks, moved, along, measured, left)
+        vars(result)["with_cells"] = before.with_cells  # covariances stay as they were when an estimate moves
+        return moved, along, result
 
     @property
     def gaps(self) -> Floats:
-        """By how much contrasts of the counts differ from those of the estimate."""
+        """Haar contrasts of measured less estimated block counts, (B,)."""
         estimate = np.bincount(self.blocks.labels, self.fit.estimate, self.blocks.number)
         return np.asarray(self.blocks.basis[0] @ (self.measured.answers - estimate))
 
     @property
     def claimed(self) -> Floats:
-        """The variance of each contrast by what the fit claims, counts along attributes included."""
+        """Prior variance of each contrast by the fit, one-way marginals included, (B,)."""
         between = self._between
         if self.steadied is not None and self._along is not None:
-            known, less = self.steadied.parts(self._along)
-            between = between + known - less
+            added, less = self.steadied.parts(self._along)
+            between = between + added - less
         basis = self.blocks.basis[0]
         return np.asarray(np.maximum(((basis @ between) * basis).sum(axis=1), LEAST))
 
     @cached_property
     def with_cells(self) -> Floats:
-        """Covariances of cells and blocks by the fit, (cells, blocks)."""
+        """Covariances of cells and blocks by the fit, (cells, B)."""
         labels, number = self.blocks.labels, self.blocks.number
         parts = []
         for start in range(0, number, AT_ONCE):
@@ -156,37 +165,39 @@ class BlockCounts:
 
     @cached_property
     def _between(self) -> Floats:
+        """Covariances between blocks by the fit, (B, B)."""
         return self._by_block(self.with_cells)
 
     @cached_property
     def _along(self) -> Floats | None:
-        """Covariances of blocks with counts along attributes, (runs, blocks)."""
+        """Covariances of the runs of one-way marginals with blocks, (runs, B)."""
         return None if self.steadied is None else self._by_block(self.steadied.model.with_cells).T
 
     def _by_block(self, cells: Floats) -> Floats:
-        """Sums of rows of a matrix over the cells of every block."""
+        """Sum the rows of a (cells, n) matrix over the cells of every block, (B, n)."""
         order = np.argsort(self.blocks.labels, kind="stable")
         starts = np.searchsorted(self.blocks.labels[order], np.arange(self.blocks.number))
         return np.asarray(np.add.reduceat(cells[order], starts, axis=0))
 
     def means(self, columns: Floats) -> Floats:
-        """Of weights of cells, (cells, sums), the means over each block, (blocks, sums)."""
+        """Means over each block, weighed by estimated rows, of weights (cells, sums): (B, sums)."""
         return self._by_block(self._shares[:, None] * columns)
 
     @cached_property
     def _shares(self) -> Floats:
+        """Share of each cell in its block's estimated rows, (cells,)."""
         return self.blocks.shares(self.fit.estimate)
 
     def by_group(self, asked: Grouped) -> tuple[Floats, Floats]:
-        """For every group, means of weights over blocks, and sums' covariances with these: (groups, blocks, sums)."""
+        """Block means of every group's weights, and covariances of its sums with blocks: (groups, B, sums) each."""
         number = self.blocks.number
         label = asked.group * number + self.blocks.labels[asked.place]
         means = summed(label, self._shares[asked.place, None] * asked.weights, asked.groups * number)
         means = means.reshape(asked.groups, number, asked.sums)
         products = np.empty_like(means)
-        for one in range(asked.sums):
-            weighed = asked.weights[:, one, None] * self.with_cells[asked.place]
-            products[:, :, one] = summed(asked.group, weighed, asked.groups)
+        for index in range(asked.sums):
+            weighed = asked.weights[:, index, None] * self.with_cells[asked.place]
+            products[:, :, index] = summed(asked.group, weighed, asked.groups)
         if asked.whole is None:
             return means, products
         return means + self.means(asked.whole), products + self.with_cells.T @ asked.whole
@@ -194,21 +205,23 @@ class BlockCounts:
     def departing(
         self, model: Floats, along: Floats | None, means: Floats, products: Floats
     ) -> tuple[Floats, Floats | None]:
-        """The covariance by the fit of sums less their means over blocks, all rows last, and that with counts along.
+        """Covariance by the fit of sums less their block means, (q - La)'C(q - La), the total being last.
 
-        model, along: of the sums themselves. means, products: of each, by block.
+        model: (sums + 1, sums + 1), of the sums themselves and the total. along: (runs, sums), covariances with one-way
+        runs. means, products: (B, sums), block means of the weights and covariances of the sums with blocks. Returns
+        the covariance and the (runs, sums) covariances of the departures with the runs.
         """
         less = means.T @ products
-        found = model.copy()
-        found[:-1, :-1] += means.T @ self._between @ means - less - less.T
-        found[:-1, -1] -= means.T @ self._between.sum(axis=0)
-        found[-1, :-1] = found[:-1, -1]
+        covariance = model.copy()
+        covariance[:-1, :-1] += means.T @ self._between @ means - less - less.T
+        covariance[:-1, -1] -= means.T @ self._between.sum(axis=0)
+        covariance[-1, :-1] = covariance[:-1, -1]
         tiny = NO_NOISE * float(np.abs(np.diagonal(model)).max(initial=0.0))
-        np.fill_diagonal(found, np.maximum(np.diagonal(found), tiny))
-        return found, None if along is None or self._along is None else along - self._along @ means
+        np.fill_diagonal(covariance, np.maximum(np.diagonal(covariance), tiny))
+        return covariance, None if along is None or self._along is None else along - self._along @ means
 
     def of_means(self, means: Floats) -> Floats:
-        """The covariance that is left of blocks' counts, of sums with such means."""
+        """Posterior covariance of block counts, of sums with block means (B, sums): a'H'D^2 H a."""
         contrasts = self.blocks.basis[0] @ means
         return np.asarray(contrasts.T @ (self.left[:, None] * contrasts))
 
@@ -218,7 +231,7 @@ class BlockCounts:
 
     @classmethod
     def read(cls, file: FitReader, fit: object, steadied: Steadied | None) -> BlockCounts | None:
-        """None where a file has none."""
+        """Read the block counts from a file around the fit; None where the file has none."""
         if "blocks" not in file.arrays:
             return None
         numbers, left = file.whole("blocks").tolist(), file.numbers("blocks_left")
@@ -229,7 +242,7 @@ class BlockCounts:
 
 
 def haar(number: int) -> tuple[Floats, Codes]:
-    """The orthonormal Haar basis of so many places, a row each, and the level of every row: 0 for the constant.
+    """Orthonormal Haar basis of a number of places, a row each, and the level of every row, 0 for the constant.
 
     >>> haar(3)[1].tolist()
     [0, 1, 2]

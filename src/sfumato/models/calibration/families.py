@@ -1,4 +1,7 @@
-"""Fits with measured errors, by what is inside: a tree, buckets taken as even, cells and buckets, a learned shape."""
+"""File forms of calibrated fits, one per inner model: tree, partition, shrinkage, learned shape.
+
+Each class reads its inner fit from a file and wraps it in a `MeasuredFit` (models/calibration/fit.py).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from sfumato.models.weights.fit import ScaledShape
 
 
 class MeasuredTree(MeasuredFit):
-    """A posterior over a tree."""
+    """Calibrated posterior of a tree of counts (`TreeFit`)."""
 
     family = "measured-tree"
     room = TreeFit.room
@@ -26,7 +29,10 @@ class MeasuredTree(MeasuredFit):
 
 
 class MeasuredShape(MeasuredFit):
-    """A learned shape; of its errors the total's noise is known, and everything else was measured."""
+    """Calibrated learned shape (`ScaledShape`).
+
+    The noise of its total is known; the size of every other error was measured.
+    """
 
     family = "measured-shape"
     room = ScaledShape.room
@@ -38,7 +44,10 @@ class MeasuredShape(MeasuredFit):
 
 
 class MeasuredShrinkage(MeasuredFit):
-    """Noisy cells and noisy totals of buckets; the noise is known, what is left out by evening out was measured."""
+    """Calibrated shrinkage of noisy cells towards noisy bucket totals (`ShrinkageFit`).
+
+    The noise is known; the bias of the shrinkage was measured.
+    """
 
     family = "measured-nested"
     room = ShrinkageFit.room
@@ -50,7 +59,10 @@ class MeasuredShrinkage(MeasuredFit):
 
 
 class MeasuredPartition(MeasuredFit):
-    """Totals of buckets, divided evenly; how uneven they are was measured, and then the errors of all of it."""
+    """Calibrated partition estimate (`PartitionFit`): bucket totals over a tree, divided evenly among cells.
+
+    The variance within buckets was measured first, and then the error of the whole estimate.
+    """
 
     family = "measured-regional"
     room = PartitionFit.room

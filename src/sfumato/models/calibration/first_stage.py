@@ -1,11 +1,15 @@
-"""Counts along single attributes, and of all rows, measured first where that is expected to pay; by public facts alone.
+"""First-stage counts: which one-way marginals, total and blocks to measure, and with which share of the budget.
 
-A tree cuts attributes one after the other, so that a value of one that is cut late is the sum of very many nodes; where
-cells are measured, every value is the sum of very many of them. How far such a sum would be off on a full table is
-known beforehand, and so is how far it is off when it is measured by itself with a part of the budget, which makes
-everything else worse by that part.
+A tree splits attributes one after the other, so a value of an attribute that is split late is the sum of very many
+nodes; where cells are measured, every value is the sum of very many cells. The standard error of such a sum on a full
+table is known in advance, and so is that of a marginal measured by itself with a share p of the budget, which makes
+everything else worse by 1 / (1 - p) (pure) or its square root. The share and the set of attributes maximise
 
-How a count's budget is shared out, and what it is brought to: all rows and margins first, its errors last.
+    mean over attributes of log(error by the fit alone / error with the marginal)  -  OTHERS * log(loss elsewhere)
+
+Everything here depends on public facts alone (domain, budget), and the noisy counts are the only access to data.
+`Shares` divides the budget of the count, `Counted` updates a fit with the counts (models/calibration/adjusted_fit.py).
+Own method.
 """
 
 from __future__ import annotations
@@ -49,7 +53,7 @@ OTHERS = 3.0  # kinds of question that a part for margins makes worse: pairs, la
 
 @dataclass(frozen=True)
 class MarginsFirst:
-    """What is measured along which attributes, and with which part of the budget; along: None for nothing."""
+    """One-way marginals to measure first. along: runs of values, None for none; part: share of the budget."""
 
     domain: Domain
     along: Along | None = None
@@ -57,74 +61,82 @@ class MarginsFirst:
 
     @property
     def tells_all(self) -> bool:
-        """Whether every value of every attribute is counted."""
+        """Whether every single value of every attribute is counted."""
         every = {axis: length for axis, length in enumerate(self.domain.shape) if length > 1}
         return self.along is not None and dict(zip(self.along.axes, self.along.runs, strict=True)) == every
 
     @property
     def known(self) -> frozenset[int]:
-        """Kinds of question whose errors then need not be measured."""
+        """Kinds of query whose errors are then known and need not be measured."""
         return frozenset({ONE_WAY} if self.tells_all else ())
 
     def measure(self, curator: Curator, budget: Budget | None) -> list[Measurement]:
-        """Noisy counts along each attribute; a row is in one run of each, so they share the budget."""
+        """Measure noisy counts of each attribute's runs, with even shares of the budget.
+
+        A row lies in one run of each attribute, so the charges of the attributes add up.
+        """
         if self.along is None or budget is None:
             return []
-        found = []
+        measurements = []
         for number, share in enumerate(budget.evenly(len(self.along.runs))):
             runs = curator.reduce(Partition(self.domain, self.along.labels(number)))
-            found.append(runs.measure(Identity(self.along.runs[number]), share))
-        return found
+            measurements.append(runs.measure(Identity(self.along.runs[number]), share))
+        return measurements
 
 
 @lru_cache(maxsize=4)  # a plan, and the release that follows it
 def margins_beside_tree(domain: Domain, tree: BinaryTree, *, pure: bool) -> MarginsFirst:
-    """Along which attributes to measure before a tree is, and with which part of the budget; reads no data."""
+    """One-way marginals worth measuring before a tree is, and their share of the budget; reads no data."""
     return _worth_measuring(domain, lambda axis: _error_of_tree(domain, axis, tree, pure=pure), pure=pure)
 
 
 def margins_beside_cells(domain: Domain, *, pure: bool) -> MarginsFirst:
-    """The same where all cells are measured, or buckets of a few: a value is off by the noises of its cells."""
+    """One-way marginals worth measuring where all cells, or small buckets, are measured; reads no data.
+
+    A value then carries the noise of all its cells: sqrt(cells / values) standard deviations.
+    """
     shape, cells = domain.shape, float(domain.size)
     return _worth_measuring(domain, lambda axis: (cells / shape[axis]) ** 0.5, pure=pure, numbers=FEW_NUMBERS)
 
 
 def part_for_all_rows(domain: Domain) -> Fraction:
-    """What counting all rows by themselves takes of a budget where all cells are measured, if it is less far off."""
+    """Share of the budget for counting all rows, where cells are measured; 0 where it would not gain."""
     return FOR_ALL if FOR_ALL**2 * domain.size > 1 else Fraction(0)
 
 
 def part_for_blocks(domain: Domain, *, seen: bool = False) -> Fraction:
-    """What counting blocks takes of a budget. seen: whether every cell was looked at, so that in two attributes, where
-    a range has few regions, blocks would tell nothing new.
+    """Share of the budget for counting a coarse grid of blocks; 0 for none.
+
+    seen: every cell was measured; then blocks gain nothing in two attributes, where a range has few regions.
     """
     return FOR_BLOCKS if blocks_of(domain) and len(domain.shape) >= (FEWEST if seen else 2) else Fraction(0)
 
 
 def blocks_of(domain: Domain) -> Blocks | None:
-    """A coarse grid of the longest ordered attributes, at most three; None where cells are hardly more than blocks."""
-    able = [place for place, axis in enumerate(domain) if axis.ordered and axis.size >= FEWEST_RUNS]
-    axes = sorted(sorted(able, key=lambda place: -domain.shape[place])[:MOST_CUT])
+    """Coarse grid over the longest ordered attributes, at most three; None where blocks would be hardly coarser."""
+    able = [index for index, axis in enumerate(domain) if axis.ordered and axis.size >= FEWEST_RUNS]
+    axes = sorted(sorted(able, key=lambda index: -domain.shape[index])[:MOST_CUT])
     if not axes:
         return None
     most, runs = min(MOST_BLOCKS, domain.size // OF_CELLS, FEW_NUMBERS // domain.size), dict[int, int]()
-    for left, axis in zip(range(len(axes), 0, -1), sorted(axes, key=lambda place: domain.shape[place]), strict=True):
+    for left, axis in zip(range(len(axes), 0, -1), sorted(axes, key=lambda index: domain.shape[index]), strict=True):
         runs[axis] = min(domain.shape[axis], int(most ** (1.0 / left) + 1e-9), MOST_RUNS)
         most //= max(runs[axis], 1)
     return Blocks(domain, tuple(sorted(runs.items()))) if min(runs.values()) >= FEWEST_RUNS else None
 
 
 def measure_blocks(curator: Curator, blocks: Blocks, budget: Budget) -> Measurement:
+    """Noisy counts of the blocks of a grid."""
     return curator.reduce(Partition(curator.domain, blocks.labels)).measure(Identity(blocks.number), budget)
 
 
 def _worth_measuring(
     domain: Domain, error: Callable[[int], float], *, pure: bool, numbers: int = MOST_NUMBERS
 ) -> MarginsFirst:
-    """Attributes of which little is known come first: the fewer are measured, the more each gets.
+    """Maximise the expected gain over the share of the budget and the number of attributes measured.
 
-    error: of a count of one of its values, on a full table, in deviations of the noise of all the budget. numbers:
-    cells times runs of values that may be laid out.
+    Attributes with the largest error come first. error: of a count of one value of an attribute on a full table, in
+    standard deviations of the noise that the whole budget buys. numbers: limit on cells times runs.
     """
     able = [axis for axis, length in enumerate(domain.shape) if length > 1]
     if len(able) < FEWEST:
@@ -145,17 +157,18 @@ def _worth_measuring(
 
 
 def shared_out(budget: Budget, errors: Fraction, *firsts: Fraction) -> tuple[Budget, Budget, list[Budget | None]]:
-    """A budget for most, one for measuring errors, and one for each thing that is measured first, None for nothing."""
+    """Split a budget: for the fit, for measuring errors, and for each first-stage share (None where that is 0)."""
     wanted = [part for part in firsts if part]
-    most, last, *found = budget.split(1 - errors - sum(wanted), errors, *wanted)
-    each = iter(found)
-    return most, last, [next(each) if part else None for part in firsts]
+    most, last, *stages = budget.split(1 - errors - sum(wanted), errors, *wanted)
+    budgets = iter(stages)
+    return most, last, [next(budgets) if part else None for part in firsts]
 
 
 def _gain(error: float, attributes: int, part: float, *, pure: bool) -> float:
-    """By how much less an attribute's counts are off, on a logarithmic scale; error: without, with all the budget.
+    """Log ratio of the errors of an attribute's counts by the fit alone and with a marginal of its own.
 
-    In deviations of the noise that all the budget buys for a single measurement.
+    The two are combined by inverse variance. error: of the fit with the whole budget, in standard deviations of the
+    noise that the whole budget buys. part: the share of the budget for the marginals of so many attributes.
     """
     own = attributes / part if pure else (attributes / part) ** 0.5
     tree = error / (1.0 - part) if pure else error / (1.0 - part) ** 0.5
@@ -163,14 +176,14 @@ def _gain(error: float, attributes: int, part: float, *, pure: bool) -> float:
 
 
 def _error_of_tree(domain: Domain, axis: int, tree: BinaryTree, *, pure: bool) -> float:
-    """How far a tree's count of a value is off, on a full table, in deviations of the noise of all the budget."""
+    """Standard error of a tree's count of one value on a full table, in units of the whole budget's noise."""
     name = domain.axes[axis].name
     values = Workload((name,), (over(domain, {name: Identity(domain.shape[axis])}),))
     return error_if_full(tree, geometry_of(values, tree), 1.0, pure=pure)
 
 
 def _runs(domain: Domain, axes: list[int], numbers: int) -> tuple[int, ...]:
-    """How many runs of values of each attribute are counted; none where there are too many cells for any."""
+    """Number of runs in which each attribute is counted; empty where there are too many cells for any."""
     most = numbers // domain.size // max(1, len(axes))
     if not axes or most < 2:
         return ()
@@ -179,7 +192,11 @@ def _runs(domain: Domain, axes: list[int], numbers: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Shares:
-    """What the count's budget is for; public. known: kinds of question whose errors need not be measured."""
+    """Division of the count's budget; public.
+
+    known: kinds of query whose errors need not be measured. most: for the fit; errors: for calibration; margins,
+    all_rows, blocks: for the first stage.
+    """
 
     first: MarginsFirst
     known: frozenset[int]
@@ -191,7 +208,7 @@ class Shares:
 
     @classmethod
     def beside_tree(cls, domain: Domain, tree: BinaryTree, budget: Budget) -> Shares:
-        """Where a tree is measured, of which the root is all rows."""
+        """Division where a tree is measured; its root is the number of all rows."""
         first = margins_beside_tree(domain, tree, pure=budget.is_pure)
         known = first.known | {BLOCKS}  # a tree measures these
         most, errors, (margins,) = shared_out(budget, part_of_budget(domain, known), first.part)
@@ -199,7 +216,7 @@ class Shares:
 
     @classmethod
     def beside_cells(cls, domain: Domain, budget: Budget, *, seen: bool = True) -> Shares:
-        """Where cells are measured, or buckets of them that were chosen unseen; a tree over these has all rows."""
+        """Division where cells, or buckets chosen without looking at data (seen=False), are measured."""
         first = margins_beside_cells(domain, pure=budget.is_pure)
         known, whole = first.known, part_for_all_rows(domain) if seen else Fraction(0)
         parts = part_of_budget(domain, known, seen=seen), first.part, whole, part_for_blocks(domain, seen=seen)
@@ -207,7 +224,7 @@ class Shares:
         return cls(first, known, most, errors, margins, all_rows, blocks)
 
     def measure(self, curator: Curator) -> Counted:
-        """Everything that comes first."""
+        """Measure all first-stage counts."""
         margins = self.first.measure(curator, self.margins)
         whole = None
         if self.all_rows is not None:
@@ -218,7 +235,7 @@ class Shares:
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """Noisy counts that an estimate is brought to: along attributes, of all rows, and of blocks."""
+    """Noisy first-stage counts: one-way marginals, total and blocks."""
 
     first: MarginsFirst
     margins: list[Measurement]
@@ -226,11 +243,11 @@ class Counted:
     blocks: tuple[Blocks, Measurement] | None = None
 
     def bring(self, fit: Moving) -> Brought:
-        """A fit that can be moved, moved to the margins, if there are any."""
+        """Update a fit that can be moved with the one-way marginals, if there are any."""
         return Brought(fit) if self.first.along is None else Brought(*steadied(fit, self.first.along, self.margins))
 
     def bring_all(self, fit: Spreading) -> Brought:
-        """Any other, to all rows, then to margins, then to blocks."""
+        """Update any fit with the total, then with the one-way marginals, then with the blocks."""
         if self.whole is None and self.first.along is None and self.blocks is None:
             return Brought(fit)
         moved, along = MovedFit.brought(fit, self.whole), None
@@ -242,7 +259,7 @@ class Counted:
 
 
 def counted_beside_shape(curator: Curator, budget: Budget) -> tuple[Counted, Budget]:
-    """Margins that pay beside a shape that is learned from queries, and what they leave of a budget."""
+    """Measure first-stage counts beside a shape learned from queries; return them and the budget left."""
     first = margins_beside_cells(curator.domain, pure=budget.is_pure)
     wanted = first.part, part_for_blocks(curator.domain)
     most, *shares = budget.split(1 - sum(wanted), *(part for part in wanted if part))
@@ -251,6 +268,6 @@ def counted_beside_shape(curator: Curator, budget: Budget) -> tuple[Counted, Bud
 
 
 def _blocks(curator: Curator, budget: Budget | None) -> tuple[Blocks, Measurement] | None:
-    """A coarse grid and its noisy counts, where a budget is for it."""
+    """Coarse grid and its noisy counts; None without a budget or a grid."""
     blocks = blocks_of(curator.domain)
     return None if blocks is None or budget is None else (blocks, measure_blocks(curator, blocks, budget))

@@ -1,21 +1,21 @@
-"""What kind of question a weighted sum of cells is: how many attributes it restricts, and how many cells it sums.
+"""Fit with calibrated errors: the model's standard deviations times factors that were measured by kind of query.
 
-Cells count by their weights: (sum of |w|)^2 / (sum of w^2) of them, which is their number where all weigh alike.
+A query is a weighted sum of cells. Its kind depends on how many attributes it restricts and how many cells it sums,
+counted by weight as (sum |w|)^2 / sum w^2 (`Questions`).
 
-Factors on claimed deviations, by kind of question, as they were measured; and the factor of any question.
+`Scales` holds a factor for each kind that was measured: single cells (in groups by estimated rows), tiles and blocks of
+neighbouring cells, single values of one attribute, pairs of values of two. Other queries interpolate between the factor
+of cells and those of tiles and blocks, linearly in logarithms of factor and size, so that there are no jumps. Cells
+estimated as empty get an additional variance for rows hidden in them, which fades as more cells are summed.
 
-A kind is a row of four arrays, so that a file can hold it. Cells estimated to hold rows come in groups, by how many. Of
-those estimated to hold next to none, or little each, most may hold none and no deviation tells what the others hold:
-they have a size of their own, that of hidden rows. A question that is neither about one attribute nor about two has
-the factor of its cells, if it sums few of them, and more and more that of tiles, the more it sums: in between, factors
-go evenly along the logarithms, so that there are no jumps, and hidden rows count less and less.
+`MeasuredFit` applies them. The claimed covariance M (sums, sums) of some sums is divided into the part S explained by
+measured totals, marginals and block counts, which is known, and the rest R = M - S. With factors F = diag(f) and the
+variances h of hidden rows,
 
-A fit whose model's errors have the size that was measured, by kind of question.
+    covariance = S + F R F + diag(h)   (off-diagonal correlations of R are kept)
 
-The number of all rows is known by noise alone, or by whatever the fit says of it, and so are counts along attributes
-where these were measured besides. So an error is divided into the part that goes with them, which stays as it is, and
-the rest, of which the deviation is multiplied by the factor of the question's kind. Nearly all rows then have nearly
-the error of all.
+so a query about nearly all rows has nearly the error of the total. The factors are estimated in
+models/calibration/misfits_by_kind.py. Own method.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Questions:
-    """Of several sums of cells.
+    """Kinds of several weighted sums of cells.
 
-    restricted: how many attributes each asks about in part. cells: how many it sums. rows: what a cell of it is
-    estimated to hold, on average.
+    restricted: (sums,), number of attributes that each sum restricts to some of their values. cells: (sums,), effective
+    number of cells summed. rows: (sums,), mean estimated rows of a summed cell.
     """
 
     restricted: Codes
@@ -68,7 +68,7 @@ class Questions:
 
     @classmethod
     def of_columns(cls, domain: Domain, columns: Floats, estimate: Floats) -> Questions:
-        """columns: weights of all cells, (cells, sums)."""
+        """Classify sums by their weights on all cells, (cells, sums); estimate: (cells,)."""
         sums = columns.shape[1]
         laid_out = (columns != 0.0).reshape(*domain.shape, sums)
         restricted = np.zeros(sums, dtype=np.int64)
@@ -80,17 +80,17 @@ class Questions:
 
     @classmethod
     def of_groups(cls, domain: Domain, asked: Grouped, estimate: Floats) -> Questions:
-        """asked: weights of cells. What all groups have in common decides alone, where a sum has such weights.
+        """Classify the sums of every group of a GROUP BY, one group after the other.
 
-        The answers are those of each group's sums, one group after the other.
+        estimate: (cells,). A sum that has weights common to all groups is classified by these alone.
         """
         restricted = np.zeros((asked.groups, asked.sums), dtype=np.int64)
         for axis, length in zip(domain, domain.shape, strict=True):
             along = domain.codes_along(axis.name, asked.place)
-            for one in range(asked.sums):
-                touched = asked.weights[:, one] != 0.0
+            for index in range(asked.sums):
+                touched = asked.weights[:, index] != 0.0
                 pairs = np.unique(asked.group[touched] * length + along[touched])
-                restricted[:, one] += np.bincount(pairs // length, minlength=asked.groups) < length
+                restricted[:, index] += np.bincount(pairs // length, minlength=asked.groups) < length
         size = np.abs(asked.weights)
         parts = [summed(asked.group, each, asked.groups) for each in (size, size**2)]
         parts.append(summed(asked.group, size * estimate[asked.place, None], asked.groups))
@@ -104,18 +104,18 @@ class Questions:
         return cls(restricted.reshape(-1), *_sizes(*(part.reshape(-1) for part in parts)))
 
     def some(self, part: slice) -> Questions:
-        """Those of a stretch."""
+        """Select a slice of the sums."""
         return Questions(self.restricted[part], self.cells[part], self.rows[part])
 
 
 def in_ways(questions: Questions, attributes: int) -> tuple[Flags, Flags]:
-    """Which ask about one attribute of several, and which about two of more."""
-    one = (questions.restricted <= 1) & (attributes > 1)
-    return one, (questions.restricted == 2) & (attributes > 2)
+    """Flag queries that restrict one attribute of several, and those that restrict two of more: two (sums,) arrays."""
+    single = (questions.restricted <= 1) & (attributes > 1)
+    return single, (questions.restricted == 2) & (attributes > 2)
 
 
 def _sizes(size: Floats, squares: Floats, rows: Floats) -> tuple[Floats, Floats]:
-    """How many cells, and the mean rows of one."""
+    """Effective number of cells (sum |w|)^2 / sum w^2, and mean rows of a cell, from sums of |w|, w^2 and |w| x."""
     there = squares > 0.0
     cells = np.divide(size**2, squares, out=np.ones_like(size), where=there)
     return np.maximum(cells, 1.0), np.divide(rows, size, out=np.zeros_like(rows), where=there)
@@ -136,11 +136,11 @@ LARGEST = 2.0**50  # of a factor, and of an end
 
 @dataclass(frozen=True, eq=False)
 class Scales:
-    """For each kind that was measured: which it is, where it ends, the factor, and the mean error in rows.
+    """Measured error factors, one entry per kind of query and group.
 
-    ends: of cells, the most rows; of others, the logarithm to base 2 of how many cells are summed. Groups of a
-    kind go from the least end to the greatest. factors: of empty cells, the deviation of hidden rows. errors: where
-    noise hides the mean error, minus what it lies below; files from before have 0 there.
+    kinds: (n,), EMPTY to BLOCKS. ends: (n,), upper end of the group: rows of a cell, or log2 of the number of cells
+    summed; ascending within a kind. factors: (n,), on claimed standard deviations; for EMPTY the standard deviation of
+    hidden rows. errors: (n,), mean error in rows; where noise hides it, minus an upper bound of it (older files: 0).
     """
 
     kinds: Whole
@@ -153,18 +153,20 @@ class Scales:
         object.__setattr__(self, "kinds", kinds)
         keep_in_parts(self, "ends", "factors", "errors")
         arrays = self.ends, self.factors, self.errors
-        if kinds.ndim != 1 or len(kinds) > MOST_KINDS or any(each.shape != kinds.shape for each in arrays):
+        if kinds.ndim != 1 or len(kinds) > MOST_KINDS or any(array.shape != kinds.shape for array in arrays):
             raise QueryError(f"measured errors come in at most {MOST_KINDS} kinds, with three numbers each")
         if len(kinds) and not 0 <= kinds.min() <= kinds.max() < len(WORDS):
             raise QueryError("errors of a kind of question were measured that Sfumato does not know")
-        if len(kinds) and not (self.factors.min() >= 0.0 and all(np.abs(each).max() <= LARGEST for each in arrays[:2])):
+        if len(kinds) and not (
+            self.factors.min() >= 0.0 and all(np.abs(array).max() <= LARGEST for array in arrays[:2])
+        ):
             raise QueryError("a factor on errors is neither negative nor beyond all measure")
         for kind in range(len(WORDS)):
             if (np.diff(self.ends[kinds == kind]) < 0.0).any():
                 raise QueryError("groups of measured errors go from the least to the greatest")
 
     def of(self, questions: Questions, attributes: int) -> tuple[Floats, Floats]:
-        """The factor of every question, and the variance that hidden rows add to it."""
+        """Factor on the standard deviation of every query, and variance of rows hidden in it, (sums,) each."""
         size = np.log2(questions.cells)
         sizes, factors = self._beyond_cells()
         fading = np.clip(1.0 - size / max(float(sizes[0]), 1.0), 0.0, 1.0) if len(sizes) else size == 0.0
@@ -173,23 +175,27 @@ class Scales:
         if len(hidden):
             group = np.minimum(np.searchsorted(ends, questions.rows, side="right"), len(hidden) - 1)
             added = np.where(questions.rows < ends[-1], hidden[group] ** 2 * fading, 0.0)
-        found = self._of_cells(questions)
+        result = self._of_cells(questions)
         if len(sizes):
-            found = _between(size, found, sizes, factors)
-        for kind, asked in zip((ONE_WAY, TWO_WAY), in_ways(questions, attributes), strict=True):
+            result = _between(size, result, sizes, factors)
+        for kind, flags in zip((ONE_WAY, TWO_WAY), in_ways(questions, attributes), strict=True):
             _, factors = self._kind(kind)
             if len(factors):
-                found, added = np.where(asked, factors[0], found), np.where(asked, 0.0, added)
-        return found, added
+                result, added = np.where(flags, factors[0], result), np.where(flags, 0.0, added)
+        return result, added
 
     def _of_cells(self, questions: Questions) -> Floats:
+        """Factor of the group of cells with as many estimated rows as the query's cells have, (sums,)."""
         ends, factors = self._kind(FILLED)
         if not len(factors):
             return np.ones(len(questions.rows))
         return np.asarray(factors[np.minimum(np.searchsorted(ends, questions.rows), len(factors) - 1)])
 
     def _beyond_cells(self) -> tuple[Floats, Floats]:
-        """Of tiles, and of blocks and pairs of values as far as these are larger, from the least to the greatest."""
+        """Sizes (log2 cells) and factors of all kinds larger than a cell, ascending by size.
+
+        Tiles first; blocks and pairs of values where they are larger than these.
+        """
         sizes, factors = self._kind(TILES)
         for kind in (BLOCKS, TWO_WAY):
             more, theirs = self._kind(kind)
@@ -198,28 +204,30 @@ class Scales:
         return sizes, factors
 
     def _kind(self, kind: int) -> tuple[Floats, Floats]:
+        """Ends and factors of the groups of one kind."""
         here = self.kinds == kind
         return self.ends[here], self.factors[here]
 
     @property
     def words(self) -> tuple[str, ...]:
-        """How far each kind was found to be off, a sentence each; groups of cells by their rows."""
+        """A sentence on the mean error of each kind and group."""
         return tuple(map(self._in_words, range(len(self.kinds))))
 
-    def _in_words(self, place: int) -> str:
-        kind, end = int(self.kinds[place]), float(self.ends[place])
+    def _in_words(self, index: int) -> str:
+        """A sentence on the mean error of one entry."""
+        kind, end = int(self.kinds[index]), float(self.ends[index])
         what = WORDS[kind].format(
             rows=end, cells=round(2.0 ** min(max(end, 0.0), 62.0)) if kind in (TILES, BLOCKS) else 0
         )
         if kind == FILLED:
-            last = place + 1 == len(self.kinds) or self.kinds[place + 1] != FILLED
+            last = index + 1 == len(self.kinds) or self.kinds[index + 1] != FILLED
             what += " estimated to hold more rows" if last and (self.kinds == FILLED).sum() > 1 else ""
             what += "" if last else f" estimated to hold up to {end:.3g} rows"
-        error = float(self.errors[place])
+        error = float(self.errors[index])
         return f"{what}: {off_on_average(error) if error > 0.0 else off_on_average(0.0, hidden=-error)}"
 
     def record(self) -> Arrays:
-        """What a file keeps."""
+        """Arrays for a file."""
         return {"kinds": self.kinds, "ends": self.ends, "factors": self.factors, "errors": self.errors}
 
     @classmethod
@@ -228,18 +236,22 @@ class Scales:
 
 
 def _between(size: Floats, cells: Floats, sizes: Floats, factors: Floats) -> Floats:
-    """Factors that go evenly, along logarithms, from that of cells to those of tiles; beyond the last, that one."""
+    """Interpolate factors between cells and larger sizes, linearly in log factor and log size.
+
+    size: (sums,), log2 of cells summed. cells: (sums,), factors of single cells. sizes, factors: (n,) of larger sums;
+    beyond the largest size its factor holds.
+    """
     logs = np.log2(np.maximum(np.concatenate([factors[:1], factors]), 1.0 / LARGEST))
     ends = np.concatenate([[0.0], np.maximum(sizes, 1e-9)])
-    place = np.clip(np.searchsorted(ends, size, side="right") - 1, 0, len(ends) - 2)
-    share = np.clip((size - ends[place]) / np.maximum(ends[place + 1] - ends[place], 1e-9), 0.0, 1.0)
-    below = np.where(place == 0, np.log2(np.maximum(cells, 1.0 / LARGEST)), logs[place])
-    return np.asarray(2.0 ** ((1.0 - share) * below + share * logs[place + 1]))
+    index = np.clip(np.searchsorted(ends, size, side="right") - 1, 0, len(ends) - 2)
+    share = np.clip((size - ends[index]) / np.maximum(ends[index + 1] - ends[index], 1e-9), 0.0, 1.0)
+    below = np.where(index == 0, np.log2(np.maximum(cells, 1.0 / LARGEST)), logs[index])
+    return np.asarray(2.0 ** ((1.0 - share) * below + share * logs[index + 1]))
 
 
 @dataclass(frozen=True, eq=False)
 class Brought:
-    """A fit, and the counts measured besides that it was brought to: along attributes, and of blocks."""
+    """A fit with the one-way marginals and block counts with which it was updated, if any."""
 
     fit: Fit
     along: Steadied | None = None
@@ -248,9 +260,10 @@ class Brought:
 
 @dataclass(frozen=True, eq=False)
 class MeasuredFit(ByModel):
-    """inner: the fit. scales: factors by kind. misfits: what was measured in order to know them.
+    """Fit whose model errors are scaled by measured factors.
 
-    steadied, blocks: counts along attributes, and of blocks, that the fit was brought to, if any.
+    inner: the fit. scales: factors by kind of query. misfits: the measurements from which these were estimated.
+    steadied, blocks: one-way marginals and block counts with which the fit was updated, if any.
     """
 
     family = "measured"
@@ -265,6 +278,7 @@ class MeasuredFit(ByModel):
 
     @classmethod
     def of_brought(cls, brought: Brought, domain: Domain, scales: Scales, misfits: tuple[Measurement, ...]) -> Self:
+        """Calibrated fit from an updated fit and the factors measured for it."""
         return cls(brought.fit, domain, scales, misfits, brought.along, brought.blocks)
 
     @property
@@ -291,54 +305,60 @@ class MeasuredFit(ByModel):
         return with_counts_along(self.runs(), innermost(self.inner).guaranteed(domain, rows))
 
     def runs(self) -> list[Runs]:
-        """All that were counted besides: along attributes, blocks, all rows."""
+        """Measured counts besides the fit's own: one-way marginals, blocks and total, for guaranteed intervals."""
         from sfumato.answers.guaranteed_sums import Runs
 
-        found = self.inner.runs() if isinstance(self.inner, MovedFit) else []
+        result = self.inner.runs() if isinstance(self.inner, MovedFit) else []
         if self.steadied is not None:
             along = self.steadied.along
-            found += [Runs(along.labels(number), one) for number, one in enumerate(self.steadied.measured)]
-        return found if self.blocks is None else [*found, Runs(self.blocks.blocks.labels, self.blocks.measured)]
+            result += [
+                Runs(along.labels(number), measurement) for number, measurement in enumerate(self.steadied.measured)
+            ]
+        return result if self.blocks is None else [*result, Runs(self.blocks.blocks.labels, self.blocks.measured)]
 
     def measured_inside(self, within: Sets) -> Inside | None:
         return self.inner.measured_inside(within)
 
     def errors(self, columns: Floats) -> Errors:
-        found = with_total(self.inner, columns)
+        errors = with_total(self.inner, columns)
         products = None if self.steadied is None else self.steadied.model.with_cells.T @ columns
         means = None if self.blocks is None else (self.blocks.means(columns), self.blocks.with_cells.T @ columns)
-        return self._scaled(found, products, means, Questions.of_columns(self.domain, columns, self.estimate))
+        return self._scaled(errors, products, means, Questions.of_columns(self.domain, columns, self.estimate))
 
     def errors_by_group(self, asked: Grouped) -> list[Errors] | None:
-        """The same for many groups; None where they have to be found group by group."""
+        """Calibrated errors of every group's sums; None where the inner fit cannot give them at once."""
         if not isinstance(self.inner, ByGroup):
             return None
-        found = by_group_with_total(self.inner, asked, len(self.estimate))
-        if found is None:
+        by_group = by_group_with_total(self.inner, asked, len(self.estimate))
+        if by_group is None:
             return None
         questions = Questions.of_groups(self.domain, asked, self.estimate)
         products = None if self.steadied is None else self.steadied.products_by_group(asked)
         means = None if self.blocks is None else self.blocks.by_group(asked)
-        each = []
-        for group, errors in enumerate(found):
+        result = []
+        for group, errors in enumerate(by_group):
             own = slice(group * asked.sums, (group + 1) * asked.sums)
             along = None if products is None else products[group]
             blocks = None if means is None else (means[0][group], means[1][group])
-            each.append(self._scaled(errors, along, blocks, questions.some(own)))
-        return each
+            result.append(self._scaled(errors, along, blocks, questions.some(own)))
+        return result
 
     def _scaled(
-        self, found: Errors, products: Floats | None, means: tuple[Floats, Floats] | None, questions: Questions
+        self, errors: Errors, products: Floats | None, means: tuple[Floats, Floats] | None, questions: Questions
     ) -> Errors:
-        """found: with the errors of all rows last. products, means: of the sums, along attributes and by block."""
-        sure, rest = parts_of(found.model, products, self.steadied, self.blocks, means)
+        """Scale the unexplained part of the model covariance by the factors of the queries' kinds.
+
+        errors: of the sums, with the total as last sum. products: (runs, sums), covariances with one-way runs.
+        means: block means of the weights and covariances with blocks, (B, sums) each.
+        """
+        sure, residual = parts_of(errors.model, products, self.steadied, self.blocks, means)
         factors, hidden = self.scales.of(questions, len(self.domain.axes))
-        claimed = np.diagonal(rest)
+        claimed = np.diagonal(residual)
         sizes = factors**2 * claimed + hidden
         stretch = np.sqrt(np.divide(sizes, claimed, out=np.zeros_like(sizes), where=claimed > 0.0))
-        model = sure + stretch[:, None] * rest * stretch
+        model = sure + stretch[:, None] * residual * stretch
         np.fill_diagonal(model, np.diagonal(sure) + sizes)
-        return replace(found, weights=found.weights[:, :-1], model=model, unknown=found.unknown[:-1])
+        return replace(errors, weights=errors.weights[:, :-1], model=model, unknown=errors.unknown[:-1])
 
     def record(self, domain: Domain) -> Arrays:
         along = {} if self.steadied is None else self.steadied.record()
@@ -347,31 +367,31 @@ class MeasuredFit(ByModel):
 
     @classmethod
     def read_around(cls, file: FitReader, inner: Spreading) -> Self:
-        """The rest of a file around the fit that was read from it."""
+        """Read the calibration from a file around its inner fit."""
         along = Steadied.read(file, inner)
         blocks = BlockCounts.read(file, inner, along)
         return cls(inner, file.domain, Scales.read(file), file.others(), along, blocks)
 
 
 def with_total(fit: Fit, columns: Floats) -> Errors:
-    """The errors of weighted sums of cells, and last of all rows."""
+    """Errors of weighted sums of cells (cells, sums), with the total as last sum."""
     if isinstance(fit, TotalByNoise):
         return _and_nothing(fit.errors(columns))
     return fit.errors(np.column_stack([columns, np.ones(len(columns))]))
 
 
 def by_group_with_total(fit: ByGroup, asked: Grouped, cells: int) -> Sequence[Errors] | None:
-    """The same for many groups; None where they have to be found group by group."""
+    """Errors of every group's sums with the total as last sum; None where they are not available at once."""
     if isinstance(fit, MovedFit) and fit.whole is not None:
         return fit.with_all_rows(asked)
     if not isinstance(fit, TotalByNoise):
         return fit.errors_by_group(with_all_rows(asked, cells))
-    found = fit.errors_by_group(asked)
-    return None if found is None else [*map(_and_nothing, found)]
+    errors = fit.errors_by_group(asked)
+    return None if errors is None else [*map(_and_nothing, errors)]
 
 
 def _and_nothing(errors: Errors) -> Errors:
-    """With the model's error of all rows, where a model says nothing of them."""
+    """Append a total that carries no model error."""
     weights = np.zeros((len(errors.weights), errors.weights.shape[1] + 1))
     weights[:, :-1] = errors.weights
     model = np.zeros((len(errors.model) + 1, len(errors.model) + 1))
@@ -380,7 +400,7 @@ def _and_nothing(errors: Errors) -> Errors:
 
 
 def with_all_rows(asked: Grouped, cells: int) -> Grouped:
-    """The same sums in every group, and last the number of all rows."""
+    """Append the total of all cells as last sum of every group."""
     weights = np.column_stack([asked.weights, np.zeros(len(asked.weights))])
     whole = np.zeros((cells, asked.sums)) if asked.whole is None else asked.whole
     return replace(asked, weights=weights, whole=np.column_stack([whole, np.ones(cells)]))
@@ -393,28 +413,29 @@ def parts_of(
     blocks: BlockCounts | None = None,
     means: tuple[Floats, Floats] | None = None,
 ) -> tuple[Floats, Floats]:
-    """A covariance of sums, all rows being the last, as what is known of it for sure, and the rest.
+    """Split the covariance of sums into the part that measured counts explain, and the rest: (sums, sums) each.
 
-    products: of the sums, all rows aside, with what was measured along attributes. means: over blocks, and the sums'
-    covariances with these.
+    model: (sums + 1, sums + 1), with the total last; what goes with the total is explained by it. products: (runs,
+    sums), covariances of the sums with one-way runs. means: block means of the weights and covariances with blocks, (B,
+    sums) each.
     """
     if blocks is not None and means is not None:
         model, products = blocks.departing(model, products, *means)
     sure = np.zeros_like(model[:-1, :-1])
     if model[-1, -1] > NO_NOISE * float(np.diagonal(model).max()):
         sure = np.outer(model[:-1, -1], model[:-1, -1]) / model[-1, -1]
-    rest = model[:-1, :-1] - sure
+    residual = model[:-1, :-1] - sure
     if steadied is not None and products is not None:
-        known, less = steadied.parts(products)
-        sure, rest = sure + known, rest - less
+        explained, less = steadied.parts(products)
+        sure, residual = sure + explained, residual - less
     if blocks is not None and means is not None:
         sure = sure + blocks.of_means(means[0])
-    np.fill_diagonal(rest, np.maximum(np.diagonal(rest), 0.0))  # rounding may leave nothing below zero
-    return sure, rest
+    np.fill_diagonal(residual, np.maximum(np.diagonal(residual), 0.0))  # rounding may leave nothing below zero
+    return sure, residual
 
 
 def innermost(fit: Fit) -> Fit:
-    """The fit itself, without what was measured besides."""
+    """The inner fit below all updates and calibrations."""
     while isinstance(fit, MeasuredFit | MovedFit):
         fit = fit.inner
     return fit

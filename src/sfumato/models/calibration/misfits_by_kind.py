@@ -1,16 +1,16 @@
-"""What a fit claims of the errors of regions: the variance that goes with all rows or is noise, and the rest.
+"""Estimate error factors by kind of query from noisy sums of |true - estimated|, with a small share of the budget.
 
-How far a finished estimate is off, measured by kind of question with a small part of the budget.
+A sum of misfits |true - estimated| over many queries has the sensitivity of one of them, so it is cheap. The kinds are
+single cells, tiles and blocks of neighbouring cells, single values of one attribute, pairs of values of two. Cells and
+tiles are grouped by their estimate: a row lies in one of them, so groups cost no more than one sum.
 
-Any mechanism whose fit leans on a model can do this last: keep `part_of_budget` aside, call `measure_errors` with the
-fit and the rest of the budget, and wrap the fit in a MeasuredFit (models/calibration/fit.py) with what comes back.
-How each kind is looked at is in `misfits_by_kind.py`.
+For each kind the fit claims a variance of every query, split into a known part (noise, and what goes with measured
+totals and marginals) and a part d in doubt (`claims`). The expected sum of misfits is a function of the factor f on
+sqrt(d) (model_error.expected_sizes); its noisy value gives a posterior of f, and `factor_of` the factor with which 95 %
+intervals cover 95 % on average over it.
 
-The misfits of a finished estimate, kind by kind: which questions, their noisy sums, and the factors these ask for.
-
-A noisy sum of |true - estimated| over many questions costs as much as one of them. The kinds are single cells, tiles of
-neighbouring cells, single values of one attribute and pairs of values of two. Cells and tiles come in groups by what is
-estimated of them: a row lies in one of them, so that groups cost no more than all together.
+Any mechanism whose fit leans on a model may use it: set `part_of_budget` aside, call `measure_errors` with the fit and
+that budget, and wrap the fit in a `MeasuredFit` (models/calibration/fit.py) with the result. Own method.
 """
 
 from __future__ import annotations
@@ -61,45 +61,47 @@ AT_ONCE = 2**22  # weights of cells that are laid out at a time
 
 
 def claims(brought: Brought, labels: Codes, chosen: Codes) -> tuple[Floats, Floats]:
-    """Of some regions: variances that are in doubt, whose size is measured, and those that are sure.
+    """Claimed variances of the counts of some regions: (doubtful, sure), an entry for each chosen region.
 
-    brought: a fit and the counts that it was brought to. labels: the region of every cell. chosen: which regions.
+    brought: a fit and the counts with which it was updated. labels: (cells,), region of every cell. chosen: the
+    regions. Sure are the noise and what measured counts explain; doubtful is the rest, whose size is measured.
     """
     number = np.full(int(labels.max()) + 1, -1)
     number[chosen] = np.arange(len(chosen))
-    asked = Grouped.of_cells(number[labels], len(chosen), np.ones((len(labels), 1)), None)
+    query = Grouped.of_cells(number[labels], len(chosen), np.ones((len(labels), 1)), None)
     fit, steadied, blocks = brought.fit, brought.along, brought.blocks
-    products = None if steadied is None else steadied.products_by_group(asked)
-    means = None if blocks is None else blocks.by_group(asked)
+    products = None if steadied is None else steadied.products_by_group(query)
+    means = None if blocks is None else blocks.by_group(query)
     sure, doubtful = np.empty(len(chosen)), np.empty(len(chosen))
-    for place, errors in enumerate(_by_group(fit, number[labels], asked)):
-        by_block = None if means is None else (means[0][place], means[1][place])
-        along = None if products is None else products[place]
-        known, rest = parts_of(errors.model, along, steadied, blocks, by_block)
+    for index, errors in enumerate(_by_group(fit, number[labels], query)):
+        by_block = None if means is None else (means[0][index], means[1][index])
+        along = None if products is None else products[index]
+        explained, residual = parts_of(errors.model, along, steadied, blocks, by_block)
         noise = errors.design.variances * errors.weights[:, 0] ** 2
         counted = noise.sum() if errors.counts is None else errors.counts @ noise
-        sure[place], doubtful[place] = float(known[0, 0]) + float(counted), float(rest[0, 0])
+        sure[index], doubtful[index] = float(explained[0, 0]) + float(counted), float(residual[0, 0])
     return doubtful, sure
 
 
 def _by_group(fit: Fit, group: Codes, asked: Grouped) -> Sequence[Errors]:
+    """Errors of every group's count with the total last, in batches where the fit has no group form."""
     cells, groups = len(group), asked.groups
     if isinstance(fit, ByGroup):
-        found = by_group_with_total(fit, asked, cells)
-        if found is not None:
-            return found
-    each: list[Errors] = []
+        by_group = by_group_with_total(fit, asked, cells)
+        if by_group is not None:
+            return by_group
+    result: list[Errors] = []
     block = max(1, AT_ONCE // cells)
     for start in range(0, groups, block):
         some = np.arange(start, min(start + block, groups))
         errors = with_total(fit, (group[:, None] == some).astype(np.float64))
-        each += [_only(errors, place) for place in range(len(some))]
-    return each
+        result += [_only(errors, index) for index in range(len(some))]
+    return result
 
 
-def _only(errors: Errors, place: int) -> Errors:
-    """One sum, and the last."""
-    both = [place, -1]
+def _only(errors: Errors, index: int) -> Errors:
+    """Errors of one sum and of the last one."""
+    both = [index, -1]
     return Errors(
         errors.design, errors.weights[:, both], errors.model[np.ix_(both, both)], errors.unknown[both], errors.counts
     )
@@ -113,9 +115,9 @@ HIDING = 3  # times as much for cells where none was looked at by itself: rows h
 
 
 def part_of_budget(domain: Domain, without: Collection[int] = (), *, seen: bool = True) -> Fraction:
-    """What measuring errors may take: as much as its noise, if less, would widen intervals; public.
+    """Share of the budget for measuring errors: where the loss from less budget equals the gain of sharper factors.
 
-    without: kinds that need not be measured. seen: whether every cell was looked at.
+    without: kinds that need not be measured. seen: every cell was measured. Depends on public facts alone.
     """
     return Fraction(sum(_weights(domain, without, seen=seen).values()), 2**20)
 
@@ -129,28 +131,30 @@ def measure_errors(
     *,
     seen: bool = True,
 ) -> tuple[Scales, tuple[Measurement, ...]]:
-    """Measure by how much errors of every kind differ from what a fit claims.
+    """Measure the error factor of every kind of query.
 
-    brought: the fit, with the counts that it was brought to. budget: for this; whole: what all of the count's
-    measurements had. without: kinds that need not be measured. seen: whether every cell was looked at, so that one with
-    far more rows than noise cannot be missed.
+    brought: the fit, with the counts with which it was updated. budget: for these measurements; whole: that of all
+    measurements of the count. without: kinds that need not be measured. seen: every cell was measured, so that a cell
+    with far more rows than noise cannot be missed. Returns the factors and the measurements.
     """
     unit = noise_for(whole, curator.charge.contributions, l1=Fraction(1), l2_squared=Fraction(1)).variance ** 0.5
     weights = _weights(curator.domain, without, seen=seen)
     finished = Finished(curator, brought, whole, unit, seen)
-    found: list[Found] = []
+    results: list[Found] = []
     measured: list[Measurement] = []
     for kind, share in zip(weights, budget.split(*weights.values()), strict=True):
         look = {EMPTY: of_cells, TILES: of_tiles, BLOCKS: of_blocks, ONE_WAY: of_values, TWO_WAY: of_pairs}[kind]
         kinds, looked = look(finished, share)
-        found += kinds
+        results += kinds
         measured += looked
-    ends, factors, errors = (np.array([getattr(one, name) for one in found]) for name in ("end", "factor", "error"))
-    return Scales(np.array([one.kind for one in found]), ends, factors, errors), tuple(measured)
+    ends, factors, errors = (
+        np.array([getattr(result, name) for result in results]) for name in ("end", "factor", "error")
+    )
+    return Scales(np.array([result.kind for result in results]), ends, factors, errors), tuple(measured)
 
 
 def _weights(domain: Domain, without: Collection[int], *, seen: bool) -> dict[int, int]:
-    """The part of the budget for each kind, in millionths or so."""
+    """Share of the budget for each kind, in parts of 2^20."""
     cells, shape = float(domain.size), domain.shape
     # Between a full table, where every cell has its own error, and a sparse one, where hardly any has.
     parts = {EMPTY: (1 if seen else HIDING) * _part(cells**0.5, cells**0.5)}
@@ -168,10 +172,10 @@ def _weights(domain: Domain, without: Collection[int], *, seen: bool) -> dict[in
 
 
 def _part(questions: float, cells: float) -> float:
-    """The part of the budget for a kind of so many questions, each a sum of so many cells.
+    """Share of the budget for a kind of so many queries, each a sum of so many cells.
 
-    In units of the noise that all of the budget buys, a measured tree is off by about (1 + log2 cells)^1.5. With a part
-    p of the budget the noise is 1 / (p errors) of the sum of errors; intervals grow by its square, and by p.
+    In standard deviations of the noise of the whole budget, a measured tree errs by about (1 + log2 cells)^1.5. With a
+    share p the relative noise of the sum of errors is 1 / (p errors); interval widths grow with its square, and with p.
     """
     errors = questions * (1.0 + log2(max(cells, 1.0))) ** 1.5
     return float(min(MOST_PART, (2.0 * WORTH / errors**2) ** (1.0 / 3.0)))
@@ -188,7 +192,7 @@ FINER, COARSER = 0.6, 0.3  # the powers of the number of cells that are the numb
 
 @dataclass(frozen=True)
 class Found:
-    """Of one group of questions: its kind, where it ends, the factor, the mean error (see `mean_error`)."""
+    """Result for one group of queries: kind, upper end, factor, and mean error (see `mean_error`)."""
 
     kind: int
     end: float
@@ -198,10 +202,10 @@ class Found:
 
 @dataclass(frozen=True, eq=False)
 class Finished:
-    """An estimate whose errors are to be measured.
+    """A finished estimate whose errors are to be measured.
 
-    brought: with the counts that it was brought to. whole: all of the budget; unit: the deviation of the noise that it
-    buys. seen: whether a cell that holds far more rows than that cannot be missed.
+    brought: the fit and the counts with which it was updated. whole: the whole budget of the count; unit: standard
+    deviation of the noise that it buys. seen: a cell with far more rows than that cannot have been missed.
     """
 
     curator: Curator
@@ -219,41 +223,43 @@ class Finished:
         return self.curator.domain
 
     def part_of(self, share: Budget) -> float:
-        """About which part of the noise's precision a share buys."""
+        """Ratio of the noise of the whole budget to that of a share, as standard deviations (about)."""
         part = share.amount / self.whole.amount
         return float(part) if share.is_pure else float(part) ** 0.5
 
     def expected(self, partition: Partition, answers: Floats, targets: Codes, chosen: Codes) -> Floats:
-        """The mean misfit of some regions, for every possible factor on what is claimed of their errors."""
+        """Expected mean misfit of some regions at every candidate factor, (factors,)."""
         claimed = claims(self.brought, partition.labels, chosen)
         return expected_sizes(targets[chosen] - answers[chosen], *claimed)
 
 
 def tiles_of(domain: Domain, power: float = FINER) -> Blocks:
-    """Tiles of neighbouring cells, with ends that fall in with no tree's."""
+    """Tiles of neighbouring cells, with uneven ends so that they do not align with a tree's nodes."""
     number = max(2, round(domain.size**power))
     return Blocks.at_most(domain, number).uneven(number)
 
 
 def sets_of(domain: Domain, order: int) -> list[tuple[int, ...]]:
-    """Sets of attributes that are looked at; fewer where there are very many cells to look at for each."""
+    """Attribute sets of an order whose errors are measured; a subsample where there are many sets or cells."""
     every = list(combinations(range(len(domain.shape)), order))
     most = min(MOST_SETS, max(FEW_SETS, MOST_LOOKS // domain.size))
     return (
-        every if len(every) <= most else [every[place] for place in sorted({*places_among(len(every), most).tolist()})]
+        every if len(every) <= most else [every[index] for index in sorted({*places_among(len(every), most).tolist()})]
     )
 
 
 def of_tiles(finished: Finished, share: Budget) -> tuple[list[Found], list[Measurement]]:
+    """Measure the factor of tiles."""
     return _of_parts(finished, share, TILES, FINER)
 
 
 def of_blocks(finished: Finished, share: Budget) -> tuple[list[Found], list[Measurement]]:
+    """Measure the factor of blocks, which are coarser than tiles."""
     return _of_parts(finished, share, BLOCKS, COARSER)
 
 
 def _of_parts(finished: Finished, share: Budget, kind: int, power: float) -> tuple[list[Found], list[Measurement]]:
-    """In groups by what is estimated; a row lies in one tile, so that groups cost nothing."""
+    """Measure the factor of tiles of one size, in groups by estimated count; groups are disjoint, hence free."""
     partition = tiles_of(finished.domain, power).partition
     answers, targets = _answers(finished.fit, partition)
     along = np.argsort(answers, kind="stable")
@@ -268,20 +274,25 @@ def _of_parts(finished: Finished, share: Budget, kind: int, power: float) -> tup
 
 
 def of_values(finished: Finished, share: Budget) -> tuple[list[Found], list[Measurement]]:
+    """Measure the factor of single values of one attribute."""
     return of_margins(finished, share, ONE_WAY, sets_of(finished.domain, 1))
 
 
 def of_pairs(finished: Finished, share: Budget) -> tuple[list[Found], list[Measurement]]:
+    """Measure the factor of pairs of values of two attributes."""
     return of_margins(finished, share, TWO_WAY, sets_of(finished.domain, 2))
 
 
 def of_margins(
     finished: Finished, share: Budget, kind: int, sets: Sequence[tuple[int, ...]]
 ) -> tuple[list[Found], list[Measurement]]:
-    """The sum over many sets costs as much as the misfit of one, and tells their mean; those alike are summed."""
+    """Measure the factor of cells of marginals, from misfits summed over sets of attributes with similar errors.
+
+    A sum over many sets costs as much as the misfit of one set.
+    """
     guesses, expected = [], []
     for places in sets:
-        names = [finished.domain.names[place] for place in places]
+        names = [finished.domain.names[index] for index in places]
         partition = Partition.by(finished.domain, names)
         answers, targets = _answers(finished.fit, partition)
         guesses.append((names, targets))
@@ -289,13 +300,18 @@ def of_margins(
         expected.append(partition.size * finished.expected(partition, answers, targets, some))
     groups = _alike(np.array(expected)[:, CLAIMED], [len(guess) for _, guess in guesses], finished, share)
     measured = finished.curator.measure_margin_misfits(guesses, share, groups)
-    sums = [np.sum([expected[place] for place in np.flatnonzero(groups == one)], axis=0) for one in np.unique(groups)]
+    sums = [
+        np.sum([expected[index] for index in np.flatnonzero(groups == group)], axis=0) for group in np.unique(groups)
+    ]
     questions = sum(len(guess) for _, guess in guesses)
     return [_found(kind, log2(finished.domain.size * len(sets) / questions), measured, sums, questions)], [measured]
 
 
 def _alike(claimed: Floats, values: Sequence[int], finished: Finished, share: Budget) -> Codes:
-    """The group of every set, by how far its values are said to be off: as many groups as noise leaves clear."""
+    """Group attribute sets by claimed error per value, (sets,): as many groups as stand out from the noise.
+
+    claimed: (sets,), expected sum of misfits as claimed. values: number of cells of each set.
+    """
     sets, noise = len(claimed), len(claimed) * finished.unit / finished.part_of(share)
     order, groups = np.argsort(claimed / np.array(values), kind="stable"), np.zeros(sets, dtype=np.int64)
     for number in range(min(GROUPS, sets), 0, -1):
@@ -306,7 +322,7 @@ def _alike(claimed: Floats, values: Sequence[int], finished: Finished, share: Bu
 
 
 def of_cells(finished: Finished, share: Budget) -> tuple[list[Found], list[Measurement]]:
-    """Cells that are estimated to hold rows, in groups by how many; and rows hidden in the others."""
+    """Measure factors of cells estimated to hold rows, by groups of rows, and the rows hidden in the others."""
     estimate, every = finished.fit.estimate, Partition(finished.domain, np.arange(finished.domain.size))
     targets = np.maximum(np.rint(estimate), 0.0).astype(np.int64)
     least = max(NO_ROW, finished.unit)
@@ -324,10 +340,10 @@ def of_cells(finished: Finished, share: Budget) -> tuple[list[Found], list[Measu
     # Of those estimated to hold none it told the rows, and |count - 1| tells how many hold any; of others, |count|.
     other = np.where(estimate < least, 1, 0)
     second_look = finished.curator.measure_misfit(Misfit(Identity(len(estimate)), other), second, labels)
-    found = []
+    results = []
     if len(empty):
         hidden = hidden_deviation(misfit, second_look, len(empty), finished.unit, seen=finished.seen)
-        found.append(Found(EMPTY, least, hidden, mean_error(misfit, [0], len(empty))))
+        results.append(Found(EMPTY, least, hidden, mean_error(misfit, [0], len(empty))))
     further, thin = [], True
     for number, (cells, expected) in enumerate(groups, start=1 if len(empty) else 0):
         end, mean = float(estimate[cells[-1]]), mean_error(misfit, [number], len(cells))
@@ -336,8 +352,8 @@ def of_cells(finished: Finished, share: Budget) -> tuple[list[Found], list[Measu
         more = thin_deviation(second_look, misfit, number, len(cells), target) if thin else None
         thin = more is not None and more[1] > end
         if more is not None:
-            found.append(Found(EMPTY, max(least, min(end + 1.0 / PARTS, more[1])), more[0], mean))
-    return found + further, [misfit, second_look]
+            results.append(Found(EMPTY, max(least, min(end + 1.0 / PARTS, more[1])), more[0], mean))
+    return results + further, [misfit, second_look]
 
 
 def _groups(
@@ -350,7 +366,11 @@ def _groups(
     *,
     peaked: bool = False,
 ) -> list[tuple[Codes, Floats]]:
-    """Regions in groups along an order, as many as noise leaves clear, and the mean misfits expected of each."""
+    """Group regions along an order, as many groups as stand out from the noise.
+
+    answers, targets: (regions,), estimates and the whole numbers compared with the data. along: regions in order.
+    Returns for each group its regions and its expected mean misfit at every candidate factor, (factors,).
+    """
     if not len(along):
         return []
     some = np.sort(_some(np.arange(len(along)), GROUPS * LOOKED_AT))
@@ -361,7 +381,7 @@ def _groups(
         made = []
         for start, end in pairwise(ends):
             own = (some >= start) & (some < end)
-            means = expected_sizes(off[own], *(one[own] for one in claimed), peaked=peaked)
+            means = expected_sizes(off[own], *(variances[own] for variances in claimed), peaked=peaked)
             made.append((along[start:end], means))
         if number == 1 or all(len(part) * means[CLAIMED] >= CLEAR * noise for part, means in made):
             break
@@ -369,27 +389,27 @@ def _groups(
 
 
 def _answers(fit: Fit, partition: Partition) -> tuple[Floats, Codes]:
-    """What an estimate says of every region, and the whole numbers next to it."""
+    """Estimated counts of all regions, and the whole numbers nearest to them, (regions,) each."""
     answers: Floats = np.bincount(partition.labels, weights=fit.estimate, minlength=partition.size).astype(np.float64)
     return answers, np.rint(answers).astype(np.int64)
 
 
-def _some(places: Codes, most: int = LOOKED_AT) -> Codes:
-    return places if len(places) <= most else np.unique(places[places_among(len(places), most)])
+def _some(indices: Codes, most: int = LOOKED_AT) -> Codes:
+    """Evenly spaced subsample of some indices."""
+    return indices if len(indices) <= most else np.unique(indices[places_among(len(indices), most)])
 
 
 def _found(kind: int, end: float, measured: Measurement, expected: Sequence[Floats], questions: int) -> Found:
-    """expected: for every group the sum of misfits, for every possible factor."""
-    chances = [chances_of(measured, place, each) for place, each in enumerate(expected)]
+    """Factor and mean error of a kind. expected: for every group the sum of misfits at each factor, (factors,)."""
+    chances = [chances_of(measured, index, sums) for index, sums in enumerate(expected)]
     mean = mean_error(measured, range(len(measured.answers)), questions)
     return Found(kind, end, factor_of(np.array(chances)), mean)
 
 
 def mean_error(misfit: Measurement, groups: Sequence[int], questions: int) -> float:
-    """The mean of misfits in rows, from noisy sums over groups of them.
+    """Mean misfit in rows from noisy sums over groups.
 
-    Where that is no more than the deviation of its noise the noise hides it: then minus a bound that it lies below, by
-    as much as normal noise exceeds once in forty times.
+    Where it is below one standard deviation of its noise, minus an upper bound at the 97.5 % quantile of normal noise.
     """
     total, deviation = float(misfit.answers[list(groups)].sum()), sqrt(len(groups) * misfit.noise.variance)
     return (total if total > deviation else -(max(total, 0.0) + NORMAL_END * deviation)) / questions

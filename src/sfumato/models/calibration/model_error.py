@@ -1,36 +1,31 @@
-"""How wrong a model is, known only through a noisy misfit: the deviation that intervals need besides the noise.
+"""Posterior of the size of model errors, from noisy sums of |true - estimated| and from noisy contrasts.
 
-A share of the budget was spent on the sum of |true - estimated| over many queries, or over parts of buckets that were
-taken as even. Where noisy cells were measured, they show it themselves (models/partition/buckets.py).
+Three models, each with a scale that is unknown and integrated out so that 95 % intervals cover 95 % on average:
 
-Posterior of errors at one scale: how large they are is learned from noisy contrasts (empirical Bayes).
+1. Common deviation (`allow_for_noise`, `deviation_of_shape`, `deviation_in_buckets`). A mean misfit was measured with
+   Laplace noise, with a flat prior on the true mean; the deviation is the one that explains it under normal errors.
 
-A contrast of an estimate is off by an error of unknown size, and was measured with noise. Sizes are multiples of what
-is claimed of the error's variance, on a grid; families of contrasts teach each other which of them are likely.
+2. Factor on claimed deviations (`expected_sizes` to `factor_of`). Query i has variance f^2 m_i + n_i, with m_i claimed
+   by the model and n_i the noise. Beyond the claim, variances differ between queries by an exponential variable E of
+   mean 1 (maximum entropy given the mean), min(f, 1)^2 + E max(f^2 - 1, 0): errors are normal for f = 1 and near to
+   Laplace's for large f. The prior of f on the grid `POSSIBLE` is proportional to (1 + log2(f)^2)^-2.
 
-What a fit claims of the errors of regions: the variance that goes with all rows or is noise, and the rest.
+3. Scale mixture for contrasts (`learned_sizes`, `posterior`). A contrast is off by e ~ N(0, s c) plus noise N(0, v),
+   with c claimed. The weights of the sizes s on the grid `SIZES` are learned from all families of contrasts together
+   (empirical Bayes, EM), and give the posterior mean and variance of e.
 
-By how much errors of a kind are larger than claimed, from a noisy sum of their sizes.
+Hidden rows (`hidden_deviation`, `thin_deviation`). Most cells estimated as empty are empty, so no deviation describes
+the others. Two noisy sums identify them. With N cells, of which k hold rows, R in all, sum |count| = R, and for cells
+estimated to hold t rows each (t = 1 for those estimated as empty)
 
-The sum over many questions of |true - answer| was measured. If errors had the deviations that are claimed for them
-times a factor, the sum would be known; the noise of the measurement leaves the factor open, and so the one that is used
-makes 95 % intervals hold 95 % of the time on average over what it may be.
+    sum |count - t| = R + t (N - 2 k)   where no cell that holds rows holds fewer than t
 
-A model that is wrong is not wrong everywhere alike. What variances have beyond those claimed is a positive number of
-which nothing but the mean is known, and so it is taken to fall off evenly over questions (exponential, the least that
-can be said of it): errors are then normal where the factor is 1, and near to Laplace's shape where it is large.
+R / k is the mean of a geometric distribution of sizes; its posterior, with a log-uniform prior from one row to eight
+times the noise of the whole budget (larger counts would have been seen), gives the deviation of an interval that covers
+95 % of the cells that hold rows.
 
-How many rows a cell may hold that is estimated to hold none.
-
-Most such cells hold none, so neither a deviation nor a mean error says what the others hold. Two sums do: of
-|count - 0| over all of them, which is their rows, and of |count - 1|, which is one less for every cell that holds any.
-Rows over cells that hold any are the mean size of what is hidden; sizes are taken to fall off evenly (geometric). What
-the noise of both sums leaves open is averaged over; beforehand all orders of magnitude from one row to eight times the
-noise that all of the budget buys are as likely, for what is larger is seen; up to all rows where it would not be seen.
-
-Cells that are estimated to hold t rows each may be as thin: a fit that spreads rows over neighbours says of a hundred
-cells that they hold three where two hold a hundred and fifty. |count - t| is t less than the count in a cell that holds
-t or more, and t more in one that holds none: the same two sums tell.
+Where noisy cells were measured, they show the misfit themselves (models/partition/buckets.py). Own methods; the root
+finder is Chandrupatla's (1997).
 """
 
 from __future__ import annotations
@@ -52,7 +47,7 @@ QUICK = 2**12  # numbers, up to which Python's own function is done before a lib
 
 
 def erf_of(values: Floats) -> Floats:
-    """The error function of every number."""
+    """Error function of every number of an array; without loading SciPy where there are few."""
     if values.size > QUICK:
         from scipy.special import erf as of_many
 
@@ -61,10 +56,9 @@ def erf_of(values: Floats) -> Floats:
 
 
 def allow_for_noise(mean: float, scale: float) -> float:
-    """The mean error to reckon with, when the true one was measured with Laplace noise of this scale.
+    """Mean error to use in place of a true one that was measured with Laplace noise of this scale.
 
-    All means from 0 on are taken as equally likely beforehand; then 95 % intervals made from the result hold, averaged
-    over what the mean may be, 95 %.
+    Under a flat prior on means from 0 on, 95 % intervals made from the result cover 95 % on average over the posterior.
 
     >>> round(allow_for_noise(100.0, 0.1), 1), round(allow_for_noise(0.0, 1.0), 1)
     (100.0, 1.5)
@@ -83,9 +77,9 @@ def allow_for_noise(mean: float, scale: float) -> float:
 
 
 def deviation_of_shape(mean: float, model: Floats, noise: Floats) -> float:
-    """The s for which errors of variance s^2 model + noise have the given mean size, if normal; 0 where noise does.
+    """Solve for s: normal errors of variance s^2 model + noise have this mean size; 0 where the noise explains it.
 
-    model, noise: variances of several queries.
+    model, noise: (queries,), variances.
     """
 
     def surplus(deviation: float) -> float:
@@ -97,15 +91,15 @@ def deviation_of_shape(mean: float, model: Floats, noise: Floats) -> float:
 
 
 def deviation_in_buckets(misfit: float, scale: float, parts: Floats, deviations: Floats, most: Floats) -> float:
-    """The deviation within buckets, common to all of them, that explains how far parts of them are from being even.
+    """Standard deviation within buckets, common to all, that explains the misfit of parts of buckets.
 
-    misfit: the sum over parts of buckets of |true - estimated|, with noise of this scale. parts: what share of its
-    bucket each part is; deviations: of the noise in the total of its bucket; most: the largest deviation its bucket can
-    have.
+    misfit: the sum over parts of |true - estimated|, with Laplace noise of this scale. parts: (parts,), share of its
+    bucket's cells in each part. deviations: (parts,), standard deviation of the noise of its bucket's total. most:
+    (parts,), largest deviation possible in its bucket.
 
-    For a normal unevenness of deviation S and normal noise of deviation s in the total, a part p of a bucket is off by
-    sqrt(2 / pi) sqrt(p (1 - p) S^2 + p^2 s^2) on average. One deviation serves all, but where `most` caps it: a
-    partition chosen by its deviations evens them out, and of no other difference between buckets is anything known.
+    With a within-bucket deviation S and noise s in the total, both normal, a part p is off by sqrt(2 / pi) sqrt(p (1 -
+    p) S^2 + p^2 s^2) on average. One S serves all buckets, capped by `most`: a partition chosen by its deviations makes
+    them similar, and nothing else is known of differences between buckets.
     """
     wanted = (allow_for_noise(misfit, scale) if scale > 0.0 else misfit) / OF_NORMAL
 
@@ -120,10 +114,9 @@ def deviation_in_buckets(misfit: float, scale: float, parts: Floats, deviations:
 
 
 def crossing(rising: Callable[[float], float], guess: float) -> float:
-    """Where a rising function that is below 0 at 0 passes it: by doubling, then to the last digits but one or two.
+    """Root of an increasing function that is negative at 0 (Chandrupatla 1997), to within about two units of rounding.
 
-    Chandrupatla 1997: a parabola through the last three points tells the next one where it can be trusted, and
-    otherwise the middle does.
+    A bracket is found by doubling; inverse quadratic interpolation is used where it is safe, and bisection elsewhere.
 
     >>> round(crossing(lambda x: x**3 - 2, 1.0), 12) == round(2 ** (1 / 3), 12)
     True
@@ -161,9 +154,10 @@ LEAST = 1e-9
 
 
 def learned_sizes(items: Sequence[tuple[Floats, Floats, float]]) -> list[Floats]:
-    """For each family of contrasts, how likely each of `SIZES` is, with a prior that all of them teach each other.
+    """Posterior weights of the error sizes in `SIZES` for each family of contrasts (empirical Bayes, EM).
 
-    items: what each contrast is off by, the variance claimed of it, and that of its noise.
+    items: for each family the observed deviations (n,), their claimed variances (n,), and the variance of the noise.
+    Returns an array (sizes,) for each family; the prior is shared by all families and estimated from them.
     """
     if not items:
         return []
@@ -171,7 +165,7 @@ def learned_sizes(items: Sequence[tuple[Floats, Floats, float]]) -> list[Floats]
     for off, claimed, variance in items:
         expected = SIZES[:, None] * claimed.reshape(-1) + variance
         logs.append(-0.5 * (np.log(expected) + off.reshape(-1) ** 2 / expected).sum(axis=1))
-    likely = np.exp([each - each.max() for each in logs])
+    likely = np.exp([log - log.max() for log in logs])
     prior = np.full(len(SIZES), 1.0 / len(SIZES))
     for _ in range(LEARNING):
         belief = likely * prior
@@ -183,7 +177,10 @@ def learned_sizes(items: Sequence[tuple[Floats, Floats, float]]) -> list[Floats]
 
 
 def posterior(off: Floats, claimed: Floats, variance: float, sizes: Floats) -> tuple[Floats, Floats, Floats]:
-    """The posterior mean of errors, the variance that is left, and which part of that is the noise's."""
+    """Posterior of contrasts' errors under a scale mixture of normals: mean, variance, and the noise's part of it.
+
+    off: (n,), observed deviations. claimed: (n,), claimed variances. variance: of the noise. sizes: weights of `SIZES`.
+    """
     prior = SIZES[:, None] * claimed
     kept = prior / (prior + variance)
     trust = sizes @ kept
@@ -200,72 +197,71 @@ FAR = 4.0  # where the error function is 1 to eight digits
 
 @lru_cache(maxsize=1)
 def _beyond() -> tuple[Floats, Floats]:
-    """Variances beyond those claimed, in their mean, and how often each is: the points of an integral."""
+    """Nodes and weights of Gauss-Laguerre quadrature, for expectations over an exponential variable."""
     points, weights = np.polynomial.laguerre.laggauss(8)
     return points, weights
 
 
 def spread_out(factors: Floats) -> Floats:
-    """Squares of the factors that single questions have, at the points of an integral; their mean is the factor's."""
+    """Squared factors of single queries at the quadrature nodes, (nodes, factors); their mean is the factor squared."""
     return np.asarray(
         np.minimum(factors, 1.0) ** 2 + np.multiply.outer(_beyond()[0], np.maximum(factors**2 - 1.0, 0.0))
     )
 
 
 def expected_sizes(beside: Floats, model: Floats, noise: Floats | float = 0.0, *, peaked: bool = False) -> Floats:
-    """For every possible factor on deviations of the model, the mean of |error|, over questions.
+    """Expected mean of |error| over queries, for every candidate factor on the model's deviations, (factors,).
 
-    beside: by how far the public target of each question lies from its answer, as targets are whole numbers. peaked:
-    errors have the shape of a single Laplace noise, not of a sum of many: of the same deviation, they are smaller on
-    average.
+    beside: (queries,), distance of each query's public target from its answer, as targets are whole numbers. model,
+    noise: (queries,), variances. peaked: errors are single Laplace noises instead of sums of many.
     """
     off = np.abs(beside)
     deviation = np.maximum(np.sqrt(np.multiply.outer(POSSIBLE**2, model) + noise), 1e-12)
     if peaked:
         scale = deviation / sqrt(2.0)
         return np.asarray((off + scale * np.exp(-np.minimum(off / scale, 700.0))).mean(axis=1))
-    each = np.tensordot(
+    mean_size = np.tensordot(
         _beyond()[1], np.sqrt(np.multiply.outer(spread_out(POSSIBLE), model) + noise), axes=1
     )  # on average
     far = np.minimum((off / deviation) ** 2 / 2.0, 700.0)
-    return np.asarray((OF_NORMAL * each * np.exp(-far) + off * _ends_of(np.sqrt(far))).mean(axis=1))
+    return np.asarray((OF_NORMAL * mean_size * np.exp(-far) + off * _ends_of(np.sqrt(far))).mean(axis=1))
 
 
 def _ends_of(far: Floats) -> Floats:
-    """The error function; 1 far out, so that it is worked out only where that tells."""
-    found, near = np.ones(far.shape), far < FAR
-    found[near] = erf_of(far[near])
-    return found
+    """Error function, evaluated only where it differs from 1."""
+    result, near = np.ones(far.shape), far < FAR
+    result[near] = erf_of(far[near])
+    return result
 
 
 def believed(log_likely: Floats) -> Floats:
-    """How likely each possible factor is, from how likely it makes what was measured.
+    """Posterior of the factor on the grid `POSSIBLE`, from its log likelihood, (factors,).
 
-    Beforehand, twice as much as claimed is a quarter as likely as what is claimed, and as likely as half as much.
+    The prior, (1 + log2(f)^2)^-2, gives twice and half the claimed deviation a quarter of the weight of the claim.
     """
     chance = np.exp(log_likely - log_likely.max()) / (1.0 + np.log2(POSSIBLE) ** 2) ** 2
     return np.asarray(chance / chance.sum())
 
 
-def chances_of(measured: Measurement, place: int, expected: Floats) -> Floats:
-    """How likely each possible factor is; expected: the sums that go with them."""
-    answer, noise = float(measured.answers[place]), measured.noise
+def chances_of(measured: Measurement, index: int, expected: Floats) -> Floats:
+    """Posterior of the factor, (factors,), from one noisy sum of misfits; expected: (factors,), sums at each factor."""
+    answer, noise = float(measured.answers[index]), measured.noise
     off = np.abs(answer - expected)
     return believed(-off / float(noise.scale) if isinstance(noise, Laplace) else -(off**2) / (2.0 * noise.variance))
 
 
 def factor_of(chances: Floats) -> float:
-    """The factor with which 95 % intervals hold 95 % on average over the possible ones.
+    """Factor on claimed deviations with which 95 % intervals cover 95 % on average over its posterior.
 
-    chances: for each of several groups of questions, (groups, factors), or for one. Groups of a kind that differ make
-    intervals wider, for a question may be like those of any of them.
+    chances: (groups, factors), posterior of each group of queries of a kind, or (factors,) of one. Groups are mixed,
+    for a query may belong to any of them; so groups that differ make intervals wider.
     """
-    each = np.atleast_2d(chances).mean(axis=0)
-    likely = each > UNLIKELY * each.max()
-    each, single = each[likely] / each[likely].sum(), np.sqrt(spread_out(POSSIBLE[likely]))
+    mixture = np.atleast_2d(chances).mean(axis=0)
+    likely = mixture > UNLIKELY * mixture.max()
+    mixture, single = mixture[likely] / mixture[likely].sum(), np.sqrt(spread_out(POSSIBLE[likely]))
     near, weights = NORMAL_END / sqrt(2.0) / single, _beyond()[1]
     step = 2.0 * float(POSSIBLE[-1]) / 2**HALVINGS
-    exact = crossing(lambda factor: float(weights @ _ends_of(factor * near) @ each) - COVERAGE, 2.0)
+    exact = crossing(lambda factor: float(weights @ _ends_of(factor * near) @ mixture) - COVERAGE, 2.0)
     return float(ceil(exact / step) * step)
 
 
@@ -276,46 +272,52 @@ CLEAR = 1.5  # deviations of its noise by which a sum says that most cells hold 
 
 
 def hidden_deviation(rows: Measurement, beyond: Measurement, cells: int, unit: float, *, seen: bool = True) -> float:
-    """The deviation with which a 95 % interval around zero holds 95 % of the cells that do hold rows.
+    """Standard deviation whose 95 % interval around zero covers 95 % of the non-empty among cells estimated empty.
 
-    rows: of which the first answer is the noisy number of rows. beyond: the noisy sum of |count - 1|. unit: the
-    deviation of the noise that all of the budget buys. seen: whether what is far larger than that would not hide.
+    rows: its first answer is the noisy number of rows in these cells. beyond: the noisy sum of |count - 1|. unit:
+    standard deviation of the noise that the whole budget buys. seen: counts far above that cannot have stayed hidden.
     """
     most = max(SEEN * unit, 1.0 + 1e-9, 0.0 if seen else float(rows.answers[0]))
     return _deviation(*_sizes(rows, beyond, 0, cells, 1.0, (1.0, most)))
 
 
 def thin_deviation(
-    rows: Measurement, beyond: Measurement, place: int, cells: int, target: float
+    rows: Measurement, beyond: Measurement, index: int, cells: int, target: float
 ) -> tuple[float, float] | None:
-    """The same for cells estimated to hold so many rows each; None where it is not clear that most hold none.
+    """The same for cells estimated at `target` rows each; None where it is not clear that most are empty.
 
-    And how many rows those hold on average that hold any: a cell estimated to hold as many is one of them.
-    rows: of which this answer is the noisy number of their rows. beyond: their noisy sum of |count - target|.
+    rows: its answer at `index` is the noisy number of rows in these cells. beyond: the noisy sum of |count - target|.
+    Returns the deviation, and the mean number of rows of a non-empty cell.
     """
     noise = float(np.sqrt(rows.noise.variance + beyond.noise.variance))
-    if float(beyond.answers[place]) - float(rows.answers[place]) < CLEAR * noise or target <= 0.0:
+    if float(beyond.answers[index]) - float(rows.answers[index]) < CLEAR * noise or target <= 0.0:
         return None
     least = max(2.0 * target, 1.0)
-    chance, size = _sizes(rows, beyond, place, cells, target, (least, max(float(rows.answers[place]), 2.0 * least)))
+    chance, size = _sizes(rows, beyond, index, cells, target, (least, max(float(rows.answers[index]), 2.0 * least)))
     return _deviation(chance, size), float(chance @ size)
 
 
 def _sizes(
-    rows: Measurement, beyond: Measurement, place: int, cells: int, target: float, ends: tuple[float, float]
+    rows: Measurement, beyond: Measurement, index: int, cells: int, target: float, ends: tuple[float, float]
 ) -> tuple[Floats, Floats]:
-    """How likely each of some mean sizes is, weighed by how many cells then hold rows, and these sizes."""
-    answer = max(float(rows.answers[place]), 0.0)
+    """Posterior of the mean size of non-empty cells on a log-uniform grid, weighed by the number of such cells.
+
+    Returns (weights, sizes), each of length `GRID_SIZES`. ends: of the grid.
+    """
+    answer = max(float(rows.answers[index]), 0.0)
     size = np.exp(np.linspace(np.log(ends[0]), np.log(ends[1]), GRID_SIZES))[:, None]
     possible = np.maximum(answer + np.linspace(-20.0, 20.0, SUMS) * float(np.sqrt(rows.noise.variance)), 0.0)
     expected = possible + target * (cells - 2.0 * possible / size)
-    likely = _log_likely(rows, possible, place) + _log_likely(beyond, expected, place)
+    likely = _log_likely(rows, possible, index) + _log_likely(beyond, expected, index)
     chance = np.exp(likely - likely.max()) * (possible + 1e-9) / size
     return chance.sum(axis=1) / chance.sum(), size[:, 0]
 
 
 def _deviation(chance: Floats, size: Floats) -> float:
-    """With which an interval around zero holds 95 % of what has one of these mean sizes."""
+    """Standard deviation d such that a geometric size exceeds 1.96 d with probability 5 %.
+
+    chance, size: (sizes,), posterior of the mean of the geometric distribution.
+    """
     going_on = 1.0 - 1.0 / size
     low, high = 0.0, 64.0 * float(size[-1])
     for _ in range(BISECTIONS):
@@ -324,6 +326,7 @@ def _deviation(chance: Floats, size: Floats) -> float:
     return max(high, 1.0) / NORMAL_END
 
 
-def _log_likely(measured: Measurement, truth: Floats, place: int) -> Floats:
-    off, noise = np.abs(float(measured.answers[place]) - truth), measured.noise
+def _log_likely(measured: Measurement, truth: Floats, index: int) -> Floats:
+    """Log likelihood, up to a constant, of a noisy answer at candidate true values, with Laplace or Gaussian noise."""
+    off, noise = np.abs(float(measured.answers[index]) - truth), measured.noise
     return np.asarray(-off / float(noise.scale) if isinstance(noise, Laplace) else -(off**2) / (2.0 * noise.variance))

@@ -1,1 +1,1 @@
-"""Noisy marginals of many attributes, joined when a question is asked."""
+"""Noisy marginals of many attributes, joined by maximum entropy for each query."""

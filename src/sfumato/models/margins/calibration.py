@@ -1,15 +1,15 @@
-"""Spreads and errors brought to the size that was measured.
+"""Calibrate error variances of marginals by measured misfits, summed over sets of attributes of one order.
 
-A release measures, with noise, how far its own answers are off: the sum over cells of |count - answer|, added up over
-sets of attributes of one kind. If every cell's error were normal with the variance that is claimed for it, that sum
-would be about sqrt(2 / pi) times the sum of the standard deviations. The claimed variances of what is in doubt, of
-tables along all attributes of the set, are scaled until it is.
+With a small share of the budget a release measures sum |count - answer| over the cells of sets of two, three and four
+attributes, and of blocks of their cells. A sum over many sets has the sensitivity of one misfit, so a few per cent of
+the budget give error bars that do not rest on the estimates' assumptions. Where the budget allows, sets with similar
+claimed errors form groups with a sum each, down to single sets (`_groups`).
 
-How far margins and what is joined from them are off, measured: sums of misfits by kind of question.
-
-The sum over many sets of attributes costs as much as a single misfit and tells their mean, so a few per cent of the
-budget give error bars that do not rest on what the estimates assume. Where the budget has room for more, sets are taken
-in groups, those that look alike together, down to single ones.
+Estimator (`scale_of`). If cell errors are normal with variances u + k d (u known, d claimed but in doubt), the expected
+sum of misfits is sqrt(2 / pi) sum sqrt(u + k d), each term capped by what a cell with few rows can err by. The factor k
+equates it to the measured sum, shrunk towards the claim by the relative noise. k scales the errors of a table, or gives
+the overdispersion (`Spreads`) of sets without a table. Three-way contrasts of halves, measured here too, correct tables
+joined of pairs (scales.of_three). Own method.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ NEARLY_ALL = 0.8  # of what cells can be off by, as which errors are taken at mo
 
 @dataclass(frozen=True, eq=False)
 class Doubt:
-    """What is claimed of the cells of one set of attributes: sure variances, and those that are to be scaled.
+    """Claimed error variances of the cells of one set of attributes.
 
-    most: what the error of each cell comes to at most, on average. Where few rows are expected they cannot be off by
-    more than there are: the mean of |count - guess| is at most mean + guess, however large the variance. Without this
-    bound the thousands of nearly empty cells of a sparse table would seem to explain what a few full ones are off by.
+    sure: known variances, by cell. doubtful: variances to be scaled, by cell. most: upper bound of each cell's mean
+    error: E|count - guess| is at most mean + guess, however large the variance. Without it the thousands of nearly
+    empty cells of a sparse table would seem to explain the misfit of a few full ones.
     """
 
     sure: Floats
@@ -62,18 +62,18 @@ class Doubt:
     most: Floats | float = inf
 
     def size(self, scale: float) -> float:
-        """The expected sum of the cells' errors."""
+        """Expected sum of the cells' absolute errors with the doubtful variances times `scale`."""
         if scale == inf:
             return float(np.broadcast_to(self.most, self.sure.shape).sum())
         return float(np.minimum(OF_NORMAL * np.sqrt(self.sure + scale * self.doubtful), self.most).sum())
 
 
 def scale_of(doubts: Sequence[Doubt], measured: float, error: float, least: float = 0.0, most: float = 1e6) -> float:
-    """The factor on doubtful variances with which the expected sum is the measured one.
+    """Factor on doubtful variances that equates the expected sum of misfits to the measured one.
 
-    error: the standard deviation of what was measured. What is claimed is believed to within itself, so where the noise
-    is large beside it not much is changed; half of the noise is added, for an error that is too small misleads more
-    than one that is too large.
+    doubts: of the sets in the sum. error: standard deviation of the noise of `measured`. The claim has a prior standard
+    deviation equal to itself, so large noise changes it little; half the noise is added, as errors that are too small
+    mislead more than ones that are too large. The factor lies between `least` and `most`.
     """
     claimed = sum(doubt.size(1.0) for doubt in doubts)
     trust = claimed**2 / max(claimed**2 + error**2, 1e-300)
@@ -115,7 +115,7 @@ BY_CHANCE = 1.0  # the least spread of what nobody measured: that of rows which 
 
 @dataclass(frozen=True, eq=False)
 class Checked:
-    """Tables with errors of the size that was measured, spreads of what was not measured, and what was handed out."""
+    """Tables with calibrated errors, overdispersion of sets without a table, and the measurements used."""
 
     tables: dict[Places, Table]
     spreads: Spreads
@@ -129,19 +129,19 @@ def check(
     budget: Budget,
     pairs: Mapping[Places, Scaled] = NONE,
 ) -> Checked:
-    """Measure how far answers along two, three and four attributes are off, and size the errors by it.
+    """Measure misfits of sets of two, three and four attributes and calibrate the errors of `tables` by them.
 
-    pairs: what contrasts told of how far blocks of pairs are off.
+    pairs: spreads of block errors of pairs, by their contrasts.
     """
-    looked_at, known = looks(schema), dict(tables)
-    for places, one in tables.items():
+    looked_at, calibrated = looks(schema), dict(tables)
+    for places, table in tables.items():
         if len(places) == 1:  # its noise is known, and what smoothing does to it is little
-            known[places] = replace(one, model=one.model + (WIDER**2 - 1.0) * one.noise)
+            calibrated[places] = replace(table, model=table.model + (WIDER**2 - 1.0) * table.noise)
     # What nobody looks at deviates as rows do that come independently, so that no interval is of noise alone.
     spreads = [0.0] + [1.0] * (max(*looked_at, 3) - 1 if looked_at else 2)
     if not looked_at:
-        return Checked(known, Spreads(tuple(spreads)), ())
-    sizing = _Sizing(curator, schema, pairs, known, spreads)
+        return Checked(calibrated, Spreads(tuple(spreads)), ())
+    sizing = _Sizing(curator, schema, pairs, calibrated, spreads)
     threes = sizing.halved(triples(schema))
     weights = [weight for order in looked_at for weight in LOOKS[order].values()]
     shares = list(budget.split(*weights, *([CONTRASTS] if threes else [])))
@@ -149,14 +149,15 @@ def check(
         if order == 3 and threes:
             sizing.contrast(threes, shares.pop())
         sizing.size(order, sets, [shares.pop(0) for _ in LOOKS[order]])
-    return Checked(known, sizing.found, tuple(sizing.measured))
+    return Checked(calibrated, sizing.found, tuple(sizing.measured))
 
 
 @dataclass(eq=False)
 class _Sizing:
-    """Errors as they are sized, order by order. known: tables; the other fields are those of `Spreads`.
+    """State of the calibration, order by order.
 
-    claimed: spreads of sets that have no table, before these are looked at, where they are not 1.
+    known: tables with calibrated errors. claimed: prior spreads of sets without a table, where not 1. The other fields
+    are those of `Spreads`, and the measurements so far.
     """
 
     curator: Curator
@@ -173,25 +174,26 @@ class _Sizing:
 
     @property
     def found(self) -> Spreads:
+        """Overdispersion measured so far."""
         contrasts = {places: each.contrast for places, each in self.halves.items() if places not in self.known}
         return Spreads(tuple(self.spreads), {**self.single}, {**self.by_order}, {**self.blocks}, contrasts)
 
     def content(self) -> Margins:
-        """What is known by now, to be asked."""
-        found = self.found
+        """Marginals with errors as calibrated so far, to compute answers and claims from."""
+        spreads = self.found
         return Margins(
-            self.schema, {"count": self.known}, {"count": replace(found, single={**self.claimed, **found.single})}
+            self.schema, {"count": self.known}, {"count": replace(spreads, single={**self.claimed, **spreads.single})}
         )
 
     def halved(self, sets: Sequence[Places]) -> dict[Places, tuple[Haar, ...]]:
-        """The sets whose axes can all be halved by rows, with the signs of each."""
+        """Sets whose axes can all be halved by rows, with the Haar signs of each axis."""
         content = self.content()
         signs = [Haar.of(content.tables["count"][place,].estimate, 1) for place in range(len(content.domain.shape))]
         every = {places: tuple(signs[place] for place in places) for places in sets}
         return {places: each for places, each in every.items() if all(len(haar.level) for haar in each)}
 
     def contrast(self, sets: Mapping[Places, tuple[Haar, ...]], budget: Budget) -> None:
-        """Measure the contrasts of the halves of three attributes each, which correct what is joined of pairs."""
+        """Measure contrasts of the halves of three attributes each; correct joined tables and prior spreads by them."""
         content, seen = self.content(), dict[Places, Contrasts]()
         for (places, signs), share in zip(sets.items(), budget.evenly(len(sets)), strict=True):
             seen[places], handed = measure_contrasts(self.curator, self.schema, places, signs, share)
@@ -202,7 +204,7 @@ class _Sizing:
         self.claimed = {places: each for places, each in far.items() if places not in self.known}
 
     def size(self, order: int, sets: Sequence[Places], shares: Sequence[Budget]) -> None:
-        """Measure how far sets of so many attributes are off, at each level that is looked at."""
+        """Measure misfits of sets of one order at each level of blocks, and calibrate their errors."""
         content, names = self.content(), self.schema.domain.names
         answers = {places: _joined(content, places) for places in sets}
         scales: dict[tuple[int, ...], list[float]] = {}
@@ -210,16 +212,16 @@ class _Sizing:
             single = {*levels} == {ALL}
             doubts, guesses = [], []
             for places, answer in answers.items():
-                kinds = {place: content.blocks(place)[level] for place, level in zip(places, levels, strict=True)}
+                kinds = {axis: content.blocks(axis)[level] for axis, level in zip(places, levels, strict=True)}
                 rows = sum_kinds(answer, list(kinds.values()))
                 doubts.append(_doubt(content, kinds, rows, single=single))
                 parts = None if single else _parts(list(kinds.values()))
-                guesses.append(([names[place] for place in places], _whole(rows), parts))
+                guesses.append(([names[axis] for axis in places], _whole(rows), parts))
             groups = _groups(doubts, share, self.curator)
             self.measured.append(self.curator.measure_margin_misfits(guesses, share, groups))
             scales[levels] = _scales(self.measured[-1], groups, doubts)
         for number, places in enumerate(sets):
-            self._take(places, {levels: each[number] for levels, each in scales.items()})
+            self._take(places, {levels: factors[number] for levels, factors in scales.items()})
         if unmeasured := [places for places in sets if places in self.single]:
             self.spreads[order - 1] = float(np.mean([self.single[places] for places in unmeasured]))
             of_blocks = [self.blocks[places].model for places in unmeasured if places in self.blocks]
@@ -227,12 +229,12 @@ class _Sizing:
                 self.by_order[order] = Scaled((0.0,) * LEVELS, tuple(np.mean(of_blocks, axis=0).tolist()))
         if order == 3 and order in self.by_order:  # of those that were not looked at, halves alone are known
             finer = self.by_order[order]
-            for places, each in self.halves.items():
+            for places, factors in self.halves.items():
                 if places not in self.blocks and places not in self.known:
-                    self.blocks[places] = replace(finer, model=(each.spread, *finer.model[1:]))
+                    self.blocks[places] = replace(finer, model=(factors.spread, *finer.model[1:]))
 
     def _take(self, places: Places, scales: Mapping[tuple[int, ...], float]) -> None:
-        """Size the errors of one set by factors on what was claimed of them."""
+        """Scale the errors of one set by its factors, by levels of blocks."""
         scale, table = scales[(ALL,) * len(places)], self.known.get(places)
         spread = self.claimed.get(places, 1.0)
         if table is None:
@@ -248,7 +250,10 @@ class _Sizing:
 def measure_contrasts(
     curator: Curator, schema: Schema, places: Places, signs: tuple[Haar, ...], budget: Budget, depth: int = MEASURED
 ) -> tuple[Contrasts, Measurement]:
-    """The noisy contrasts of some attributes, by the signs of each, in families below a depth."""
+    """Measure noisy Haar contrasts of some attributes, in families below a depth.
+
+    signs: of each attribute. Returns the contrasts, and the measurement as it is kept.
+    """
     seen = curator.margin([schema.domain.names[place] for place in places])
     listed = [
         [np.flatnonzero(haar.level == level) for haar, level in zip(signs, levels, strict=True)]
@@ -256,35 +261,36 @@ def measure_contrasts(
     ]
 
     def of_family(rows: list[Codes]) -> Kron:
+        """Query matrix of the contrasts of one combination of levels. rows: contrasts of each axis."""
         return Kron(*(Weighted(haar.signs[here].astype(np.int64)) for haar, here in zip(signs, rows, strict=True)))
 
     queries = Stack(*map(of_family, listed))
-    one, noisy, ahead = seen.measure(queries, budget), np.zeros([len(haar.level) for haar in signs]), 0
+    measured, noisy, ahead = seen.measure(queries, budget), np.zeros([len(haar.level) for haar in signs]), 0
     for rows in listed:
         shape = [len(here) for here in rows]
-        noisy[np.ix_(*rows)] = one.answers[ahead : ahead + prod(shape)].reshape(shape)
+        noisy[np.ix_(*rows)] = measured.answers[ahead : ahead + prod(shape)].reshape(shape)
         ahead += prod(shape)
-    handed = Measurement("contrast", Identity(queries.rows), one.answers, (one.noise,))
-    return Contrasts(signs, noisy, one.noise.continuous_variance, depth), handed
+    handed = Measurement("contrast", Identity(queries.rows), measured.answers, (measured.noise,))
+    return Contrasts(signs, noisy, measured.noise.continuous_variance, depth), handed
 
 
-def _scales(found: Measurement, groups: Whole, doubts: Sequence[Doubt]) -> list[float]:
-    """For every set, the factor on its doubtful variances that its group's misfit asks for."""
-    error = float(np.sqrt(found.noise.variance))
+def _scales(measured: Measurement, groups: Whole, doubts: Sequence[Doubt]) -> list[float]:
+    """Factor on doubtful variances of every set, (sets,), from its group's noisy misfit. groups: (sets,)."""
+    error = float(np.sqrt(measured.noise.variance))
     labels, by_group = groups.tolist(), []
-    for group, misfit in enumerate(found.answers.tolist()):
+    for group, misfit in enumerate(measured.answers.tolist()):
         members = [doubt for doubt, label in zip(doubts, labels, strict=True) if label == group]
         by_group.append(scale_of(members, WIDER * misfit, error, LEAST, MOST))
     return [by_group[label] for label in labels]
 
 
 def looks(schema: Schema) -> dict[int, list[Places]]:
-    """Which sets of attributes are looked at, by their number; none where there is one attribute."""
+    """Sets of attributes whose misfits are measured, by order; none where there is one attribute."""
     return {order: sets for order in LOOKS if (sets := _sets(schema.domain.shape, order))}
 
 
 def _sets(shape: Sequence[int], order: int) -> list[Places]:
-    """Sets of so many axes, evenly taken from all that are not too large to look at."""
+    """Evenly spaced subsample of the sets of one order that are small enough to lay out."""
     number, most = comb(len(shape), order), MOST_SETS[order]
     step = max(1, number // (4 * most))
     every = islice(combinations(range(len(shape)), order), 0, None, step)
@@ -293,7 +299,7 @@ def _sets(shape: Sequence[int], order: int) -> list[Places]:
 
 
 def triples(schema: Schema) -> list[Places]:
-    """Sets of three attributes whose contrast of halves is measured: all, or as many as there is time for, evenly."""
+    """Sets of three attributes whose contrast of halves is measured: all, or an evenly spaced subsample."""
     shape = schema.domain.shape
     every = islice(combinations(range(len(shape)), 3), 0, None, max(1, comb(len(shape), 3) // (4 * MOST_TRIPLES)))
     small: list[Places] = [
@@ -303,9 +309,9 @@ def triples(schema: Schema) -> list[Places]:
 
 
 def _halves_of(content: Margins, places: Places, signs: Sequence[Haar]) -> tuple[float, float]:
-    """The contrast of the halves of some attributes as it is known, and all rows.
+    """Contrast of the halves of some attributes implied by what is known, and the number of all rows.
 
-    What is joined is blocks of the finest level, of which there are few however many values there are.
+    Joins blocks of the finest level, of which there are few however many values there are.
     """
     kinds = {place: content.blocks(place)[LEVELS - 1] for place in places}
     table = content.joined(kinds, ROUGHLY, fine=False)["count"]
@@ -316,26 +322,28 @@ def _halves_of(content: Margins, places: Places, signs: Sequence[Haar]) -> tuple
 
 
 def _joined(content: Margins, places: Places) -> Floats:
+    """Joined counts of all cells of a set of attributes."""
     return content.joined({place: np.arange(content.domain.shape[place]) for place in places}, ROUGHLY)["count"]
 
 
 def _whole(answer: Floats) -> Whole:
+    """Answers rounded to whole numbers, flat."""
     return np.rint(answer).astype(np.int64).reshape(-1)
 
 
 def _parts(kinds: Sequence[Codes]) -> Codes:
-    """The block of every cell, in the order of cells."""
-    found: Codes = np.zeros(1, dtype=np.int64)
+    """Block of every cell of a table, flat; kinds: for each axis, the block of every value."""
+    labels: Codes = np.zeros(1, dtype=np.int64)
     for kind in kinds:
-        found = (found[:, None] * (int(kind.max()) + 1) + kind).reshape(-1)
-    return found
+        labels = (labels[:, None] * (int(kind.max()) + 1) + kind).reshape(-1)
+    return labels
 
 
 def _doubt(content: Margins, kinds: Mapping[int, Codes], answer: Floats, *, single: bool) -> Doubt:
-    """What is claimed of the cells of one set: the errors of smaller sets as sized by now, its own in doubt."""
+    """Claimed variances of one set: errors of smaller sets as calibrated so far are sure, its own are in doubt."""
     counts, axes = np.maximum(answer, 0.0), tuple(range(len(kinds)))
-    found = content.errors("count", kinds, {"count": counts}, single=single)
-    errors = found.noise + found.model
+    model = content.errors("count", kinds, {"count": counts}, single=single)
+    errors = model.noise + model.model
     sure, own = errors.without(axes).of_cells(), errors.alone(axes).of_cells()
     return Doubt(np.maximum(sure, 0.0), own, counts + np.rint(counts))
 
@@ -345,12 +353,14 @@ def _scaled(
     scales: Mapping[tuple[int, ...], float],
     table: Table | None,
     spread: tuple[float, float],
-    known: Scaled | None,
+    by_contrasts: Scaled | None,
     halves: float | None,
 ) -> Scaled:
-    """The spreads of a set's blocks, by the factors on what was claimed of them; as finer ones have it, where none is.
+    """Spreads of a set's blocks by level, from the factors on what was claimed of them.
 
-    spread: of cells, if there is no table: as claimed, and as found. known, halves: what contrasts told.
+    scales: factors by levels of the axes. spread: of cells without a table, as claimed and as measured. by_contrasts,
+    halves: spreads measured by contrasts, of pairs and of three attributes. A level that was not measured has the
+    spread of the next finer one.
     """
     order, of_table = len(places), (0.0, spread[0])
     if table is not None:
@@ -364,8 +374,11 @@ def _scaled(
         cells, claimed = noise[0] + model[0], sum(of_table)
         stripes = tuple(max(0.0, scales[levels] * claimed - cells) for levels in ((ALL, 0), (0, ALL)))
     for level in reversed(range(LEVELS)):
-        if known is not None:  # noise of what was not measured is that of finer blocks, which are off by no more
-            whole, by_noise = known.noise[level] + known.model[level], known.noise[level] or noise[0]
+        if by_contrasts is not None:  # noise of what was not measured is that of finer blocks, which are off by no more
+            whole, by_noise = (
+                by_contrasts.noise[level] + by_contrasts.model[level],
+                by_contrasts.noise[level] or noise[0],
+            )
             now = by_noise, max(whole - by_noise, 0.0 if level < MEASURED else model[0])
         elif (level,) * order in scales:
             now = scales[(level,) * order] * of_table[0], scales[(level,) * order] * of_table[1]
@@ -379,7 +392,7 @@ def _scaled(
 
 
 def _groups(doubts: Sequence[Doubt], share: Budget, curator: Curator) -> Whole:
-    """As many groups as the noise allows, of sets whose errors look alike."""
+    """Group sets with similar claimed errors, (sets,): as many groups as stand out from the noise of the share."""
     sizes = np.array([doubt.size(1.0) for doubt in doubts])
     order = np.argsort(sizes, kind="stable")
     best: Whole = np.zeros(len(doubts), dtype=np.int64)

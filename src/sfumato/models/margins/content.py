@@ -1,8 +1,11 @@
-"""Margins: what is known of a table of many attributes, few of them at a time, joined when a question is asked.
+"""Content of a release of marginals: estimated tables of few attributes, joined for each query.
 
-A question is answered from the tables along its own attributes, and from nothing else: no number is kept for a cell of
-all attributes, of which there may be more than atoms. Of a question over many attributes only the kinds of values that
-it tells apart are joined (answers/question.py).
+A query is answered from the tables along its own attributes and from nothing else; no number is kept for a cell of all
+attributes, of which there may be more than atoms. Values that a query does not distinguish form one class
+(answers/question.py), and only classes are joined where single values would be too many.
+
+Estimates: maximum entropy for counts, additive fitting for sums (joining.py). Errors: an independent component for each
+set of attributes, for cells and for blocks (table.py, scales.py).
 """
 
 from __future__ import annotations
@@ -56,12 +59,12 @@ MOST_ATTRIBUTES = 12  # in one question; every set of them has a share in its er
 
 @dataclass(frozen=True, eq=False)
 class Margins(ContentOfCells):
-    """Tables by statistic and places of their axes; () is the total, and every attribute has its own.
+    """Marginal tables by statistic and axes; () is the total, and every attribute has a one-way table.
 
-    spreads: of what is not among the tables, by statistic. measured: all that the curator handed out: the places of the
-    axes and the noisy answers. unbiased: tables are as measured, with cells that may be negative, and are joined by
-    adding; what no table tells is then unknown. asked: how each of the measurements was, where not cell by cell.
-    guessed: all rows and one-way margins whose products the first misfits are the distances to, for guaranteed ends.
+    spreads: overdispersion of sets without a table, by statistic. measured: all noisy answers, with the axes of each.
+    unbiased: tables are as measured, may be negative, and are joined by adding ANOVA components; components of no table
+    are then unknown. asked: how each measurement was, where not cell by cell. guessed: number of all rows and one-way
+    margins with whose products the first misfits compare pairs, for guaranteed intervals.
     """
 
     uses: ClassVar[frozenset[str]] = frozenset({"details"})
@@ -75,7 +78,7 @@ class Margins(ContentOfCells):
     guessed: tuple[Floats, ...] = ()
 
     def __post_init__(self) -> None:
-        """Keep no more digits than a file does, so that answers are the same before and after."""
+        """Round to the digits of a file, so that answers are the same before and after it."""
         rounded = {of: {p: margins_file.rounded(t) for p, t in tables.items()} for of, tables in self.tables.items()}
         object.__setattr__(self, "tables", rounded)
         spreads = {of: margins_file.rounded_spreads(each) for of, each in self.spreads.items()}
@@ -84,25 +87,29 @@ class Margins(ContentOfCells):
             object.__setattr__(self, "guessed", ())
 
     def view(self, kinds: Kinds) -> View:
+        """Joined table and its error model for a query. kinds: class of every value of each attribute."""
         domain = self.domain
-        asked = tuple(sorted(domain.place(name) for name, kind in kinds.items() if kind.max(initial=0) > 0))
-        by_place = {place: np.asarray(kinds[domain.names[place]]) for place in asked}
+        axes = tuple(sorted(domain.place(name) for name, kind in kinds.items() if kind.max(initial=0) > 0))
+        by_place = {axis: np.asarray(kinds[domain.names[axis]]) for axis in axes}
         self._check_size(by_place)
         joined = self.joined(by_place)
         shape = joined["count"].shape
         codes = {}
         for name, kind in kinds.items():
-            place, first = domain.place(name), np.unique(kind, return_index=True)[1]
-            along = spread_out(first.astype(np.float64), (place,), asked) if place in asked else np.asarray(first[0])
+            axis, first = domain.place(name), np.unique(kind, return_index=True)[1]
+            along = spread_out(first.astype(np.float64), (axis,), axes) if axis in axes else np.asarray(first[0])
             codes[name] = np.broadcast_to(np.asarray(along, dtype=np.int64), shape).reshape(-1)
         values = {of: joint.reshape(-1) for of, joint in joined.items()}
         merged = 1 if domain.size > 2**62 else domain.size // max(1, prod(shape))
-        names = tuple(domain.names[place] for place in asked)
+        names = tuple(domain.names[axis] for axis in axes)
         noises = JoinedNoise(names, kinds, shape, {of: self.errors(of, by_place, joined) for of in joined})
         return View(self.schema, Gathered(codes, values, merged), noises, estimated=not self.unbiased)
 
     def exact_at(self, confidence: float) -> float | None:
-        """Unbiased tables are taken as normal; a few noises of another distribution reach further than that."""
+        """Nominal confidence of a normal interval that covers `confidence` for sums of a few non-normal noises.
+
+        For unbiased tables, whose error is noise alone; None for others.
+        """
         if not self.unbiased:
             return None
         from sfumato.models.margins.guaranteed import longest_reach
@@ -111,63 +118,69 @@ class Margins(ContentOfCells):
         return max(confidence, 2.0 * NormalDist().cdf(reach) - 1.0)
 
     def drawn(self, confidence: float) -> tuple[Noise, int] | None:
+        """Noise, and how many of it, whose sum has the longest tail; None without noise."""
         from sfumato.models.margins.guaranteed import longest_tail
 
         return longest_tail(frozenset(one.noise for _, one in self.measured), confidence)
 
     def sure(self, kinds: Kinds) -> FromTables:
+        """Guaranteed bounds from the noisy tables, for a query's classes of values."""
         from sfumato.models.margins.noise import FromTables
 
         domain = self.domain
-        asked = tuple(sorted(domain.place(name) for name, kind in kinds.items() if kind.max(initial=0) > 0))
-        by_place = {place: np.asarray(kinds[domain.names[place]]) for place in asked}
+        axes = tuple(sorted(domain.place(name) for name, kind in kinds.items() if kind.max(initial=0) > 0))
+        by_place = {axis: np.asarray(kinds[domain.names[axis]]) for axis in axes}
         return FromTables(domain.shape, by_place, self.measured, self.guessed)
 
     def joined(self, kinds: Mapping[int, Codes], close: float = CLOSE, *, fine: bool = True) -> dict[str, Floats]:
-        """Every statistic along some axes, of whose values the kinds are told apart; close: as of what is known.
+        """Joined estimates of every statistic along some axes, by classes of values.
 
-        fine: whether single values are joined and then added up, where they are not too many.
+        kinds: for each axis, the class of every value. close: tolerance of the fitting, as a share of the rows. fine:
+        join single values and then aggregate, where there are not too many.
         """
         places = tuple(kinds)
         if self.unbiased:
             return {of: self._added_up(of, kinds) for of in self.tables}
-        every = {place: np.arange(self.domain.shape[place]) for place in places}
-        fine = fine and prod(self.domain.shape[place] for place in places) <= FINE
-        known = {of: self._known(of, places, every if fine else kinds) for of in self.tables}
+        every = {axis: np.arange(self.domain.shape[axis]) for axis in places}
+        fine = fine and prod(self.domain.shape[axis] for axis in places) <= FINE
+        tables = {of: self._known(of, places, every if fine else kinds) for of in self.tables}
         contrasts = self._contrasts(places) if fine else {}
-        joined = {"count": self._join("count", known["count"], len(places), None, close, contrasts)}
+        joined = {"count": self._join("count", tables["count"], len(places), None, close, contrasts)}
         for of in list(self.tables)[1:]:
-            joined[of] = self._join(of, known[of], len(places), joined["count"])
+            joined[of] = self._join(of, tables[of], len(places), joined["count"])
         if not fine:
             return joined
-        return {of: sum_kinds(joint, [kinds[place] for place in places]) for of, joint in joined.items()}
+        return {of: sum_kinds(joint, [kinds[axis] for axis in places]) for of, joint in joined.items()}
 
     def _known(self, of: str, places: Places, kinds: Mapping[int, Codes]) -> dict[Places, Table]:
-        """The tables along some axes, over kinds of values, numbered as if there were no other axes."""
-        found = {}
+        """Tables along subsets of some axes, aggregated to classes, with axes renumbered from 0."""
+        tables = {}
         for part in subsets(places):
             if (table := self._table(of, part)) is not None:
-                found[tuple(places.index(place) for place in part)] = table.summed(kinds)
-        return found
+                tables[tuple(places.index(axis) for axis in part)] = table.summed(kinds)
+        return tables
 
     def _table(self, of: str, places: Places) -> Table | None:
+        """Table of a statistic along some axes; None where there is none."""
         return self.tables[of].get(places)
 
     def _added_up(self, of: str, kinds: Mapping[int, Codes]) -> Floats:
-        known = self._known(of, tuple(kinds), kinds)
-        bases = [self._base(place, kind) for place, kind in kinds.items()]
-        return join_unbiased(bases, {places: table.estimate for places, table in known.items()})
+        """Unbiased joined table: the sum of ANOVA components, by classes of values."""
+        tables = self._known(of, tuple(kinds), kinds)
+        bases = [self._base(axis, kind) for axis, kind in kinds.items()]
+        return join_unbiased(bases, {places: table.estimate for places, table in tables.items()})
 
     def _join(
         self,
         of: str,
-        known: Mapping[Places, Table],
+        tables: Mapping[Places, Table],
         axes: int,
         counts: Floats | None,
         close: float = CLOSE,
         contrasts: Mapping[Places, tuple[Sequence[Floats], float]] = NONE,
     ) -> Floats:
-        estimates = {places: table.estimate for places, table in known.items()}
+        """Joined estimate of a statistic; counts: joined counts, for sums of a measure."""
+        estimates = {places: table.estimate for places, table in tables.items()}
         if counts is not None:
             return join_sums(counts, estimates)
         if not axes:
@@ -181,21 +194,21 @@ class Margins(ContentOfCells):
         return join_counts(one_way, larger, close, contrasts)
 
     def _contrasts(self, places: Places) -> dict[Places, tuple[Sequence[Floats], float]]:
-        """Contrasts of the halves of three of some axes, numbered as if there were no others."""
-        known = self.spreads["count"].contrasts if "count" in self.spreads else {}
-        found: dict[Places, tuple[Sequence[Floats], float]] = {}
-        for part in combinations(places, 3) if known else ():
-            if part in known:
+        """Wanted contrasts of halves of three axes among some, with signs, axes renumbered from 0."""
+        contrasts = self.spreads["count"].contrasts if "count" in self.spreads else {}
+        result: dict[Places, tuple[Sequence[Floats], float]] = {}
+        for part in combinations(places, 3) if contrasts else ():
+            if part in contrasts:
                 signs = [np.where(self.blocks(place)[0] > 0, -1.0, 1.0) for place in part]
-                found[tuple(places.index(place) for place in part)] = signs, known[part]
-        return found
+                result[tuple(places.index(place) for place in part)] = signs, contrasts[part]
+        return result
 
     def errors(
         self, of: str, kinds: Mapping[int, Codes], joined: Mapping[str, Floats], *, single: bool = False
     ) -> ErrorsOf:
-        """The errors of one statistic along some axes, of whose values the kinds are told apart.
+        """Error model of one statistic along some axes, by classes of values.
 
-        single: of single cells alone, which errors of blocks hardly reach.
+        joined: joined estimates of all statistics. single: without errors of blocks, which hardly reach single cells.
         """
         places, counts = tuple(kinds), np.maximum(joined["count"], 0.0)
         noise: dict[Places, Floats] = {}
@@ -228,22 +241,22 @@ class Margins(ContentOfCells):
         )
 
     def _of_blocks(self, of: str, kinds: Mapping[int, Codes]) -> tuple[list[Coarse], list[Coarse]]:
-        """Errors of blocks of cells, from noise and from what was assumed: halves, quarters and finer, stripes.
+        """Errors of blocks of cells by scale, from noise and from the model: halves, quarters and finer, stripes.
 
-        What blocks are off by is known as a whole, so what smaller blocks and cells would add up to is taken away.
+        A spread is that of a whole block, so what finer blocks and cells contribute is subtracted.
         """
         places = tuple(kinds)
-        found: tuple[list[Coarse], list[Coarse]] = ([], [])
+        result: tuple[list[Coarse], list[Coarse]] = ([], [])
         spreads = self.spreads.get(of, Spreads())
         if not (spreads.blocks or spreads.blocks_by_order):
-            return found
+            return result
         parts = [part for part in subsets(tuple(range(len(places)))) if len(part) > 1]
-        known = {part: spreads.of_blocks(tuple(places[axis] for axis in part)) for part in parts}
+        by_part = {part: spreads.of_blocks(tuple(places[axis] for axis in part)) for part in parts}
         for level in range(LEVELS):
-            shares = tuple(self._of_each_block(place, kinds[place], level) for place in places)
+            shares = tuple(self._of_each_block(attribute, kinds[attribute], level) for attribute in places)
             by_noise: dict[Places, Floats] = {}
             by_model: dict[Places, Floats] = {}
-            for part, scaled in known.items():
+            for part, scaled in by_part.items():
                 if scaled is not None and level < len(scaled.noise):
                     within = tuple(places[axis] for axis in part)
                     rows, noise, model = self._in_blocks(of, within, (level,) * len(part))
@@ -254,27 +267,24 @@ class Margins(ContentOfCells):
                         scaled.noise[level] * rows - noise,
                         scaled.model[level] * rows - model,
                     )
-            found[0].append(Coarse(shares, by_noise))
-            found[1].append(Coarse(shares, by_model))
-        for part, scaled in known.items():
+            result[0].append(Coarse(shares, by_noise))
+            result[1].append(Coarse(shares, by_model))
+        for part, scaled in by_part.items():
             for fine, spread in enumerate(scaled.stripes if scaled is not None else ()):
                 within = tuple(places[axis] for axis in part)
                 levels = tuple(LEVELS if axis == part[fine] else 0 for axis in part)
                 shares = tuple(
-                    self._of_each_block(place, kinds[place], levels[part.index(axis)])
+                    self._of_each_block(attribute, kinds[attribute], levels[part.index(axis)])
                     if axis in part
                     else np.zeros((0, 0))
-                    for axis, place in enumerate(places)
+                    for axis, attribute in enumerate(places)
                 )
-                found[0].append(Coarse(shares, {}))
-                found[1].append(Coarse(shares, {part: spread * self._in_blocks(of, within, levels)[0]}))
-        return found
+                result[0].append(Coarse(shares, {}))
+                result[1].append(Coarse(shares, {part: spread * self._in_blocks(of, within, levels)[0]}))
+        return result
 
     def _in_blocks(self, of: str, places: Places, levels: Places) -> tuple[Floats, Floats, Floats]:
-        """What errors of the blocks of some axes grow with, and the variances that their cells add up to.
-
-        These are of noise, and of the model.
-        """
+        """Sizes of the blocks of some axes, and the noise and model variances that their cells add up to."""
         if (of, places, levels) not in self._known_blocks:
             blocks = [self.blocks(place)[level] for place, level in zip(places, levels, strict=True)]
             table, total = self._table(of, places), float(self.tables["count"][()].estimate)
@@ -292,53 +302,57 @@ class Margins(ContentOfCells):
 
     @cached_property
     def _known_blocks(self) -> dict[tuple[str, Places, Places], tuple[Floats, Floats, Floats]]:
+        """Cache of `_in_blocks`."""
         return {}
 
     @cached_property
     def _rows_of(self) -> list[Floats]:
-        """The part of all rows that each value of an attribute has."""
+        """Share of all rows of each value, for every attribute."""
         return [self._base(place, np.arange(size)) for place, size in enumerate(self.domain.shape)]
 
     def blocks(self, place: int) -> list[Codes]:
-        """The blocks of an attribute's values, level by level, and at last every value by itself."""
+        """Dyadic blocks of an attribute's values by level, and last every value by itself."""
         return self._halved[place]
 
     @cached_property
     def _halved(self) -> list[list[Codes]]:
+        """Dyadic blocks of all attributes."""
         margins = [self.tables["count"][place,].estimate for place in range(len(self.domain.shape))]
         return [[*halved(margin, by_rows=self._by_rows), np.arange(len(margin))] for margin in margins]
 
     @cached_property
     def _measures(self) -> list[Floats]:
+        """Measure by which each attribute's values are halved."""
         return [measure_of(self.tables["count"][place,].estimate) for place in range(len(self.domain.shape))]
 
     @cached_property
     def _by_rows(self) -> bool:
-        """Whether axes were halved by rows alone, as they were while errors were known at fewer levels."""
+        """Whether axes are halved by rows alone, as in older files with fewer levels."""
         known = [(*each.blocks.values(), *each.blocks_by_order.values()) for each in self.spreads.values()]
         levels = {len(scaled.noise) for blocks in known for scaled in blocks}
         return bool(levels) and max(levels) < LEVELS
 
-    def _of_each_block(self, place: int, kind: Codes, level: int) -> Floats:
-        """For every block and kind of values of an attribute, the part of the block's rows that are of the kind."""
-        blocks = self.blocks(place)[level]
+    def _of_each_block(self, axis: int, kind: Codes, level: int) -> Floats:
+        """Share of each class of values in the rows of each block of an attribute, (blocks, classes)."""
+        blocks = self.blocks(axis)[level]
         number, kinds = int(blocks.max()) + 1, int(kind.max()) + 1
-        held = np.bincount(blocks * kinds + kind, self._rows_of[place], number * kinds).reshape(number, kinds)
+        held = np.bincount(blocks * kinds + kind, self._rows_of[axis], number * kinds).reshape(number, kinds)
         return np.asarray(held / np.maximum(held.sum(axis=1, keepdims=True), 1e-300))
 
-    def _level(self, place: int, kind: Codes) -> Floats:
-        """How a margin was brought to the total: evenly over the values that hold rows."""
-        return sum_kinds(level_of(self.tables["count"][place,].estimate), [kind])
+    def _level(self, axis: int, kind: Codes) -> Floats:
+        """Derivative of a one-way margin by the total, by classes: even over the values that hold rows."""
+        return sum_kinds(level_of(self.tables["count"][axis,].estimate), [kind])
 
-    def _base(self, place: int, kind: Codes) -> Floats:
-        """How errors of other tables spread along an axis: as its rows do, or evenly where cells may be negative."""
+    def _base(self, axis: int, kind: Codes) -> Floats:
+        """Base by which errors of other tables spread along an axis: its rows, or even if unbiased; sum 1."""
         if self.unbiased:
             return np.bincount(kind) / len(kind)
-        rows = sum_kinds(np.maximum(self.tables["count"][place,].estimate, 0.0), [kind])
+        rows = sum_kinds(np.maximum(self.tables["count"][axis,].estimate, 0.0), [kind])
         total = rows.sum()
         return rows / total if total > 0 else np.bincount(kind) / len(kind)
 
     def _check_size(self, kinds: Mapping[int, Codes]) -> None:
+        """Refuse a query that distinguishes more cells or attributes than can be joined."""
         numbers = {self.domain.names[place]: int(kind.max(initial=0)) + 1 for place, kind in kinds.items()}
         if prod(numbers.values()) <= MOST_JOINED and len(numbers) <= MOST_ATTRIBUTES:
             return
@@ -352,12 +366,14 @@ class Margins(ContentOfCells):
         raise QueryError(f"this question {limit}; leave out, or ask for fewer values of, {listed}")
 
     def cells(self) -> Floats:
+        """Joined counts of all cells, where there are few enough."""
         every = self.every(tuple(range(len(self.domain.shape))))
         self._check_size(every)
         return self.joined(every)["count"].reshape(-1)
 
     @cached_property
     def row_model(self) -> RowModel:
+        """Model from which synthetic rows are drawn."""
         counts = {} if self.unbiased else self.tables["count"]
         larger = {places: table.estimate for places, table in counts.items() if len(places) > 2}
         sums = {}
@@ -368,18 +384,19 @@ class Margins(ContentOfCells):
         return RowsOfMargins(self.schema, float(self.tables["count"][()].estimate), self._along, larger, sums)
 
     def _along(self, places: Places) -> Floats:
-        """Counts along some axes."""
+        """Joined counts of single values along some axes."""
         every = self.every(places)
         if self.unbiased:
             return self._added_up("count", every)
         return self._join("count", self._known("count", places, every), len(places), None)
 
     def every(self, places: Places) -> dict[int, Codes]:
-        """Every value of some axes a kind of its own."""
+        """Classes that distinguish every value of some axes."""
         return {place: np.arange(self.domain.shape[place]) for place in places}
 
     @cached_property
     def _extent(self) -> str:
+        """Number of tables by order, in words."""
         orders = [len(places) for places in self.tables["count"]]
         words = {1: "one-way", 2: "two-way", 3: "three-way"}
         named = ((words.get(order, f"{order}-way"), orders.count(order)) for order in sorted({*orders} - {0}))
@@ -398,6 +415,7 @@ class Margins(ContentOfCells):
         )
 
     def as_measured(self) -> Margins:
+        """Unbiased version: ANOVA components of the noisy tables themselves."""
         from sfumato.models.margins.views import as_measured
 
         if self.unbiased:
@@ -422,17 +440,17 @@ class Margins(ContentOfCells):
 
 
 class MeasuredMargins(Margins):
-    """Margins as measured. A question that no noisy table holds is refused."""
+    """Unbiased marginals. A query that no noisy table contains is refused."""
 
     def view(self, kinds: Kinds) -> View:
-        asked = {name for name, kind in kinds.items() if kind.max(initial=0) > 0}
+        query = {name for name, kind in kinds.items() if kind.max(initial=0) > 0}
         sets = [{self.domain.names[place] for place in places} for places in self.tables["count"]]
-        if not any(asked <= names for names in sets):
+        if not any(query <= names for names in sets):
             largest = [names for names in sets if len(names) > 1 and not any(names < other for other in sets)]
-            near = sorted(largest, key=lambda names: (-len(names & asked), len(names)))[:MOST_NAMED]
-            told = "; ".join(", ".join(name for name in self.domain.names if name in names) for names in near)
+            near = sorted(largest, key=lambda names: (-len(names & query), len(names)))[:MOST_NAMED]
+            listed = "; ".join(", ".join(name for name in self.domain.names if name in names) for names in near)
             raise QueryError(
-                f"{', '.join(sorted(asked))} were not measured together, so there is no unbiased answer; ask about "
-                f"attributes that were ({told or 'one at a time'}), or without unbiased"
+                f"{', '.join(sorted(query))} were not measured together, so there is no unbiased answer; ask about "
+                f"attributes that were ({listed or 'one at a time'}), or without unbiased"
             )
         return super().view(kinds)

@@ -1,17 +1,18 @@
-"""How a file keeps margins: tables one after the other, and lists of which they are.
+"""File form of marginals: tables one after the other, with lists of their statistics and attributes.
 
-tables      for each table: its statistic and how many attributes it has; `spread` where it has no cells of its own
-attributes  the attributes of all tables, by their places in the schema
-cells       for each cell of all tables: the estimate, and two standard errors in 1024ths of a row
-measured    for each measurement: its statistic, how many attributes, which noise, how many answers, and how it was
-            asked: up to how many values an attribute was by contrasts, and the length that rows were brought to
-along       the attributes of all measurements
-answers     the noisy answers of all measurements
-blocks      for each set of attributes whose blocks have errors of their own: its statistic, how many attributes it has,
-            whether it stands for all sets of its size, spreads by noise and by assumption of halves, quarters,
-            eighths and sixteenths (or no finer than eighths), those of stripes, and the contrast of its halves, if it
-            has one
-among       the attributes of these sets
+    tables      for each table: its statistic and number of attributes; `spread` if it has no cells of its own
+    attributes  the attributes of all tables, by their place in the schema
+    cells       for each cell of all tables: estimate, and standard errors of noise and model in 1024ths of a row
+    measured    for each measurement: its statistic, number of attributes, noise, number of answers; contrasts are used
+                for attributes of up to `contrasts` values, and query rows were scaled to `length`
+    along       the attributes of all measurements
+    answers     the noisy answers of all measurements
+    blocks      for each set of attributes with errors of blocks: its statistic, number of attributes, whether it stands
+                for all sets of its order, spreads by noise and by model of halves, quarters, eighths and sixteenths (or
+                no finer than eighths), those of stripes, and the contrast of its halves, if it has one
+    among       the attributes of these sets
+
+Files are read with suspicion: whatever Sfumato would not have written is refused.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ MOST_GUESSED = 2**14  # values of guesses that a manifest has room for
 
 @record
 class MarginsRecord:
-    """What a manifest says of margins: how they are joined, the noises, and the spreads by number of attributes."""
+    """Entry of a manifest: how tables are joined, noises, spreads by order, and guesses of one-way margins."""
 
     unbiased: bool
     noises: list[NoiseRecord]
@@ -77,7 +78,7 @@ class MarginsRecord:
 
 
 def of_blocks(levels: int) -> dict[str, list[str]]:
-    """The columns of the errors of blocks at so many levels."""
+    """Column names of the errors of blocks at a number of levels."""
     spreads = [f"{part} {level}" for part in ("noise", "model") for level in range(levels)]
     stripes = [f"stripe {axis}" for axis in range(2)]
     listed = ["statistic", "attributes", "all", *spreads, *stripes, "contrasted", "contrast"]
@@ -85,13 +86,13 @@ def of_blocks(levels: int) -> dict[str, list[str]]:
 
 
 def rounded(table: Table) -> Table:
-    """A table as a file holds it: estimates and standard errors in 1024ths."""
+    """Round a table to the digits of a file: estimates and standard errors in 1024ths."""
     errors = (in_parts(np.sqrt(np.maximum(each, 0.0))) ** 2 for each in (table.noise, table.model))
     return Table(table.places, in_parts(table.estimate), *errors)
 
 
 def rounded_spreads(spreads: Spreads) -> Spreads:
-    """Spreads as a file holds them."""
+    """Round spreads to the digits of a file."""
     single = {places: _in_parts(spread) / FINEST for places, spread in spreads.single.items()}
     by_order, blocks = ({key: _rounded_blocks(each) for key, each in every.items()} for every in _of_blocks(spreads))
     contrasts = {places: float(round(each)) for places, each in spreads.contrasts.items()}
@@ -99,20 +100,23 @@ def rounded_spreads(spreads: Spreads) -> Spreads:
 
 
 def _of_blocks(spreads: Spreads) -> tuple[Mapping[Any, Scaled], Mapping[Any, Scaled]]:
+    """Block spreads by order, and by set."""
     return spreads.blocks_by_order, spreads.blocks
 
 
 def _every(spreads: Spreads) -> list[Scaled]:
+    """All block spreads."""
     return [each for every in _of_blocks(spreads) for each in every.values()]
 
 
-def _rounded_blocks(each: Scaled) -> Scaled:
-    parts = each.noise, each.model, each.stripes
+def _rounded_blocks(spreads: Scaled) -> Scaled:
+    """Round block spreads to the digits of a file."""
+    parts = spreads.noise, spreads.model, spreads.stripes
     return Scaled(*(tuple(round(spread * FINEST) / FINEST for spread in part) for part in parts))
 
 
 def written(content: Margins) -> Written:
-    """All that a file keeps."""
+    """Members and manifest entry of a content of marginals."""
     statistics = list(content.tables)
     listed = [(of, table) for of, tables in content.tables.items() for table in tables.values()]
     single = [(of, places, spread) for of, each in content.spreads.items() for places, spread in each.single.items()]
@@ -123,10 +127,10 @@ def written(content: Margins) -> Written:
     errors = (np.concatenate([np.sqrt(v).reshape(-1) for v in each]) for each in _variances(listed))
     noises = {noise: place for place, noise in enumerate(dict.fromkeys(one.noise for _, one in content.measured))}
     kinds = [*statistics, MISFIT, CONTRAST]
-    asked = content.asked or (CELL_BY_CELL,) * len(content.measured)
+    methods = content.asked or (CELL_BY_CELL,) * len(content.measured)
     measured = [
         (kinds.index(one.of), len(places), noises[one.noise], len(one.answers), *how)
-        for (places, one), how in zip(content.measured, asked, strict=True)
+        for (places, one), how in zip(content.measured, methods, strict=True)
     ]
     columns: dict[str, list[Whole]] = {
         "tables": _columns(tables, 3),
@@ -154,17 +158,17 @@ def written(content: Margins) -> Written:
 
 
 def check(manifest: Manifest, schema: Schema) -> None:
-    """Refuse a manifest whose members are not those of margins."""
+    """Validate a manifest's members and statistics; refuse those that marginals do not have."""
     details_as(MarginsRecord, manifest)
-    told = {name: member.columns for name, member in manifest.members.items()}
-    if told not in (COLUMNS, *(COLUMNS | of_blocks(levels) for levels in range(FEWEST_LEVELS, LEVELS + 1))):
+    columns = {name: member.columns for name, member in manifest.members.items()}
+    if columns not in (COLUMNS, *(COLUMNS | of_blocks(levels) for levels in range(FEWEST_LEVELS, LEVELS + 1))):
         raise refusal("its members are not those of margins")
     if manifest.statistics != _statistics(schema, list(schema.units)):
         raise refusal("its statistics are not those of its schema")
 
 
 def check_values(columns: Columns) -> None:
-    """Refuse numbers that no file of margins holds; how they go together is seen when they are read."""
+    """Validate signs and ranges of single columns; consistency between columns is checked on reading."""
     below = [
         name for name, each in columns.items() if name not in (ESTIMATE, "answer", "contrast") and (each < 0).any()
     ]
@@ -178,7 +182,7 @@ def parts(
 ) -> tuple[
     dict[str, dict[Places, Table]], dict[str, Spreads], tuple[tuple[Places, Measurement], ...], bool, Asked, Guessed
 ]:
-    """Tables, spreads, measurements, how tables are joined and asked for, guesses, of a file nobody vouched for."""
+    """Read an untrusted file: tables, spreads, measurements, whether unbiased, how measured, and guesses."""
     about, statistics = details_as(MarginsRecord, manifest), list(schema.units)
     if len(about.spreads) != len(statistics) or any(spread < 0 for each in about.spreads for spread in each):
         raise refusal("its manifest has spreads that do not go with its statistics")
@@ -211,60 +215,63 @@ def parts(
     }
     measured = tuple(_measurements(about, [*statistics, MISFIT, CONTRAST], member, shape))
     listed = member("measured")
-    asked = tuple(zip(listed["contrasts"].tolist(), listed["length"].tolist(), strict=True))
+    methods = tuple(zip(listed["contrasts"].tolist(), listed["length"].tolist(), strict=True))
     if about.guessed and [len(each) for each in about.guessed] != [1, *shape]:
         raise refusal("its guesses do not go with its schema")
     if any(not 0 <= value < MOST_LENGTH for each in about.guessed for value in each):
         raise refusal("its guesses are not as Sfumato makes them")
     guessed = tuple(np.array(each, dtype=np.float64) / PARTS for each in about.guessed)
-    return tables, spreads, measured, about.unbiased, asked, guessed
+    return tables, spreads, measured, about.unbiased, methods, guessed
 
 
 def _blocks(statistic: int, spreads: Spreads) -> Iterator[tuple[tuple[int, ...], Places]]:
-    """A line for each set whose blocks have errors of their own, and its attributes; none if it stands for a size."""
-    listed: list[tuple[Places, int, Scaled]] = [((), order, each) for order, each in spreads.blocks_by_order.items()]
-    listed += [(places, len(places), each) for places, each in spreads.blocks.items()]
-    for places, order, each in listed:
-        stripes = (*each.stripes, 0.0, 0.0)[:2]
-        numbers = [round(spread * FINEST) for spread in (*each.noise, *each.model, *stripes)]
+    """Rows for the block spreads of a statistic, each with its attributes (none if it stands for an order)."""
+    listed: list[tuple[Places, int, Scaled]] = [
+        ((), order, scaled) for order, scaled in spreads.blocks_by_order.items()
+    ]
+    listed += [(places, len(places), scaled) for places, scaled in spreads.blocks.items()]
+    for places, order, scaled in listed:
+        stripes = (*scaled.stripes, 0.0, 0.0)[:2]
+        numbers = [round(spread * FINEST) for spread in (*scaled.noise, *scaled.model, *stripes)]
         contrast = spreads.contrasts.get(places) if places else None
-        told = (0, 0) if contrast is None else (1, round(contrast))
-        yield (statistic, order, int(not places), *numbers, *told), places
+        flagged = (0, 0) if contrast is None else (1, round(contrast))
+        yield (statistic, order, int(not places), *numbers, *flagged), places
 
 
 def _read_blocks(
     statistics: list[str], member: Callable[[str], Columns], axes: int
 ) -> dict[str, tuple[dict[int, Scaled], dict[Places, Scaled], dict[Places, float]]]:
-    """By statistic, the spreads of blocks of all sets of a size, those of single sets, and contrasts."""
+    """Read block spreads by statistic: of all sets of an order, of single sets, and contrasts."""
     listed = member(BLOCKS)
-    found: dict[str, tuple[dict[int, Scaled], dict[Places, Scaled], dict[Places, float]]] = {}
+    result: dict[str, tuple[dict[int, Scaled], dict[Places, Scaled], dict[Places, float]]] = {}
     if (listed["all"] > 1).any() or (listed["contrasted"] > 1).any() or (listed["attributes"] < 2).any():
         raise refusal("its errors of blocks are not spelled as Sfumato spells them")
     sets = _sets(np.where(listed["all"] > 0, 0, listed["attributes"]), member("among")["attribute"], axes)
     levels = sum(name.startswith("noise ") for name in listed)
-    spreads = [[int(each) / FINEST for each in listed[name].tolist()] for name in of_blocks(levels)[BLOCKS][3:-2]]
-    orders, told, contrasts = (listed[name].tolist() for name in ("attributes", "contrasted", "contrast"))
+    spreads = [[int(entry) / FINEST for entry in listed[name].tolist()] for name in of_blocks(levels)[BLOCKS][3:-2]]
+    orders, flags, contrasts = (listed[name].tolist() for name in ("attributes", "contrasted", "contrast"))
     for row, (of, places) in enumerate(zip(_named(listed["statistic"], statistics), sets, strict=True)):
-        by_order, single, kept = found.setdefault(of, ({}, {}, {}))
-        each = [numbers[row] for numbers in spreads]
-        stripes = tuple(each[2 * levels :]) if orders[row] == 2 else ()
-        scaled = Scaled(tuple(each[:levels]), tuple(each[levels : 2 * levels]), stripes)
+        by_order, single, kept = result.setdefault(of, ({}, {}, {}))
+        entry = [numbers[row] for numbers in spreads]
+        stripes = tuple(entry[2 * levels :]) if orders[row] == 2 else ()
+        scaled = Scaled(tuple(entry[:levels]), tuple(entry[levels : 2 * levels]), stripes)
         if places in single or (not places and orders[row] in by_order):
             raise refusal("it lists the errors of a set's blocks twice")
         if places:
             single[places] = scaled
         else:
             by_order[orders[row]] = scaled
-        if told[row]:
+        if flags[row]:
             if len(places) != CONTRASTED:
                 raise refusal("it has contrasts of sets that have none")
             kept[places] = float(contrasts[row])
-    return found
+    return result
 
 
 def _check_whole(tables: Mapping[str, Mapping[Places, Table]], axes: int, unbiased: bool) -> None:
-    for found in tables.values():
-        if () not in found or (not unbiased and any((axis,) not in found for axis in range(axes))):
+    """Refuse tables without a total or a one-way margin, and negative counts where none can be."""
+    for by_places in tables.values():
+        if () not in by_places or (not unbiased and any((axis,) not in by_places for axis in range(axes))):
             raise refusal("it lacks the total or a one-way margin of a statistic")
     if not unbiased and any((table.estimate < 0).any() for table in tables["count"].values()):
         raise refusal("it holds negative counts, where none can be")
@@ -273,6 +280,7 @@ def _check_whole(tables: Mapping[str, Mapping[Places, Table]], axes: int, unbias
 def _measurements(
     about: MarginsRecord, kinds: list[str], member: Callable[[str], Columns], shape: Sequence[int]
 ) -> Iterator[tuple[Places, Measurement]]:
+    """Read the measurements with their axes."""
     listed, answers = member("measured"), member("answers")["answer"]
     sets = _sets(listed["attributes"], member("along")["attribute"], len(shape))
     ends = np.cumsum(listed["answers"])
@@ -290,7 +298,7 @@ def _measurements(
 
 
 def _queries(sizes: tuple[int, ...], few: int, length: int, rows: int) -> Queries:
-    """What was asked of a margin: its cells, or contrasts of them."""
+    """Query matrix of a measured margin: its cells, or contrasts of them."""
     if not few:
         return Identity(rows)
     if prod(size - 1 if size <= few else size for size in sizes) != rows:
@@ -300,42 +308,49 @@ def _queries(sizes: tuple[int, ...], few: int, length: int, rows: int) -> Querie
 
 
 def _sets(orders: Whole, flat: Whole, axes: int) -> list[Places]:
-    """Sets of attributes, one after the other."""
+    """Split a flat list of attributes into sets by their orders."""
     if int(orders.sum()) != len(flat) or (orders > axes).any() or (flat >= axes).any():
         raise refusal("its lists of attributes do not go with its schema")
     ends = np.cumsum(orders)
-    found = [tuple(flat[end - order : end].tolist()) for order, end in zip(orders, ends, strict=True)]
-    if any(places != tuple(sorted(set(places))) for places in found):
+    sets = [tuple(flat[end - order : end].tolist()) for order, end in zip(orders, ends, strict=True)]
+    if any(places != tuple(sorted(set(places))) for places in sets):
         raise refusal("its lists of attributes are not in order")
-    return found
+    return sets
 
 
 def _named(codes: Whole, names: list[str]) -> list[str]:
+    """Statistics by their codes."""
     if (codes >= len(names)).any():
         raise refusal("its tables are of statistics that its schema does not have")
     return [names[code] for code in codes]
 
 
 def _statistics(schema: Schema, statistics: list[str]) -> list[Statistic]:
+    """Manifest entries of the statistics."""
     found = (members.statistic(of, schema, None) for of in statistics)
     return [Statistic(one.of, CELLS, ESTIMATE, None, one.step, one.centre) for one in found]
 
 
 def _variances(listed: list[tuple[str, Table]]) -> tuple[list[Floats], list[Floats]]:
+    """Noise and model variances of all tables."""
     return [table.noise for _, table in listed], [table.model for _, table in listed]
 
 
 def _in_parts(spread: float) -> int:
+    """Spread in whole parts of `FINEST`, at least 1, as 0 marks a table with cells."""
     return max(1, round(spread * FINEST))
 
 
 def _columns(rows: Sequence[tuple[int, ...]], width: int) -> list[Whole]:
+    """Columns of rows of whole numbers."""
     return list(np.array(rows, dtype=np.int64).reshape(-1, width).T.copy())
 
 
 def _flat(sets: Iterable[Places]) -> Whole:
+    """Attributes of all sets, one after the other."""
     return np.array([place for places in sets for place in places], dtype=np.int64)
 
 
 def _joined(arrays: list[Whole]) -> Whole:
+    """Concatenate arrays, of which there may be none."""
     return np.concatenate(arrays) if arrays else np.zeros(0, dtype=np.int64)

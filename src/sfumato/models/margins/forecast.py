@@ -1,16 +1,16 @@
-"""What errors to expect of margins, by the noise that they would be measured with, before they are.
+"""Expected errors of marginals by the noise of their measurement, before they are measured.
 
-The values of an attribute are put into few groups of like frequency, so that a margin of any size is foretold from a
-few kinds of cells. A cell that is expected to hold m rows deviates from what smaller margins say with variance
-(c m)^2 + m; measured with noise of variance s^2 it is then off by the root of v s^2 / (v + s^2). The spread c of a pair
-is learned from its noisy misfit, with a prior that all pairs share.
+A cell with expected rows m deviates from what smaller margins imply with variance v = (c m)^2 + m; measured with noise
+of variance s^2, its posterior error has variance v s^2 / (v + s^2). The sum over cells of sqrt(2 / pi) times its root
+is the expected error of a table.
 
-What errors to expect of margins, before any data is read: as if all pairs got even shares, or the whole table did.
+With a first look at the data (`foretell`): values are grouped by frequency, so that a table of any size has few kinds
+of cells, and the relative spread c of a pair is learned from its noisy misfit, with a prior shared by all pairs (EM).
+This drives the search for views (views.py).
 
-The mechanism does better, for it learns which pairs matter; but by how much depends on the table. Rows are taken to lie
-evenly, cells to deviate from what fewer attributes say by a middling share, and errors add up as those of a joined
-table do (models/margins/table.py): a query over some attributes carries the error of every set of them, each for
-the cells of that set that it sums.
+Without data (`foresee`): rows even over cells, c middling, and the better of even shares for all pairs and the whole
+table. The mechanism does better, as it learns which pairs matter; by how much depends on the table. A query over some
+attributes carries the error of every subset of them, for the cells of that subset that it sums (table.py). Own method.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ WHOLE = range(4, 7)  # attributes for which the whole table is
 
 @dataclass(frozen=True, eq=False)
 class Foretold:
-    """Sets of attributes with their errors at every noise, in shares of the rows, and how much each counts.
+    """Expected errors of sets of attributes by noise.
 
-    weights: (orders, sets), of the error of a set in the mean error of the margins of an order. worth: of the orders.
+    sets: the sets. errors: (sets, noises), sums of absolute cell errors as shares of the rows. weights: (orders, sets),
+    weight of a set's error in the mean error of tables of an order. worth: (orders,), weights of the orders.
     """
 
     sets: tuple[Places, ...]
@@ -56,7 +57,11 @@ class Foretold:
 def foretell(
     one_way: Sequence[Floats], unsure: Sequence[Floats], misfits: Floats | None, misfit_noise: float, pure: bool
 ) -> Foretold:
-    """one_way, unsure: margins as known by now, and the variance of each value; misfits: of all pairs, if known."""
+    """Expected errors of all sets of attributes at every noise in `NOISES`.
+
+    one_way, unsure: estimated margins, and the variance of each value. misfits: (pairs,), noisy, or None; misfit_noise:
+    their standard deviation. pure: Laplace noise.
+    """
     axes, total = len(one_way), max(float(one_way[0].sum()), 1.0)
     orders = [order for order in (1, 2, 3) if order <= axes and (order < 3 or axes <= MOST_IN_THREES)]
     orders += [axes] * (axes in WHOLE)
@@ -88,20 +93,23 @@ def foretell(
 
 
 def _weights(axes: int, orders: Sequence[int]) -> tuple[Floats, Floats]:
-    """How much the errors of sets of one order count in those of another, and what the errors of each are worth."""
+    """Weights of sets' errors by order in errors of tables by order, (orders, orders), and of orders, (orders,)."""
     weights = np.array([[sqrt(comb(k, j)) / comb(axes, j) if j <= k else 0.0 for j in orders] for k in orders])
     worth = np.array([float(max(1, comb(axes - 2, order))) if axes > 2 else 1.0 for order in orders])
     return weights, worth / worth.sum()
 
 
 def _rough_margins(variances: Floats, pairs: Codes, rows: Floats) -> Floats:
-    """The variance that relative errors of both margins leave in the products of pairs."""
+    """Variance of the cells of product tables from relative variances of both margins, (pairs, kinds of cells)."""
     a, b = variances[pairs[:, 0]], variances[pairs[:, 1]]
     return np.asarray(rows**2 * (a[:, :, None] + b[:, None, :]).reshape(len(pairs), -1), dtype=np.float64)
 
 
 def _groups(margin: Floats, variances: Floats) -> tuple[Floats, Floats, Floats]:
-    """Mean frequency, number of values and mean variance in groups of like frequency; unused groups have none."""
+    """Group values by log frequency: mean frequency, number of values and mean variance, (GROUPS,) each.
+
+    Groups without values have zeros.
+    """
     shares = np.sort(margin / max(float(margin.sum()), 1e-12))[::-1]
     levels = np.log(np.maximum(shares, RAREST / len(shares)))
     places = np.floor((levels[0] - levels) / max(levels[0] - levels[-1], 1e-9) * (GROUPS - 1e-6)).astype(np.int64)
@@ -112,7 +120,7 @@ def _groups(margin: Floats, variances: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def _cells(frequencies: Floats, numbers: Floats, places: Codes) -> tuple[Floats, Floats]:
-    """Frequencies and numbers of the kinds of cells of each set, as if its attributes were independent."""
+    """Frequencies and numbers of the kinds of cells of each set under independence, (sets, kinds) each."""
     share, number = frequencies[places[:, 0]], numbers[places[:, 0]]
     for axis in places.T[1:]:
         share = (share[:, :, None] * frequencies[axis][:, None, :]).reshape(len(places), -1)
@@ -121,7 +129,7 @@ def _cells(frequencies: Floats, numbers: Floats, places: Codes) -> tuple[Floats,
 
 
 def _errors(rows: Floats, number: Floats, spreads: Floats) -> Floats:
-    """The expected sum of the sizes of all cells' errors, for every set and noise."""
+    """Expected sum of absolute cell errors, (sets, noises); rows, number: (sets, kinds), spreads: (sets,)."""
     prior = (spreads[:, None] * rows) ** 2 + rows
     sums = [(number * np.sqrt(prior * noise**2 / (prior + noise**2))).sum(axis=1) for noise in NOISES]
     return OF_NORMAL * np.stack(sums, axis=1)
@@ -130,7 +138,10 @@ def _errors(rows: Floats, number: Floats, spreads: Floats) -> Floats:
 def _believed(
     misfits: Floats | None, noise: float, rows: Floats, number: Floats, besides: Floats, pure: bool
 ) -> Floats:
-    """How likely each spread is for each pair. besides: variances that the misfit has from the noise of margins."""
+    """Posterior of the relative spread of each pair on the grid `SPREADS`, (pairs, spreads) (EM prior).
+
+    rows, number: (pairs, kinds of cells). besides: variances of the misfit from the noise of margins, likewise.
+    """
     if misfits is None:
         return np.full((len(rows), len(SPREADS)), 1.0 / len(SPREADS))
     expected = [OF_NORMAL * (number * np.sqrt((c * rows) ** 2 + rows + besides)).sum(axis=1) for c in SPREADS]
@@ -146,6 +157,7 @@ def _believed(
 
 
 def _beyond_pairs(spreads: Floats, pairs: Sequence[Places], sets: Sequence[Places]) -> Floats:
+    """Relative spread of sets of three attributes and more: a share of the median of their pairs', (sets,)."""
     at = {places: place for place, places in enumerate(pairs)}
     usual = [np.median([spreads[at[pair]] for pair in combinations(places, 2)]) for places in sets]
     return BEYOND_PAIRS * np.array(usual)
@@ -159,7 +171,10 @@ FOR_TABLES = 0.85  # of the budget, besides first looks and checks
 
 @dataclass(frozen=True)
 class Forecast:
-    """sizes: of the attributes. rows: expected. share: of the budget that each pair gets; whole: or the whole table."""
+    """Expected errors from public facts alone.
+
+    sizes: of the attributes. rows: expected number. share: budget of each pair; whole: budget of the whole table.
+    """
 
     sizes: tuple[int, ...]
     rows: int
@@ -169,6 +184,7 @@ class Forecast:
 
     @classmethod
     def of(cls, schema: Schema, budget: Budget) -> Forecast:
+        """Forecast for a schema and a budget."""
         weights, contributions = sum(schema.weights.values()) - 1, schema.privacy_unit.contributions
         weight = COUNT / (COUNT + float(weights))
         amount = FOR_TABLES * weight * float(budget.amount) / (contributions if budget.is_pure else contributions**2)
@@ -177,12 +193,12 @@ class Forecast:
         return cls(schema.domain.shape, rows, amount / pairs, amount, budget.is_pure)
 
     def noise(self, places: Sequence[int]) -> float:
-        """The variance of what was measured of a cell of one set of attributes."""
+        """Noise variance of a cell of one set of attributes, by the better of pairs and the whole table."""
         cells = prod(self.sizes[place] for place in places)
         return 1.0 / max(self._by_pairs(places), self._by_whole(cells), 1e-300)
 
     def variance(self, places: Sequence[int]) -> float:
-        """Of a cell of one set of attributes, beyond what smaller sets have."""
+        """Posterior variance of a cell of one set of attributes, beyond that of smaller sets."""
         cells, noise = prod(self.sizes[place] for place in places), self.noise(places)
         if not places:
             return noise
@@ -192,7 +208,7 @@ class Forecast:
         return prior * noise / (prior + noise)
 
     def error(self, places: Sequence[int], summed: Mapping[int, float]) -> float:
-        """The standard error of a query about some attributes. summed: of each, how many values it adds up."""
+        """Standard error of a query about some attributes. summed: number of values that it sums of each."""
         total = 0.0
         for order in range(min(len(places), 3) + 1):
             for part in combinations(places, order):
@@ -204,26 +220,28 @@ class Forecast:
         return sqrt(total)
 
     def _information(self, share: float) -> float:
+        """Precision 1 / variance that a share buys for one cell."""
         return share**2 / 2.0 if self.pure else 2.0 * share
 
     def _by_pairs(self, places: Sequence[int]) -> float:
-        """1 / variance of what all pairs together say of a set."""
-        each, parts = self._information(self.share), [1.0 / size for size in self.sizes]
+        """Precision of a cell of a set from all pairs together."""
+        precision, parts = self._information(self.share), [1.0 / size for size in self.sizes]
         if len(parts) == 1:  # which is measured itself
-            return each * (1.0 if places else parts[0])
+            return precision * (1.0 if places else parts[0])
         if len(places) == 1:
-            return each * (sum(parts) - parts[places[0]])
+            return precision * (sum(parts) - parts[places[0]])
         if not places:
-            return each * (sum(parts) ** 2 - sum(part**2 for part in parts)) / 2.0
-        return each if len(places) == 2 else 0.0
+            return precision * (sum(parts) ** 2 - sum(part**2 for part in parts)) / 2.0
+        return precision if len(places) == 2 else 0.0
 
     def _by_whole(self, cells: int) -> float:
+        """Precision of a set with this number of cells from the whole table."""
         every = prod(self.sizes)
         return 0.0 if every > 10**9 else self._information(self.whole) * cells / every
 
 
 def foresee(schema: Schema, budget: Budget) -> Foresight:
-    """About the errors that margins will have; reads no data."""
+    """Expected errors of a release of marginals; reads no data."""
     forecast, domain = Forecast.of(schema, budget), schema.domain
     one_way = {name: sqrt(forecast.noise((place,))) for place, name in enumerate(domain.names)}
     by_kind = {"all rows": forecast.error((), {})}
@@ -237,8 +255,8 @@ def foresee(schema: Schema, budget: Budget) -> Foresight:
 
 
 def _of_usual_workload(schema: Schema, forecast: Forecast) -> float:
-    """About the error on what everybody asks, in rows a query, as the usual workload of the schema weighs it."""
-    domain, asked = schema.domain, default_workload(schema.domain)
+    """Expected error in rows per query on the default workload of the schema."""
+    domain, workload = schema.domain, default_workload(schema.domain)
     sets = [*([()] if len(domain.axes) > 2 else []), *sets_of(domain, 1), *sets_of(domain, 2)]
     ranges = len(sets)
     sets += sets_of(domain, 3) if len(domain.axes) > 2 else []
@@ -248,4 +266,4 @@ def _of_usual_workload(schema: Schema, forecast: Forecast) -> float:
         places = [domain.place(axis.name) for axis in axes]
         ordered = [(p, axis) for p, axis in zip(places, axes, strict=True) if axis.ordered and number < ranges]
         errors.append(forecast.error(places, {place: (axis.size + 2) / 3 for place, axis in ordered}))
-    return asked.overall(np.array(errors))
+    return workload.overall(np.array(errors))

@@ -1,36 +1,32 @@
-"""Ends of counts over boxes, from all noisy tables that know anything of them, in two rounds (docs/intervals.md).
+"""Guaranteed bounds of counts from noisy marginal tables: least squares over boxes, Frechet bounds, reach of noise.
 
-A box asks for values of each of some attributes S. For A within S let n_A be the rows with such values along A; n of
-nothing is all rows. Every table, added up to inside and outside along each attribute of S, is a linear function of the
-n_A whose A it contains, plus independent noises. Of these n_A the tables of one round are pooled by least squares.
-
-What no table contains is bounded by what cannot be negative, the rows of every cell of insides and outsides:
+Boxes (`Boxes`, docs/intervals.md). A box restricts each of some attributes S to a set of values. For A within S let n_A
+be the rows with such values along A; n of nothing is all rows. Every table, aggregated to inside and outside along each
+attribute of S, is a linear function of the n_A whose A it contains, plus independent noise. The tables of one round are
+pooled by least squares. What no table contains is bounded because no cell of insides and outsides is negative:
 
     n_S <= n_A,   n_abc <= n - n_a - n_b - n_c + n_ab + n_ac + n_bc,   n_S >= n_A + (n_rj - n_r for every other j)
 
-with r in A, or n_j - n where no pair is known (Bonferroni; Hunter 1976). And by misfits: where L = sum |x - g| over the
-cells of a pair was measured for public guesses g, the four corners of the box give
+with r in A, or n_j - n where no pair is known (Bonferroni; Hunter 1976). Misfits bound pairs: where L = sum |x - g|
+over the cells of a pair was measured for public guesses g, the four corners of the box give
 
     |4 n_ab - 2 n_a - 2 n_b + n - (g_11 - g_10 - g_01 + g_00)| <= L.
 
-*Why this holds.* The first round's tables were fixed by the schema. Guesses, and so misfits, hang on the first round.
-Tables of the second hang on both, and are decided upon together. So given all that came earlier, the noises of each of
-the three are independent with known distributions. Each has its own share of the tail, fixed beforehand. Which of the
-bounds above are used from the second round, and with which parts of its share, is settled by noise sizes, by the first
-round and by misfits, never by the second round's answers; each is one linear function of these, and errs by more than
-its noises reach with the probability of its part. The parts add up to the tail.
+*Why this holds.* The first round's tables are fixed by the schema. Guesses, and so misfits, depend on the first round.
+Tables of the second round depend on both and are chosen together. So given all that came earlier, the noises of each of
+the three are independent with known distributions, and each has its own share of the tail, fixed in advance. Which
+bounds are used from the second round, and with which parts of its share, is decided by noise sizes, by the first round
+and by misfits, never by the second round's answers; each is one linear function of these, and its noise exceeds its
+reach with at most the probability of its part. The parts add up to the tail (union bound).
 
-Ends from noisy tables along some attributes: Frechet's bounds, with noise.
+Tables (`Tables`): where rounds are not known. A weighted sum of counts is at most the sum over any table's cells of the
+largest weight in each, and at least that with the smallest; rows in two sets are at least those in the one and in the
+other less all rows (Frechet 1935). Which tables are measured depends on the noise of earlier ones, so a table is used,
+and gets its share of the tail, by what was measured before it.
 
-A sum of counts over cells of several attributes is at most the sum over the cells of any table, each with the largest
-weight of the cells that are summed in it, and at least that with the smallest. Rows that lie in two sets are at least
-those in one and those in the other, less all rows. Which tables are measured hangs on noise of earlier ones; a table is
-made use of, and has its share of the tail, by what was asked until then.
-
-How far sums of a few noises reach, in standard errors, where a sum of many is taken as normal.
-
-A normal distribution has shorter tails than Laplace's, and it has no steps: noise of which most is 0 has a standard
-error of half a row, say, and misses by a whole one. Sums of more noises are nearer to the normal one in both.
+Reach (`longest_reach`, `longest_tail`): quantiles of sums of a few noises in standard errors, where sums of many are
+taken as normal. Laplace noise has longer tails, and narrow discrete noise has steps: noise that is mostly 0 has a
+standard error of half a row, say, and errs by a whole one.
 """
 
 from __future__ import annotations
@@ -63,9 +59,10 @@ _HALVES = np.array([[1.0, -1.0], [0.0, 1.0]])  # outside and inside, from all ro
 
 @dataclass(frozen=True, eq=False)
 class _Pool:
-    """Tables that share attributes of a question, as one. values: added up over kinds; precision: of a single cell.
+    """Tables that share the same attributes of a query, pooled by inverse variance.
 
-    shares: of each table in it; noises: its variance and sigma squared; many: cells of it that add up to one.
+    along: these attributes. values: pooled counts by classes. precision: of a single cell. shares: (tables,), weights.
+    noises: (2, tables), variance and sigma squared. many: (tables,), table cells that add up to one pooled cell.
     """
 
     along: Places
@@ -78,7 +75,7 @@ class _Pool:
 
 @dataclass(frozen=True, eq=False)
 class _Bound:
-    """A linear bound of n_S: a constant and weights of the n_A that are known."""
+    """Linear bound of n_S: a constant and weights of the known n_A."""
 
     constant: float
     weights: Floats
@@ -86,7 +83,7 @@ class _Bound:
 
 @dataclass(frozen=True, eq=False)
 class _Round:
-    """Tables that were decided upon together, and what they know of the n_A of some attributes."""
+    """Tables chosen together, pooled, and their least-squares fits of the n_A by sizes of boxes."""
 
     asked: Places
     pools: Sequence[_Pool]
@@ -94,18 +91,19 @@ class _Round:
 
     @cached_property
     def known(self) -> dict[Places, int]:
-        """The A of which n_A is known, and its number."""
+        """Index of every set A whose n_A the tables determine."""
         found = {part for pool in self.pools for part in subsets(pool.along)}
         return {part: number for number, part in enumerate(sorted(found, key=lambda part: (len(part), part)))}
 
     def unit(self, *signed: tuple[Places, float]) -> Floats:
-        found = np.zeros(len(self.known))
+        """Weight vector on the known n_A from (set, weight) pairs."""
+        vector = np.zeros(len(self.known))
         for part, weight in signed:
-            found[self.known[part]] += weight
-        return found
+            vector[self.known[part]] += weight
+        return vector
 
     def fitted(self, sizes: Mapping[int, tuple[int, int]]) -> _Fitted:
-        """sizes: of each attribute, the values outside and inside."""
+        """Least-squares fit for boxes of one size. sizes: of each attribute, number of values outside and inside."""
         key = tuple(sizes.values())
         if key not in self.fits:
             precision, parts = np.zeros((len(self.known), len(self.known))), []
@@ -124,7 +122,11 @@ class _Round:
 
 @dataclass(frozen=True, eq=False)
 class _Fitted:
-    """Least squares of the n_A for boxes of one size. parts: of each pool, the A, corners by precision, and cells."""
+    """Least squares of the n_A for boxes of one size.
+
+    covariance: (known, known), of the n_A. parts: for each pool the indices of its n_A, its design weighed by
+    precision, and the cells of each corner. reaches: cache.
+    """
 
     round: _Round
     covariance: Floats
@@ -132,41 +134,42 @@ class _Fitted:
     reaches: dict[tuple[bytes, float], float] = field(default_factory=dict)
 
     def estimate(self, box: Mapping[int, Flags]) -> Floats:
-        found = np.zeros(len(self.covariance))
+        """Least-squares estimate of the n_A for a box, (known,). box: flags of classes inside, by attribute."""
+        moments = np.zeros(len(self.covariance))
         for pool, (at, weighed, _) in zip(self.round.pools, self.parts, strict=True):
             values = pool.values
             for place in pool.along:  # each axis is taken off in front and put back at the end
                 inside = box[place]
                 values = np.moveaxis(values, 0, -1)
                 values = np.stack([values[..., ~inside].sum(axis=-1), values[..., inside].sum(axis=-1)], axis=-1)
-            np.add.at(found, at, weighed.T @ values.reshape(-1))
-        return np.asarray(self.covariance @ found)
+            np.add.at(moments, at, weighed.T @ values.reshape(-1))
+        return np.asarray(self.covariance @ moments)
 
     def errors(self, weights: Floats) -> Floats:
-        """Standard errors of rows of weights."""
+        """Standard errors of linear functions, rows of weights (functions, known)."""
         return np.asarray(np.sqrt(np.maximum(((weights @ self.covariance) * weights).sum(axis=1), 0.0)))
 
     def reach(self, weights: Floats, tail: float) -> float:
-        """What the error of a bound exceeds with probability `tail` at most."""
+        """Upper bound that the noise of a linear function exceeds with probability `tail` at most."""
         key = weights.tobytes(), tail
         if key not in self.reaches:
-            solved, each = self.covariance @ weights, []
+            solved, terms = self.covariance @ weights, []
             for pool, (at, weighed, cells) in zip(self.round.pools, self.parts, strict=True):
                 on_cells = weighed @ solved[at]
                 noises = np.broadcast_to(pool.noises[:, None, :], (2, len(cells), len(pool.shares)))
                 weighs, many = np.outer(on_cells, pool.shares), np.outer(cells, pool.many)
-                each.append(np.stack([weighs, *noises, many]).reshape(4, -1))
-            sizes, variances, sigmas, numbers = np.concatenate(each, axis=1)
+                terms.append(np.stack([weighs, *noises, many]).reshape(4, -1))
+            sizes, variances, sigmas, numbers = np.concatenate(terms, axis=1)
             self.reaches[key] = _reach(sizes, variances, sigmas, numbers, tail)
         return self.reaches[key]
 
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
-    """Noisy tables of one statistic in two rounds. kinds: of the values of the attributes of a question.
+    """Guaranteed bounds of one statistic over boxes, from noisy tables in two rounds.
 
-    first: the round that hangs on no noise, if there is one. counts: no cell is negative; otherwise a sum is told by
-    tables of all its attributes alone.
+    kinds: class of every value of the query's attributes. first: the round fixed by the schema, if there is one.
+    counts: no cell is negative; otherwise only a table of all attributes of a query bounds its sum.
     """
 
     sizes: tuple[int, ...]
@@ -179,20 +182,20 @@ class Boxes:
     guesses: dict[Places, Floats] = field(default_factory=dict)  # over kinds
 
     def ends(self, low: Floats, high: Floats, tail: float) -> Ends | None:
-        """low, high: weights along the attributes of `kinds`, an axis each. None where they are not of boxes."""
+        """Bounds of a sum. low, high: weights, an axis for each of `kinds`. None where they are not those of boxes."""
         below, above = (self._box(weights) for weights in (low, high))
         if below is None or above is None:
             return None
         ends = []
         for (factor, box), upper in ((below, False), (above, True)):
-            found = self._end(box, tail, upper=upper == (factor > 0.0)) if factor else 0.0
-            if found is None:
+            end = self._end(box, tail, upper=upper == (factor > 0.0)) if factor else 0.0
+            if end is None:
                 return None
-            ends.append(factor * found)
+            ends.append(factor * end)
         return Ends(*ends)
 
     def _box(self, weights: Floats) -> tuple[float, dict[int, Flags]] | None:
-        """A factor, and the kinds inside of every attribute that has any outside."""
+        """Common weight, and flags of classes inside for every attribute that has any outside; None if not a box."""
         factor = float(weights.flat[np.abs(weights).argmax()])
         if not factor:
             return 0.0, {}
@@ -203,17 +206,18 @@ class Boxes:
         return factor, {place: each for place, each in zip(self.kinds, along, strict=True) if not each.all()}
 
     def _end(self, box: Mapping[int, Flags], tail: float, *, upper: bool) -> float | None:
-        asked, late = tuple(box), self._round(tuple(box), first=False)
-        if len(late.known) > MOST_KNOWN or not (self.counts or asked in late.known):
+        """One bound of the count of a box; None where its attributes are too many or not measured together."""
+        attributes, late = tuple(box), self._round(tuple(box), first=False)
+        if len(late.known) > MOST_KNOWN or not (self.counts or attributes in late.known):
             return None
         if not self.counts:
-            return self._nearest(late, box, [(tail, _Bound(0.0, late.unit((asked, 1.0))))], upper=upper)
-        pairs = [pair for pair in combinations(asked, 2) if pair in self.misfits]
+            return self._nearest(late, box, [(tail, _Bound(0.0, late.unit((attributes, 1.0))))], upper=upper)
+        pairs = [pair for pair in combinations(attributes, 2) if pair in self.misfits]
         left = tail * (1.0 - OF_FIRST - (OF_MISFITS if pairs else 0.0))
         far: dict[Places, float] = {
             pair: self._by_misfit(pair, box, OF_MISFITS * tail / len(pairs), upper=upper) for pair in pairs
         }
-        early = self._round(asked, first=True)
+        early = self._round(attributes, first=True)
         guess, fitted = self._expected(early, late, box), self._fit(late, box)
         every = list((_uppers if upper else _lowers)(late, far, guess, fitted))
         bounds = _ranked(every, guess, fitted, upper=upper)[:MOST_BOUNDS]
@@ -225,7 +229,7 @@ class Boxes:
         return max(0.0, min(ends)) if upper else max(0.0, *ends)
 
     def _of_first(self, early: _Round, tail: float, *, upper: bool) -> list[tuple[float, _Bound]]:
-        """Bounds from the first round: the rows inside along each attribute, and what these leave together."""
+        """Bounds from the first round: the rows inside along each attribute, or what these leave together."""
         single: list[Places] = [(place,) for place in early.asked] or [()]
         if upper:
             return [(tail / len(single), _Bound(0.0, early.unit((part, 1.0)))) for part in single]
@@ -235,7 +239,7 @@ class Boxes:
     def _nearest(
         self, of: _Round, box: Mapping[int, Flags], bounds: Sequence[tuple[float, _Bound]], *, upper: bool
     ) -> float:
-        """The nearest of some bounds, each with its part of the tail."""
+        """Tightest of some bounds, each with its part of the tail."""
         fitted, sign = self._fit(of, box), 1.0 if upper else -1.0
         estimate = fitted.estimate(box)
         return sign * min(
@@ -247,14 +251,14 @@ class Boxes:
         )
 
     def _expected(self, early: _Round, late: _Round, box: Mapping[int, Flags]) -> Floats:
-        """The n_A that the first round lets expect, of attributes that have nothing to do with each other."""
-        found = self._fit(early, box).estimate(box)
-        rows = max(float(found[early.known[()]]), 1.0)
-        inside = {place: min(max(float(found[early.known[place,]]) / rows, 0.0), 1.0) for place in box}
+        """Expected n_A by the first round under independence of attributes, (known,)."""
+        estimate = self._fit(early, box).estimate(box)
+        rows = max(float(estimate[early.known[()]]), 1.0)
+        inside = {place: min(max(float(estimate[early.known[place,]]) / rows, 0.0), 1.0) for place in box}
         return np.array([rows * prod(inside[place] for place in part) for part in late.known])
 
     def _by_misfit(self, pair: Places, box: Mapping[int, Flags], tail: float, *, upper: bool) -> float:
-        """What a misfit adds to (2 n_a + 2 n_b - n) / 4 as a bound of n_ab."""
+        """Constant that a misfit adds to (2 n_a + 2 n_b - n) / 4 as a bound of n_ab."""
         misfit, noise, guess = self.misfits[pair]
         if pair not in self.guesses:
             self.guesses[pair] = sum_kinds(guess, [self.kinds[place] for place in pair])
@@ -263,40 +267,44 @@ class Boxes:
         return (float(first @ self.guesses[pair] @ second) + (most if upper else -most)) / 4.0
 
     def _fit(self, of: _Round, box: Mapping[int, Flags]) -> _Fitted:
+        """Least-squares fit of a round for a box."""
         each = ((place, inside[self.kinds[place]]) for place, inside in box.items())
         return of.fitted({place: (int((~inside).sum()), int(inside.sum())) for place, inside in each})
 
-    def _round(self, asked: Places, *, first: bool) -> _Round:
-        key = asked, first
+    def _round(self, attributes: Places, *, first: bool) -> _Round:
+        """Pooled tables of one round for some attributes."""
+        key = attributes, first
         if key not in self.rounds:
-            self.rounds[key] = _Round(asked, list(self._pools(asked, self.first if first else self.tables)))
+            self.rounds[key] = _Round(attributes, list(self._pools(attributes, self.first if first else self.tables)))
         return self.rounds[key]
 
     def _pools(self, asked: Places, tables: Sequence[tuple[Places, Measurement]]) -> Iterator[_Pool]:
+        """Pool the tables that share the same attributes of a query."""
         shared: dict[Places, list[tuple[Places, Measurement]]] = {}
         for places, table in tables:
-            shared.setdefault(tuple(place for place in places if place in asked), []).append((places, table))
+            shared.setdefault(tuple(axis for axis in places if axis in asked), []).append((places, table))
         for along, listed in shared.items():
             many = np.array(
                 [prod(self.sizes[p] for p in places if p not in along) for places, _ in listed], dtype=float
             )
             precisions = 1.0 / (many * np.array([table.noise.continuous_variance for _, table in listed]))
             shares = precisions / precisions.sum()
-            values: Floats = np.zeros([int(self.kinds[place].max()) + 1 for place in along])
+            values: Floats = np.zeros([int(self.kinds[axis].max()) + 1 for axis in along])
             for share, (places, table) in zip(shares.tolist(), listed, strict=True):
-                whole = table.answers.astype(np.float64).reshape([self.sizes[place] for place in places])
-                summed = sum_kinds(sum_out(whole, along, places), [self.kinds[place] for place in along])
+                whole = table.answers.astype(np.float64).reshape([self.sizes[axis] for axis in places])
+                summed = sum_kinds(sum_out(whole, along, places), [self.kinds[axis] for axis in along])
                 values = values + share * summed
             noises = np.array([moments_of(table.noise) for _, table in listed]).T
             yield _Pool(along, values, float(precisions.sum()), shares, noises, many)
 
 
 def _reach(weights: Floats, variances: Floats, sigmas: Floats, numbers: Floats, tail: float) -> float:
-    """What a weighted sum of noises exceeds with probability `tail` at most.
+    """Upper bound that a weighted sum of noises exceeds with probability `tail` at most.
 
-    A discrete Gaussian Z of some width has P(Z >= k) <= P(N >= k - 1/2) for the normal N of its sigma, in the tail that
-    is asked for; once the noise with the largest weight is replaced by it, the sum is so smooth that the others may be
-    too (by Poisson's sum formula, up to exp(-2 pi^2 sigma^2)). So half a step of the largest weight makes up for all.
+    weights, variances, sigmas, numbers: (terms,), sigma squared and number of noises of each. A discrete Gaussian Z of
+    some width has P(Z >= k) <= P(N >= k - 1/2) for the normal N of its sigma, in the tail in question; once the noise
+    with the largest weight is replaced by N, the sum is so smooth that the others may be too (by Poisson summation, up
+    to exp(-2 pi^2 sigma^2)). So half a step of the largest weight makes up for all.
     """
     if sigmas.min() < WIDE:
         return half_width_of(weights, variances, sigmas, numbers, 1.0 - 2.0 * tail)
@@ -305,33 +313,33 @@ def _reach(weights: Floats, variances: Floats, sigmas: Floats, numbers: Floats, 
 
 
 def _ranked(bounds: list[_Bound], expected: Floats, fitted: _Fitted, *, upper: bool) -> list[_Bound]:
-    """Bounds, those first that are expected to be nearest."""
+    """Sort bounds by expected tightness, the tightest first; expected: (known,), expected n_A."""
     if len(bounds) < 2:
         return bounds
-    weights, sign = np.array([one.weights for one in bounds]), 1.0 if upper else -1.0
-    constants = np.array([one.constant for one in bounds])
+    weights, sign = np.array([bound.weights for bound in bounds]), 1.0 if upper else -1.0
+    constants = np.array([bound.constant for bound in bounds])
     nearness = sign * (constants + weights @ expected) + LIKELY * fitted.errors(weights)
-    return [bounds[place] for place in np.argsort(nearness, kind="stable")]
+    return [bounds[index] for index in np.argsort(nearness, kind="stable")]
 
 
 def _of_misfits(of: _Round, far: Mapping[Places, float]) -> dict[Places, _Bound]:
-    """Bounds of n_ab by misfits, where both attributes are known."""
+    """Bounds of n_ab by misfits, where both one-way counts are known."""
     able = ((pair, rest) for pair, rest in far.items() if all((place,) in of.known for place in pair))
     return {pair: _Bound(rest, of.unit(*(((p,), 0.5) for p in pair), ((), -0.25))) for pair, rest in able}
 
 
 def _of_pairs(of: _Round, far: Mapping[Places, float], guess: Floats, fitted: _Fitted, *, upper: bool) -> Pairs:
-    """Of every pair, the bound of n_ab that is expected to be nearest: its own tables', or its misfit's."""
-    found = _of_misfits(of, far)
+    """For every pair the bound of n_ab expected to be tightest: by its own tables, or by its misfit."""
+    bounds = _of_misfits(of, far)
     for pair in combinations(of.asked, 2):
         if pair in of.known:
-            own = [_Bound(0.0, of.unit((pair, 1.0))), *([found[pair]] if pair in found else [])]
-            found[pair] = _ranked(own, guess, fitted, upper=upper)[0]
-    return found
+            own = [_Bound(0.0, of.unit((pair, 1.0))), *([bounds[pair]] if pair in bounds else [])]
+            bounds[pair] = _ranked(own, guess, fitted, upper=upper)[0]
+    return bounds
 
 
 def _uppers(of: _Round, far: Mapping[Places, float], guess: Floats, fitted: _Fitted) -> Iterator[_Bound]:
-    """Bounds of n_S from above."""
+    """Upper bounds of n_S."""
     yield from (_Bound(0.0, of.unit((part, 1.0))) for part in of.known if part or len(of.known) == 1)
     yield from _of_misfits(of, far).values()
     if len(of.asked) < 3:
@@ -345,24 +353,24 @@ def _uppers(of: _Round, far: Mapping[Places, float], guess: Floats, fitted: _Fit
 
 
 def _lowers(of: _Round, far: Mapping[Places, float], guess: Floats, fitted: _Fitted) -> Iterator[_Bound]:
-    """Bounds of n_S from below: of a set that is known, to which every other attribute is joined by one of it."""
+    """Lower bounds of n_S (Bonferroni; Hunter): a known set, joined by pairs to every other attribute."""
     pairs = _of_pairs(of, far, guess, fitted, upper=False)
     starts = [(part, _Bound(0.0, of.unit((part, 1.0)))) for part in of.known if len(part) != 1 or len(of.asked) == 1]
     for part, start in (*starts, *_of_misfits(of, far).items()):
         inside, bound = list(part), start
-        for place in of.asked:
-            if place in part:
+        for attribute in of.asked:
+            if attribute in part:
                 continue
-            ways = [_Bound(0.0, of.unit(((place,), 1.0), ((), -1.0)))] if (place,) in of.known else []
+            ways = [_Bound(0.0, of.unit(((attribute,), 1.0), ((), -1.0)))] if (attribute,) in of.known else []
             for other in inside:
-                pair = pairs.get((min(place, other), max(place, other)))
+                pair = pairs.get((min(attribute, other), max(attribute, other)))
                 if pair is not None and (other,) in of.known:
                     ways.append(_Bound(pair.constant, pair.weights - of.unit(((other,), 1.0))))
             if not ways:
                 break
             best = _ranked(ways, guess, fitted, upper=False)[0]
             bound = _Bound(bound.constant + best.constant, bound.weights + best.weights)
-            inside.append(place)
+            inside.append(attribute)
         else:
             yield bound
 
@@ -375,9 +383,9 @@ BETTER = 0.5  # times the variance of an earlier table of the same attributes, f
 
 @dataclass(frozen=True, eq=False)
 class _Used:
-    """A table that bounds the sum. along: the attributes of the question that it has.
+    """Bounds from one table. along: the attributes of the query that it has.
 
-    inside: of a set of values for each attribute, how many rows lie in those of the table's, at least.
+    inside: lower bound of the rows with the query's values of these attributes.
     """
 
     along: Places
@@ -387,94 +395,105 @@ class _Used:
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """Noisy tables of one statistic in the order in which they were measured. sizes: of all attributes."""
+    """Guaranteed bounds from noisy tables of one statistic, in the order of measurement. sizes: of all attributes."""
 
     sizes: tuple[int, ...]
     measured: Sequence[tuple[Places, Measurement]]
     counts: bool
 
     def ends(self, low: Floats, high: Floats, kinds: Mapping[int, Codes], tail: float) -> Ends:
-        """low, high: weights along the attributes of `kinds`, an axis each. kinds: of the values of each attribute."""
-        used, asked = list[_Used](), tuple(kinds)
-        product = self.counts and bool(self.measured) and len(asked) > 1 and _is_product(low, asked)
+        """Frechet bounds of a sum. low, high: weights, an axis for each of `kinds`; kinds: class of every value."""
+        used, attributes = list[_Used](), tuple(kinds)
+        product = self.counts and bool(self.measured) and len(attributes) > 1 and _is_product(low, attributes)
         seen: dict[tuple[str, Places], float] = {}
         number = dict.fromkeys(SHARES, 0)
         for places, table in self.measured:
-            along = tuple(place for place in places if place in kinds)
-            least, most = _over_others(low, asked, along, np.min), _over_others(high, asked, along, np.max)
+            along = tuple(attribute for attribute in places if attribute in kinds)
+            least, most = _over_others(low, attributes, along, np.min), _over_others(high, attributes, along, np.max)
             full = np.array_equal(least, low) and np.array_equal(most, high)
             if not full and not (self.counts and along):
                 continue
             kind = "all" if full and len(places) > 1 else "single" if len(places) == 1 else "some"
-            variance = table.noise.variance * prod(self.sizes[place] for place in places if place not in kinds)
+            variance = table.noise.variance * prod(
+                self.sizes[attribute] for attribute in places if attribute not in kinds
+            )
             if variance > BETTER * seen.get((kind, along), inf):
                 continue
             seen[kind, along] = variance
             number[kind] += 1
-            share = _share(kind, number[kind], len(asked)) * tail
+            share = _share(kind, number[kind], len(attributes)) * tail
             if product:  # a set of values weighs all or nothing: what is in it serves better than what weighs anyhow
-                least = _over_others(low, asked, along, np.max)
+                least = _over_others(low, attributes, along, np.max)
             ends = self._of(places, table, least, most, kinds, share)
             used.append(_Used(along, Ends(ends.low if full or not product else 0.0, ends.high), ends.low))
         lows, highs = [one.ends.low for one in used], [one.ends.high for one in used]
         if product:
-            lows.append(self._overlap(used, asked, SHARES["total"] * tail))
+            lows.append(self._overlap(used, attributes, SHARES["total"] * tail))
         return Ends(max(lows, default=-inf), min(highs, default=inf))
 
     def _of(
         self, places: Places, table: Measurement, low: Floats, high: Floats, kinds: Mapping[int, Codes], tail: float
     ) -> Ends:
+        """Bounds of one table's weighted sum."""
         below, above = (_spread(weights, tuple(kinds), places, kinds, self.sizes) for weights in (low, high))
         rows = np.arange(len(table.answers))
         return Ends(lowest(table, rows, below, tail), -lowest(table, rows, -above, tail))
 
-    def _overlap(self, used: Sequence[_Used], asked: Places, tail: float) -> float:
-        """Rows in all of several sets, one for each table: what is in each, less all rows but once."""
+    def _overlap(self, used: Sequence[_Used], attributes: Places, tail: float) -> float:
+        """Lower bound of the rows in several sets at once: rows in each, less all rows for all but one."""
         _, table = self.measured[0]
         rows = np.arange(len(table.answers))
         every = -lowest(table, rows, -np.ones(len(rows)), tail)
-        left, found, sets = set(asked), 0.0, 0
+        left, total, sets = set(attributes), 0.0, 0
         while left:
             best = max(used, key=lambda one: (len(left & set(one.along)), one.inside), default=None)
             if best is None or not left & set(best.along):
                 return -inf
             left -= set(best.along)
-            found, sets = found + best.inside, sets + 1
-        return found - (sets - 1) * every
+            total, sets = total + best.inside, sets + 1
+        return total - (sets - 1) * every
 
 
-def _share(kind: str, number: int, asked: int) -> float:
-    """Of the tail, for the n-th table of a kind: every attribute has one of its own first, and others come later."""
-    share, first = (SHARES_OF_ONE if asked < 2 else SHARES)[kind], max(1, asked) if kind == "single" else 0
+def _share(kind: str, number: int, attributes: int) -> float:
+    """Share of the tail for the n-th table of a kind.
+
+    Every attribute of the query has a reserved one-way table; the k-th table after these has 1 / (k (k + 1)) of the
+    kind's share, which sum to at most all of it.
+    """
+    share, first = (SHARES_OF_ONE if attributes < 2 else SHARES)[kind], max(1, attributes) if kind == "single" else 0
     if first:
         share /= 2.0
     return share / first if number <= first else share / ((number - first) * (number - first + 1))
 
 
-def _over_others(weights: Floats, asked: Places, along: Places, least_or_most: object) -> Floats:
-    """The least or the greatest weight over the attributes that a table does not have; these stay, of length 1."""
-    others = tuple(axis for axis, place in enumerate(asked) if place not in along)
-    found: Floats = np.asarray(least_or_most(weights, axis=others, keepdims=True))  # type: ignore[operator]
-    return np.broadcast_to(found, weights.shape)
+def _over_others(weights: Floats, attributes: Places, along: Places, least_or_most: object) -> Floats:
+    """Least or greatest weight over the attributes that a table lacks, broadcast to the shape of the weights."""
+    others = tuple(axis for axis, attribute in enumerate(attributes) if attribute not in along)
+    extreme: Floats = np.asarray(least_or_most(weights, axis=others, keepdims=True))  # type: ignore[operator]
+    return np.broadcast_to(extreme, weights.shape)
 
 
-def _spread(weights: Floats, asked: Places, places: Places, kinds: Mapping[int, Codes], sizes: Sequence[int]) -> Floats:
-    """Weights along the attributes of a question, for every cell of a table."""
-    first = weights[tuple(slice(None) if place in places else 0 for place in asked)]
-    here = [place for place in asked if place in places]
-    for axis, place in enumerate(here):
-        first = np.take(first, kinds[place], axis=axis)
-    shape = [sizes[place] if place in here else 1 for place in places]
-    return np.ascontiguousarray(np.broadcast_to(first.reshape(shape), [sizes[place] for place in places])).reshape(-1)
+def _spread(
+    weights: Floats, attributes: Places, places: Places, kinds: Mapping[int, Codes], sizes: Sequence[int]
+) -> Floats:
+    """Weights on the cells of a table, flat, from weights along the attributes of a query."""
+    first = weights[tuple(slice(None) if attribute in places else 0 for attribute in attributes)]
+    here = [attribute for attribute in attributes if attribute in places]
+    for axis, attribute in enumerate(here):
+        first = np.take(first, kinds[attribute], axis=axis)
+    shape = [sizes[attribute] if attribute in here else 1 for attribute in places]
+    return np.ascontiguousarray(
+        np.broadcast_to(first.reshape(shape), [sizes[attribute] for attribute in places])
+    ).reshape(-1)
 
 
-def _is_product(weights: Floats, asked: Places) -> bool:
-    """Whether cells weigh 1 where every attribute has a value of some set of its own, and nothing elsewhere."""
+def _is_product(weights: Floats, attributes: Places) -> bool:
+    """Whether weights are the indicator of a product of sets of values."""
     if not np.isin(weights, (0.0, 1.0)).all():
         return False
     product = np.ones_like(weights)
-    for place in asked:
-        product = product * _over_others(weights, asked, (place,), np.max)
+    for attribute in attributes:
+        product = product * _over_others(weights, attributes, (attribute,), np.max)
     return bool(np.array_equal(product, weights))
 
 
@@ -483,7 +502,7 @@ FEW = (1, 2, 3, 4, 6, 9)  # noises in a sum
 
 @lru_cache(maxsize=256)
 def longest_reach(noises: frozenset[Noise], confidence: float) -> float:
-    """The most standard errors that a sum of a few noises of one kind keeps within, so sure.
+    """Largest quantile, in standard errors, of |sum| of a few noises of one kind at a confidence.
 
     >>> from fractions import Fraction; from sfumato.measurement import Laplace
     >>> round(longest_reach(frozenset({Laplace(Fraction(50))}), 0.95), 2)
@@ -496,12 +515,13 @@ def longest_reach(noises: frozenset[Noise], confidence: float) -> float:
 
 @lru_cache(maxsize=256)
 def longest_tail(noises: frozenset[Noise], confidence: float) -> tuple[Noise, int] | None:
-    """The noise, and how many of it, whose sum reaches furthest in standard errors, so sure; None of no noises."""
+    """Noise, and how many of it, with the largest quantile in standard errors at a confidence; None of no noises."""
     sums = ((noise, many) for noise in noises for many in FEW)
     return max(sums, key=lambda one: (_reach_of_few(*one, confidence), one[0].variance, -one[1]), default=None)
 
 
 @lru_cache(maxsize=4096)
 def _reach_of_few(noise: Noise, many: int, confidence: float) -> float:
+    """Quantile of |sum| of several noises in standard errors, at a confidence."""
     deviation = sqrt(noise.variance * many)
     return half_width([(1.0, noise, many)], confidence) / deviation if deviation > 0.0 else 0.0

@@ -1,25 +1,23 @@
-"""Tables joined along the attributes of a question, from what is known of fewer attributes at a time.
+"""Join marginal tables for a query: maximum entropy for counts, additive fitting for sums, ANOVA if unbiased.
 
-Counts: the table of largest entropy that has the known tables as its margins, by iterative proportional fitting
-(Deming, Stephan 1940). No model of all attributes is ever made: what a question does not mention has no part in it.
+Counts (`join_counts`): the table of largest entropy with the known tables as margins, by iterative proportional fitting
+(Deming, Stephan 1940), optionally tilted to three-way contrasts. No joint model of all attributes is made: attributes
+that a query does not mention play no part.
 
-Sums of a measure: values are taken to be, in each cell, a sum of what every known table says about its own cells, found
-in the same way but with differences in the place of ratios, since sums of a measure may have either sign. Where none is
-negative, ratios are another guess (`join_products`).
+Sums of a measure (`join_sums`): a cell's mean is a sum of terms, one from each known table, fitted with differences in
+place of ratios since sums may have either sign; where none is negative, products of one-way terms are an alternative
+(`join_products`).
 
-Unbiased tables: the parts of the known tables that their own margins leave open are independent, and add up.
+Unbiased tables (`join_unbiased`): the ANOVA components of the known tables, each spread evenly over other axes, added.
 
-One-way margins from noisy counts: smooth along an order, where the counts say so, with spikes left alone.
+One-way margins (`one_way_errors`): Gaussian-process regression of noisy counts along an order, with kernels exp(-|i -
+j| / length) + ROUGH [i = j]; length and size maximise the marginal likelihood. A value more than `SPIKE` of its
+standard deviations from what the others predict keeps its own count (40 hours a week, say). Without an order values are
+independent. The result is projected on non-negative values with the given total.
 
-A margin is taken to deviate from an even one as a random curve does, whose roughness and size are the likeliest of a
-few; a value that lies far outside what its neighbours say is a spike, such as 40 hours a week, and keeps its count.
-Without an order all values deviate independently.
-
-Rows drawn one attribute after the other, each given the few earlier ones that tell most about it.
-
-The order is that of a tree grown along the strongest ties (Chow, Liu 1968), but each attribute looks at up to three
-earlier ones, and what these together say of it is the joined table of largest entropy. Ties that this leaves out are
-mended afterwards (mending.py).
+Rows (`Step`, `plan_steps`): ancestral sampling of attributes in the order of a tree along the largest mutual
+information (Chow, Liu 1968), each given up to three earlier ones by their maximum-entropy table. Dependences that this
+leaves out are restored afterwards (rows.py in this folder).
 """
 
 from __future__ import annotations
@@ -48,9 +46,11 @@ def join_counts(
     close: float = CLOSE,
     contrasts: Mapping[Places, tuple[Sequence[Floats], float]] = NONE,
 ) -> Floats:
-    """The table of largest entropy. one_way: margins of its axes, with one sum. known: tables along several of them.
+    """Maximum-entropy table with given margins (iterative proportional fitting).
 
-    contrasts: of halves of several axes: signs of the values of each, and the sum of rows with these signs.
+    one_way: margins of its axes, with one sum. known: tables along several of them. close: stop when all margins are
+    met to within this share of the rows. contrasts: for sets of axes, a +-1 sign for every value of each axis, and the
+    wanted sum of rows with the product of these signs.
     """
     among = range(len(one_way))
     total = max(float(one_way[0].sum()), LITTLE) if one_way else 0.0
@@ -76,7 +76,7 @@ def join_counts(
 
 
 def _tilt(table: Floats, places: Places, signs: Sequence[Floats], wanted: float, among: Sequence[int]) -> Floats:
-    """Factors on the halves of some axes that bring a table nearer to a contrast of these."""
+    """Factors on cells of positive and of negative sign that bring a table nearer to a wanted contrast of some axes."""
     now, sign = table, np.ones([1] * len(among))
     for place, each in zip(reversed(places), reversed(signs), strict=True):
         now, sign = now @ each, sign * spread_out(each, (place,), among)
@@ -86,7 +86,7 @@ def _tilt(table: Floats, places: Places, signs: Sequence[Floats], wanted: float,
 
 
 def join_sums(counts: Floats, known: Mapping[Places, Floats]) -> Floats:
-    """Sums of a measure in the cells of a table of counts, which have the known sums as margins."""
+    """Additive fit of a measure's cell sums to known margins: each cell moves in proportion to its count."""
     among = range(counts.ndim)
     largest = [places for places in known if not any(set(places) < set(other) for other in known)]
     rows = {places: np.maximum(sum_out(counts, places, among), LITTLE) for places in largest}
@@ -104,9 +104,9 @@ def join_sums(counts: Floats, known: Mapping[Places, Floats]) -> Floats:
 
 
 def join_products(counts: Floats, alone: Mapping[Places, Floats], level: float) -> Floats:
-    """The same where a cell's mean is a product of what its values say, one axis at a time.
+    """Multiplicative fit of a measure's cell sums to one-way sums, for a measure that is never negative.
 
-    Sums are told from a centre that lies `level` above zero; products are of what lies above zero.
+    alone: one-way sums, counted from a centre that lies `level` above zero; the products are of values above zero.
     """
     among = range(counts.ndim)
     above = {p: np.maximum(known + level * sum_out(counts, p, among), 0.0) for p, known in alone.items()}
@@ -125,9 +125,9 @@ def join_products(counts: Floats, alone: Mapping[Places, Floats], level: float) 
 
 
 def join_unbiased(bases: Sequence[Floats], known: Mapping[Places, Floats]) -> Floats:
-    """The sum of the parts of all known tables, each spread evenly over the axes that it does not have.
+    """Sum of the ANOVA components of all known tables, each spread evenly over the axes that it lacks.
 
-    bases: for each axis, which share of its values is of each kind.
+    bases: for each axis, the share of its values in each class.
     """
     among = range(len(bases))
     joint: Floats = np.zeros([len(base) for base in bases])
@@ -156,7 +156,7 @@ MOST_SMOOTHED = 600  # values; the time that it takes grows with their cube
 
 
 def kernels(values: int, ordered: bool) -> list[Floats]:
-    """How values resemble each other, from rough to smooth, and not at all."""
+    """Prior correlation matrices of an axis, (values, values) each: exponential kernels by length, and the identity."""
     alone = np.eye(values)
     if not ordered or values < 3:
         return [alone]
@@ -165,52 +165,59 @@ def kernels(values: int, ordered: bool) -> list[Floats]:
 
 
 def one_way_margin(noisy: Floats, variance: float, total: float, ordered: bool) -> Floats:
-    """A margin that is not negative and has this total, with the noise taken out of it."""
+    """Denoised one-way margin: non-negative, with this total, (values,)."""
     return one_way_errors(noisy, variance, total, ordered)[0]
 
 
 def one_way_errors(noisy: Floats, variance: float, total: float, ordered: bool) -> tuple[Floats, Floats]:
-    """The same, and the variance of the error that is left in every value, if the margin is what it is taken for."""
+    """Denoised one-way margin and the posterior variance of every value, (values,) each.
+
+    noisy: (values,), counts with noise of this variance. The margin is non-negative and has this total.
+    """
     values, left = len(noisy), np.full(len(noisy), variance)
     if values > MOST_SMOOTHED:
         return by_halves(noisy.astype(np.float64), total, SPIKE_OF_MANY * float(np.sqrt(variance))), left
     if values < 3:
         return onto_total(noisy, total), left
     shapes, estimate = kernels(values, ordered), noisy.astype(np.float64)
-    rest = np.ones(values, dtype=bool)  # what is no spike
+    regular = np.ones(values, dtype=bool)  # what is no spike
     for _ in range(values if ordered else 1):
-        off = noisy[rest] - noisy[rest].mean()
-        pull, precision = _likeliest(off, variance, [shape[np.ix_(rest, rest)] for shape in shapes])
-        estimate[rest] = noisy[rest] - variance * pull
-        left[rest] = np.maximum(variance - variance**2 * precision, 0.0)
+        off = noisy[regular] - noisy[regular].mean()
+        pull, precision = _likeliest(off, variance, [shape[np.ix_(regular, regular)] for shape in shapes])
+        estimate[regular] = noisy[regular] - variance * pull
+        left[regular] = np.maximum(variance - variance**2 * precision, 0.0)
         odd = np.abs(pull) / np.sqrt(precision)  # how far a value is from what the others say, in its own deviations
-        found = (odd > SPIKE) & (odd >= TOGETHER * odd.max())
-        if not found.any() or int(rest.sum() - found.sum()) < 3:
+        outliers = (odd > SPIKE) & (odd >= TOGETHER * odd.max())
+        if not outliers.any() or int(regular.sum() - outliers.sum()) < 3:
             break
-        spikes = np.flatnonzero(rest)[found]
+        spikes = np.flatnonzero(regular)[outliers]
         estimate[spikes], left[spikes] = noisy[spikes], variance
-        rest[spikes] = False
+        regular[spikes] = False
     return onto_total(estimate, total), left
 
 
 def _likeliest(off: Floats, variance: float, shapes: list[Floats]) -> tuple[Floats, Floats]:
-    """By the likeliest shape and size: the inverse covariance of what was measured, times it; and its diagonal."""
-    best, found = -np.inf, None
+    """Maximise the marginal likelihood over kernels and sizes.
+
+    off: (n,), deviations from the mean. Returns S^-1 off and the diagonal of S^-1, with S the covariance of what was
+    measured.
+    """
+    best, result = -np.inf, None
     for shape in shapes:
         lengths, directions = np.linalg.eigh(shape)
         along = directions.T @ off
         spreads = variance * (SIZES[:, None] ** 2 * np.maximum(lengths, 0.0) + 1.0)
         likelihoods = -0.5 * (np.log(spreads) + along**2 / spreads).sum(axis=1)
         size = int(likelihoods.argmax())
-        if found is None or likelihoods[size] > best:
+        if result is None or likelihoods[size] > best:
             best = float(likelihoods[size])
-            found = directions @ (along / spreads[size]), directions**2 @ (1.0 / spreads[size])
-    assert found is not None  # noqa: S101 (there is always a shape)
-    return found
+            result = directions @ (along / spreads[size]), directions**2 @ (1.0 / spreads[size])
+    assert result is not None  # noqa: S101 (there is always a shape)
+    return result
 
 
 def onto_total(numbers: Floats, total: float) -> Floats:
-    """The nearest numbers that are not negative and have this sum.
+    """Euclidean projection on non-negative numbers with this sum (a scaled simplex).
 
     >>> onto_total(np.array([5.0, -2.0, 1.0]), 4.0).tolist()
     [4.0, 0.0, 0.0]
@@ -222,7 +229,7 @@ def onto_total(numbers: Floats, total: float) -> Floats:
 
 
 def level_of(margin: Floats) -> Floats:
-    """How a change of the total goes along a margin that was brought to it: evenly, over the values that hold rows.
+    """Derivative of a projected margin by the total: equal over the values that hold rows, 0 elsewhere.
 
     >>> level_of(np.array([5.0, 0.0, 1.0])).tolist()
     [0.5, 0.0, 0.5]
@@ -232,33 +239,33 @@ def level_of(margin: Floats) -> Floats:
 
 
 def by_halves(numbers: Floats, total: float, spike: float) -> Floats:
-    """Numbers that are not negative and have this sum, brought to it half by half, down to blocks.
+    """Non-negative numbers with this sum, by recursive halving and projection within blocks.
 
-    Nearest to many thin counts as a whole is what takes the same from all of them and cuts off at nothing: dense
-    stretches lose rows to thin ones, and every range is off to one side. Halves are told apart by sums of many counts,
-    of which next to none is negative. spike: how far a value stands out which halves would level; it keeps its count.
+    Projecting many small counts at once takes the same from all and cuts off at zero: dense stretches lose rows to
+    sparse ones, which biases every range. Halves are divided by sums of many counts, hardly any of which is negative.
+    spike: distance from the median beyond which a value keeps its own count.
 
     >>> by_halves(np.array([3.0, 90.0, -1.0, 1.0]), 95.0, 40.0).tolist()
     [3.5, 90.0, 0.0, 1.5]
     """
-    found = np.maximum(numbers, 0.0)
-    rest = numbers - np.median(numbers) <= spike
-    if found[~rest].sum() >= total:
+    result = np.maximum(numbers, 0.0)
+    regular = numbers - np.median(numbers) <= spike
+    if result[~regular].sum() >= total:
         return onto_total(numbers, total)
-    places = np.flatnonzero(rest)
+    places = np.flatnonzero(regular)
     sums = np.append(0.0, np.cumsum(numbers[places]))
-    waiting = [(0, len(places), total - float(found[~rest].sum()))]
+    waiting = [(0, len(places), total - float(result[~regular].sum()))]
     while waiting:
         low, high, rows = waiting.pop()
         if high - low <= BLOCK:
-            found[places[low:high]] = onto_total(numbers[places[low:high]], rows)
+            result[places[low:high]] = onto_total(numbers[places[low:high]], rows)
             continue
         middle = (low + high) // 2
         gap = rows - float(sums[high] - sums[low])
         first = float(sums[middle] - sums[low]) + gap * (middle - low) / (high - low)
         first = min(max(first, 0.0), rows)
         waiting += [(low, middle, first), (middle, high, rows - first)]
-    return found
+    return result
 
 
 MOST_GIVEN = 3  # earlier attributes that one is drawn by
@@ -268,20 +275,22 @@ LAST = 1.0 - 2.0**-30  # of a span, so that adding the number of a span cannot r
 
 
 class Random(Protocol):
-    """Where random numbers come from."""
+    """Source of random numbers."""
 
     def uniform(self, count: int) -> Floats:
-        """Numbers from 0 up to, not including, 1."""
+        """Uniform numbers in [0, 1), (count,)."""
 
     def order(self, count: int) -> Codes:
-        """The numbers 0, 1, ..., count - 1 in random order."""
+        """Random permutation of 0, 1, ..., count - 1."""
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One attribute's turn. ends: for each combination of the given ones, a span of 1 in which each value has its part.
+    """Conditional distribution of one attribute given earlier ones, for ancestral sampling.
 
-    Spans follow each other on one line, so that all rows are looked up at once.
+    given: the earlier attributes; sizes: their numbers of values. ends: (combinations * values,), cumulative
+    probabilities of the values for each combination of the given ones, shifted by the number of the combination, so
+    that one search serves all rows.
     """
 
     place: int
@@ -291,7 +300,7 @@ class Step:
 
     @classmethod
     def by(cls, place: int, given: Places, table: Floats) -> Step:
-        """table: along the given ones, then the attribute; where it is empty no row should be."""
+        """Conditional distribution from a table (*given attributes, this one); the margin where that is empty."""
         values = table.shape[-1]
         flat = table.reshape(-1, values)
         ends = np.cumsum(np.where(flat.sum(axis=1, keepdims=True) > 0, flat, flat.sum(axis=0)), axis=1)
@@ -302,46 +311,54 @@ class Step:
         return cls(place, given, table.shape[:-1], line)
 
     def draw(self, rows: Codes, random: Random) -> Codes:
-        """A value for every row, each by itself. rows: codes by attribute and row."""
+        """Draw a value for every row independently. rows: codes (attributes, rows)."""
         return self._values(self._cells(rows), random.uniform(rows.shape[1]))
 
     def draw_evenly(self, rows: Codes, random: Random) -> Codes:
-        """The same, but rows with the same given values have values as their number allows (stratified sampling)."""
+        """Draw values by stratified sampling among the rows that share the given values; rows: (attributes, rows)."""
         cells, order = self._cells(rows), random.order(rows.shape[1])
         order = order[np.argsort(cells[order], kind="stable")]
         sorted_cells, held = cells[order], np.bincount(cells)
         rank = np.arange(len(order)) - (np.cumsum(held) - held)[sorted_cells]
-        found = np.empty_like(cells)
-        found[order] = self._values(sorted_cells, (rank + random.uniform(len(order))) / held[sorted_cells])
-        return found
+        values = np.empty_like(cells)
+        values[order] = self._values(sorted_cells, (rank + random.uniform(len(order))) / held[sorted_cells])
+        return values
 
     def _cells(self, rows: Codes) -> Codes:
+        """Combination of given values of every row, (rows,)."""
         cells = np.zeros(rows.shape[1], dtype=np.int64)
         for place, size in zip(self.given, self.sizes, strict=True):
             cells = cells * size + rows[place]
         return cells
 
     def _values(self, cells: Codes, within: Floats) -> Codes:
+        """Value at a quantile within each row's combination, (rows,)."""
         values = len(self.ends) // prod(self.sizes)
         places = cells + np.minimum(within, LAST)
         return np.asarray(np.searchsorted(self.ends, places, side="right") - cells * values, dtype=np.int64)
 
 
 def plan_steps(one_way: Sequence[Floats], known: Mapping[Places, Floats], ties: Floats) -> list[Step]:
-    """The turns of all attributes. one_way: their margins. known: tables along two axes and more, none negative."""
+    """Order of the attributes and their conditional distributions, greedily along the largest dependence.
+
+    one_way: margins. known: non-negative tables along two axes and more. ties: (attributes, attributes), mutual
+    information.
+    """
     left, placed, steps = set(range(len(one_way))), list[int](), []
     while left:
-        near = {place: ties[place, placed].max() if placed else ties[place].sum() for place in sorted(left)}
-        place = max(near, key=lambda each: near[each])
-        given = _given(place, placed, ties, one_way)
-        steps.append(Step.by(place, given, _joined((*given, place), one_way, known)))
-        left.remove(place)
-        placed.append(place)
+        near = {
+            attribute: ties[attribute, placed].max() if placed else ties[attribute].sum() for attribute in sorted(left)
+        }
+        attribute = max(near, key=lambda each: near[each])
+        given = _given(attribute, placed, ties, one_way)
+        steps.append(Step.by(attribute, given, _joined((*given, attribute), one_way, known)))
+        left.remove(attribute)
+        placed.append(attribute)
     return steps
 
 
 def all_ties(one_way: Sequence[Floats], known: Mapping[Places, Floats]) -> Floats:
-    """How much two attributes tell of each other, in nats."""
+    """Mutual information of all pairs of attributes in nats, (attributes, attributes)."""
     ties = np.zeros((len(one_way), len(one_way)))
     for places, table in known.items():
         if len(places) == 2:
@@ -351,18 +368,18 @@ def all_ties(one_way: Sequence[Floats], known: Mapping[Places, Floats]) -> Float
     return ties + ties.T
 
 
-def _given(place: int, placed: Sequence[int], ties: Floats, one_way: Sequence[Floats]) -> Places:
-    """Those that tell most about an attribute, as many as can be laid out."""
-    found: Places = ()
-    for other in sorted(placed, key=lambda one: -ties[place, one]):
-        cells = prod(len(one_way[one]) for one in (*found, other, place))
-        if ties[place, other] > 0 and len(found) < MOST_GIVEN and (cells <= MOST_CELLS or not found):
-            found = (*found, other)
-    return found
+def _given(attribute: int, placed: Sequence[int], ties: Floats, one_way: Sequence[Floats]) -> Places:
+    """Earlier attributes with the largest mutual information with one, as many as the limits on size allow."""
+    chosen: Places = ()
+    for other in sorted(placed, key=lambda one: -ties[attribute, one]):
+        cells = prod(len(one_way[one]) for one in (*chosen, other, attribute))
+        if ties[attribute, other] > 0 and len(chosen) < MOST_GIVEN and (cells <= MOST_CELLS or not chosen):
+            chosen = (*chosen, other)
+    return chosen
 
 
 def _joined(places: Places, one_way: Sequence[Floats], known: Mapping[Places, Floats]) -> Floats:
-    """What is known along some places, in their order."""
+    """Maximum-entropy table of some attributes, with its axes in their order."""
     among = tuple(sorted(places))
     inside = {
         tuple(among.index(one) for one in each): table for each, table in known.items() if set(each) <= set(among)

@@ -1,14 +1,15 @@
-"""Margins: for tables of many attributes. Measure margins where they tell something, join them when asked.
+"""Mechanism `margins`: adaptive marginals for tables of many attributes.
 
     1  one-way margins, with a small share
-    2  for every pair, the noisy distance between its table and the product of its margins: which attributes depend on
-       each other is known almost for free, with no rounds of selection
-    3  pairs, each with the share that its dependence and its cells are worth
-    4  estimates: noise is taken out by what order, other pairs and the margins say (inference/margins)
-    5  how far the estimates are off, measured: by pairs, by threes and by fours of attributes
+    2  for every pair the noisy L1 distance between its table and the product of its margins: dependences are screened
+       at once, at little cost and without rounds of selection
+    3  sets of attributes (views), each with the share that its dependence and size are worth (views.py)
+    4  estimates: empirical-Bayes shrinkage towards margins, order and other pairs (shrinkage.py, scales.py)
+    5  calibration: measured misfits of the estimates by pairs, triples and quadruples of attributes (calibration.py)
 
-Nothing is ever laid out but margins, so there may be any number of attributes. A row lies in one cell of every margin,
-so what is spent on margins adds up (docs/privacy.md, section 9), and a misfit moves by at most 1 for a row (theorem 6).
+Only marginals are ever laid out, so there may be any number of attributes. A row lies in one cell of every marginal, so
+charges of marginals add up (docs/privacy.md, section 9), and a misfit has sensitivity 1 (theorem 6). Own method; the
+setting is that of AIM (McKenna et al. 2022).
 """
 
 from __future__ import annotations
@@ -45,11 +46,12 @@ OF_A_PAIR, OF_A_CELL = 2**21, 2**7  # numbers changed for a pair of attributes a
 
 @dataclass(frozen=True)
 class Settings:
-    """Shares of the budget, and what is too large to measure.
+    """Shares of the budget, and limits on size.
 
-    Of what counts get: one_way for a first look at each attribute, misfit for that of each pair, up to some most; check
-    at the end. most_searched: attributes up to which views are searched for; with more, pairs are measured.
-    count: weight against those of measures. pairs: of a measure's share.
+    Of the budget for counts: one_way for each attribute's first margin, misfit for each pair's, each up to a most;
+    contrasts for Haar contrasts of pairs, check for calibration. most_searched: attributes up to which views are
+    searched for; with more, pairs are measured. count: weight of counts against those of measures. pairs: share of
+    two-way tables in a measure's budget.
     """
 
     one_way: Fraction = Fraction(1, 200)
@@ -65,16 +67,16 @@ class Settings:
     most_cells_of_sums: int = 2**10  # of a pair that a measure is summed by
 
     def shares(self, axes: int, pairs: int) -> tuple[Fraction, Fraction, Fraction]:
-        """For one-way margins, misfits, and all else."""
+        """Shares for one-way margins, misfits, and everything else."""
         one_way, misfits = min(axes * self.one_way, self.most_one_way), min(pairs * self.misfit, self.most_misfits)
         return one_way, misfits, 1 - one_way - misfits
 
     def of_measures(self, schema: Schema, budget: Budget) -> tuple[Budget, ...]:
-        """For counts, and for each measure."""
+        """Budgets for counts and for each measure."""
         return budget.split(self.count, *(measure.weight for measure in schema.measures.values()))
 
     def of_sums(self, axes: int, pairs: int, budget: Budget) -> list[Budget]:
-        """For the sums of a measure along every axis, and along every pair of few cells."""
+        """Budgets for a measure's sums along every axis, and along every pair of few cells."""
         if not pairs:
             return [*budget.evenly(axes)]
         for_axes, for_pairs = budget.split(1 - self.pairs, self.pairs)
@@ -82,7 +84,7 @@ class Settings:
 
 
 def margins(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Margins:
-    """Publish margins of all attributes, and what joins them.
+    """Measure and estimate marginals of all attributes.
 
     budget: counts get `Settings.count` parts and every measure its weight.
     """
@@ -97,32 +99,32 @@ def margins(curator: Curator, schema: Schema, budget: Budget, workload: Workload
     if looks(schema):
         for_tables, for_check = for_count.split(1 - settings.check, settings.check)
     checked = check(curator, schema, survey.counts(for_tables), for_check, survey.spreads)
-    survey.measured.extend(((), found) for found in checked.measured)
+    survey.measured.extend(((), noisy) for noisy in checked.measured)
     tables, spreads = {"count": checked.tables}, {"count": checked.spreads}
     ordered = [axis.ordered for axis in schema.domain]
     for of, share in zip(measures, for_measures, strict=True):
         counts = {places: table.estimate for places, table in checked.tables.items()}
-        found = survey.sums(of, share)
+        noisy = survey.sums(of, share)
         made = {}
-        for each in sorted(found, key=lambda name: name == of):  # rows without a value first: the others have one
-            level = _level(schema, of) if each == of else 0.0
-            made[each] = sums_along(found[each], counts, float(schema.units[each]), level, ordered)
-            if each != of:
-                counts = {p: np.maximum(counts[p] - table.estimate, 0.0) for p, table in made[each][0].items()}
-        for each in found:
-            tables[each], spreads[each] = made[each]
+        for statistic in sorted(noisy, key=lambda name: name == of):  # rows without a value first: the others have one
+            level = _level(schema, of) if statistic == of else 0.0
+            made[statistic] = sums_along(noisy[statistic], counts, float(schema.units[statistic]), level, ordered)
+            if statistic != of:
+                counts = {p: np.maximum(counts[p] - table.estimate, 0.0) for p, table in made[statistic][0].items()}
+        for statistic in noisy:
+            tables[statistic], spreads[statistic] = made[statistic]
     return Margins(schema, tables, spreads, tuple(survey.measured), guessed=tuple(survey.guessed))
 
 
 def _level(schema: Schema, of: str) -> float | None:
-    """How many steps above zero a measure's centre lies; None if it may be negative."""
+    """Distance of a measure's centre from zero, in steps; None if the measure may be negative."""
     measure = schema.measures[of]
     return float(measure.centre / measure.step) if measure.lower >= 0 else None
 
 
 @dataclass(frozen=True, eq=False)
 class _Survey:
-    """What is asked of the curator, and all that came back."""
+    """Measurements of one release, as they come in."""
 
     curator: Curator
     schema: Schema
@@ -132,7 +134,7 @@ class _Survey:
     guessed: list[Floats] = field(default_factory=list)
 
     def counts(self, budget: Budget) -> dict[Places, Table]:
-        """Tables of the total, of all attributes and pairs, and of what else was worth measuring."""
+        """Tables of the total, of all attributes and pairs, and of further views worth measuring."""
         settings = self.settings
         axes: list[Places] = [(place,) for place in range(len(self.schema.domain.axes))]
         if not (pairs := _pairs(self.schema, settings.most_cells)):
@@ -140,9 +142,9 @@ class _Survey:
         for_one_way, for_misfits, for_tables = budget.split(*settings.shares(len(axes), len(pairs)))
         first = self._measure_all(axes, for_one_way.evenly(len(axes)))
         total, one_way, unsure = self._one_way(first)
-        found = self._misfits(total, one_way, pairs, for_misfits)
-        variance, misfits = first[0][1][1], dict(zip(pairs, found.answers.tolist(), strict=True))
-        worth = self._worth(one_way, unsure, variance, misfits, found.noise, for_tables)
+        measured = self._misfits(total, one_way, pairs, for_misfits)
+        variance, misfits = first[0][1][1], dict(zip(pairs, measured.answers.tolist(), strict=True))
+        worth = self._worth(one_way, unsure, variance, misfits, measured.noise, for_tables)
         chosen = self._broad_pairs(one_way, misfits, worth, for_tables)
         contrasts: dict[Places, Contrasts] = {}
         if chosen:
@@ -154,7 +156,7 @@ class _Survey:
     def _broad_pairs(
         self, one_way: list[Floats], misfits: dict[Places, float], worth: dict[Places, float], budget: Budget
     ) -> dict[Places, tuple[tuple[Haar, Haar], int]]:
-        """Pairs whose blocks are worth measuring, with the signs of both axes and to which depth."""
+        """Pairs whose Haar contrasts are worth measuring, with the signs of both axes and the depth."""
         from sfumato.models.margins.scales import Haar, worth_measuring
 
         contributions, total = self.curator.charge.contributions, sum(worth.values())
@@ -162,36 +164,38 @@ class _Survey:
         shape, signs = self.schema.domain.shape, [Haar.of(margin) for margin in one_way]
         pairs, before = list(misfits), []
         for pair in pairs:
-            told = 0.0
+            precision = 0.0
             for places, share in worth.items():
                 if {*pair} <= {*places}:
-                    each = share / total * amount
-                    told += (each**2 / 2.0 if budget.is_pure else 2.0 * each) / prod(shape[place] for place in places)
-            by_views = 1.0 / sqrt(told) if told > 0 else inf
+                    part = share / total * amount
+                    precision += (part**2 / 2.0 if budget.is_pure else 2.0 * part) / prod(
+                        shape[place] for place in places
+                    )
+            by_views = 1.0 / sqrt(precision) if precision > 0 else inf
             before.append(min(max(0.0, misfits[pair]) / 2.0, by_views))
         share = float(self.settings.contrasts) * amount
         alone = 2.0 / share**2 if budget.is_pure else 0.5 / share
         both = [(signs[a], signs[b]) for a, b in pairs]
         depths = worth_measuring(np.array(before), both, alone, budget.is_pure).tolist()
-        return {pair: (each, depth) for pair, each, depth in zip(pairs, both, depths, strict=True) if depth}
+        return {pair: (part, depth) for pair, part, depth in zip(pairs, both, depths, strict=True) if depth}
 
     def _contrasts(
         self, chosen: dict[Places, tuple[tuple[Haar, Haar], int]], budget: Budget
     ) -> dict[Places, Contrasts]:
-        """The noisy contrasts of pairs, all with the same noise."""
+        """Measure Haar contrasts of pairs, all with the same noise."""
         from sfumato.models.margins.calibration import measure_contrasts
         from sfumato.models.margins.scales import levels_of
 
         shares = budget.split(*(len(levels_of(*each)) for each in chosen.values()))
-        found = {
+        measured = {
             places: measure_contrasts(self.curator, self.schema, places, signs, share, depth)
             for (places, (signs, depth)), share in zip(chosen.items(), shares, strict=True)
         }
-        self.measured.extend(((), one) for _, one in found.values())
-        return {places: contrasts for places, (contrasts, _) in found.items()}
+        self.measured.extend(((), measurement) for _, measurement in measured.values())
+        return {places: contrasts for places, (contrasts, _) in measured.items()}
 
     def _misfits(self, total: float, one_way: list[Floats], pairs: list[Places], budget: Budget) -> Measurement:
-        """How far each pair is from the product of its margins."""
+        """Measure the L1 distance of each pair from the product of its margins."""
         from sfumato.answers.fit import in_parts
         from sfumato.models.margins.table import guess_of
 
@@ -200,9 +204,9 @@ class _Survey:
         for pair in pairs:
             product = guess_of(self.guessed, pair).astype(np.int64)
             guesses.append(([self.schema.domain.names[place] for place in pair], product.reshape(-1)))
-        found = self.curator.measure_margin_misfits(guesses, budget)
-        self.measured.append(((), found))
-        return found
+        misfits = self.curator.measure_margin_misfits(guesses, budget)
+        self.measured.append(((), misfits))
+        return misfits
 
     def _worth(
         self,
@@ -213,7 +217,10 @@ class _Survey:
         noise: Noise,
         budget: Budget,
     ) -> dict[Places, float]:
-        """What each set of attributes is worth, of the budget."""
+        """Shares of the budget by set of attributes.
+
+        one_way, unsure: estimated margins and variances of their values. misfits: of pairs, with this noise.
+        """
         from sfumato.models.margins.forecast import foretell
         from sfumato.models.margins.views import Search, shares
 
@@ -232,7 +239,7 @@ class _Survey:
     def _tables(
         self, noisy: list[tuple[Places, Noisy]], contrasts: Mapping[Places, Contrasts] = NONE
     ) -> dict[Places, Table]:
-        """Estimates from all that was measured."""
+        """Estimate all tables from the noisy ones and contrasts."""
         from sfumato.models.margins.scales import corrected
         from sfumato.models.margins.shrinkage import all_pairs, larger_tables
         from sfumato.models.margins.table import Table, pooled
@@ -252,28 +259,34 @@ class _Survey:
         return tables | larger_tables(noisy, tables)
 
     def sums(self, of: str, budget: Budget) -> dict[str, dict[Places, Noisy]]:
-        """Noisy sums of a measure along every attribute, and along pairs of few cells; and where it is missing."""
+        """Measure a measure's sums along every attribute and pairs of few cells, and its rows without a value."""
         axes: list[Places] = [(place,) for place in range(len(self.schema.domain.axes))]
         pairs = _pairs(self.schema, self.settings.most_cells_of_sums)
         budgets = self.settings.of_sums(len(axes), len(pairs), budget)
-        found: dict[str, dict[Places, Noisy]] = defaultdict(dict)
+        tables: dict[str, dict[Places, Noisy]] = defaultdict(dict)
         for places, share in zip(axes + pairs, budgets, strict=True):
-            for each, noisy in self._measure(places, share, of):
-                found[each][places] = noisy
-        return found
+            for statistic, noisy in self._measure(places, share, of):
+                tables[statistic][places] = noisy
+        return tables
 
     def _measure_all(self, sets: Sequence[Places], budgets: Sequence[Budget]) -> list[tuple[Places, Noisy]]:
+        """Measure counts of the cells of several tables."""
         asked = zip(sets, budgets, strict=True)
         return [(places, noisy) for places, share in asked for _, noisy in self._measure(places, share, "count")]
 
     def _measure(self, places: Places, budget: Budget, of: str) -> list[tuple[str, Noisy]]:
+        """Measure the cells of one table; with a measure's sums come its rows without a value."""
         seen = self.curator.margin([self.schema.domain.names[place] for place in places])
-        found = with_missing(seen.measure(Identity(seen.domain.size), budget, of=of))
-        self.measured.extend((places, each) for each in found)
-        answers = ((one, one.answers.astype(np.float64).reshape(seen.domain.shape)) for one in found)
-        return [(one.of, (each, one.noise.continuous_variance)) for one, each in answers]
+        measurements = with_missing(seen.measure(Identity(seen.domain.size), budget, of=of))
+        self.measured.extend((places, values) for values in measurements)
+        answers = (
+            (measurement, measurement.answers.astype(np.float64).reshape(seen.domain.shape))
+            for measurement in measurements
+        )
+        return [(measurement.of, (values, measurement.noise.continuous_variance)) for measurement, values in answers]
 
     def _one_way(self, listed: list[tuple[Places, Noisy]]) -> tuple[float, list[Floats], list[Floats]]:
+        """Total, denoised one-way margins, and variances of their values, from all noisy tables."""
         from sfumato.models.margins.joining import one_way_errors
         from sfumato.models.margins.table import pooled
 
@@ -290,7 +303,7 @@ def _pairs(schema: Schema, most: int) -> list[Places]:
 
 
 def _least_of_sums(schema: Schema, budget: Budget) -> dict[str, Budget]:
-    """The least share of each measure: that of a pair of attributes, or of one; reads no data."""
+    """Least budget of a table of each measure's sums; reads no data."""
     settings = Settings()
     pairs = len(_pairs(schema, settings.most_cells_of_sums))
     shares = zip(schema.measures, settings.of_measures(schema, budget)[1:], strict=True)
@@ -299,7 +312,7 @@ def _least_of_sums(schema: Schema, budget: Budget) -> dict[str, Budget]:
 
 
 def _work(schema: Schema, workload: Workload, budget: Budget, rows: int) -> int:
-    """Pairs and their cells, and the cubes of values whose order is looked at; from the times of releases."""
+    """Estimated work of a release, fitted to measured times: pairs, their cells, and cubes of ordered values."""
     from sfumato.models.margins.joining import MOST_SMOOTHED
 
     shape = schema.domain.shape

@@ -1,6 +1,8 @@
-"""The errors of answers from margins that were joined for the question.
+"""Error terms of answers from joined marginals: normal covariances, and guaranteed bounds from the noisy tables.
 
-Guaranteed ends from noisy tables along some attributes.
+`JoinedNoise` turns the error model of a joined table (table.py) into covariances of the sums that a query asks for, by
+group. `FromTables` bounds each sum with a given tail probability, by least squares over boxes (guaranteed.Boxes) where
+measurement rounds are known, and by Frechet bounds table by table (guaranteed.Tables) otherwise.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ NOTHING = 1e-9  # of the largest weight: what is left of weights that cancel
 
 @dataclass(frozen=True, eq=False)
 class ErrorsOf:
-    """The errors of one statistic: from its noise, from what was assumed, and where nothing is known at all."""
+    """Error models of one statistic: from noise, from the model, and of components that nothing was measured of."""
 
     noise: JoinedErrors
     model: JoinedErrors
@@ -42,7 +44,7 @@ class ErrorsOf:
 
 @dataclass(frozen=True, eq=False)
 class JoinedNoise:
-    """The errors of all statistics in a joined table. names: of its axes; kinds: of the values along each."""
+    """Errors of all statistics of a joined table. names: of its axes; kinds: class of every value of an attribute."""
 
     names: tuple[str, ...]
     kinds: Mapping[str, Codes]
@@ -50,9 +52,10 @@ class JoinedNoise:
     errors: Mapping[str, ErrorsOf]
 
     def signs_of_rows(self, within: NDArray[np.bool_], cells: Gathered) -> None:
-        """Not told here."""
+        """Not available for joined tables."""
 
     def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[Terms]:
+        """Noise and model error terms of the sums of every group; None for a group with an unmeasured component."""
         columns = [(side, end) for side in sides for end in (ENDS[:1] if side.exact else ENDS)]
         back = np.array([columns.index((s, end)) for s in sides for end in (ENDS[:1] * 3 if s.exact else ENDS)])
         grouping = [name for name in groups.names if name in self.names]
@@ -79,30 +82,31 @@ class JoinedNoise:
         ]
 
     def _weights(self, by_statistic: ByStatistic, of: str, end: str) -> Floats | None:
+        """Weights of one statistic at one end of its interval, in the shape of the table; None for none."""
         weights = by_statistic.get(of)
         return None if weights is None else np.asarray(getattr(weights, end), dtype=np.float64).reshape(self.shape)
 
     def largest_model_part(self, side: Sum, groups: Groups) -> tuple[str, ...] | None:
-        """The attributes whose joint table has the largest share in the model's variance of a sum, over all groups.
+        """Attributes whose joint table contributes most to the model's variance of a sum, over all groups.
 
-        None where nothing was assumed, or where it would take long to tell.
+        None where there is no model error, or where it would take long to compute.
         """
         axes = tuple(sorted(self.names.index(name) for name in groups.names if name in self.names))
         shares: dict[tuple[int, ...], float] = {}
         for of, errors in self.errors.items():
             split, whole = (self._weights(kind, of, "value") for kind in (side.split, side.whole))
-            parts = {places: each for places, each in errors.model.variances.items() if each.any()}
+            parts = {places: variances for places, variances in errors.model.variances.items() if variances.any()}
             if (split is None and whole is None) or len(parts) * prod(self.shape) > MOST_TOLD_APART:
                 continue
-            for places, each in parts.items():
+            for places, variances in parts.items():
                 blocks = [
                     Coarse(scale.shares, {places: scale.variances[places]})
                     for scale in errors.model.coarse
                     if places in scale.variances
                 ]
-                alone = replace(errors.model, variances={places: each}, apart={}, coarse=blocks)
-                found = float(alone.covariances([split], [whole], axes)[..., 0, 0].sum())
-                shares[places] = shares.get(places, 0.0) + found
+                alone = replace(errors.model, variances={places: variances}, apart={}, coarse=blocks)
+                variance = float(alone.covariances([split], [whole], axes)[..., 0, 0].sum())
+                shares[places] = shares.get(places, 0.0) + variance
         if not shares or max(shares.values()) <= 0.0:
             return None
         return tuple(self.names[place] for place in max(shares, key=lambda places: shares[places]))
@@ -114,9 +118,11 @@ MISFIT = "misfit"  # how far guesses lie from the counts
 
 @dataclass(frozen=True, eq=False)
 class FromTables:
-    """sizes: of all attributes. kinds: those that a question tells apart. measured: all that was, in order.
+    """Guaranteed bounds of sums from noisy marginal tables.
 
-    guessed: all rows and one-way margins, from whose products pairs were found to be off by the first misfits.
+    sizes: of all attributes. kinds: for the attributes of a query, the class of every value. measured: all measurements
+    in order. guessed: the number of all rows and the one-way margins with whose products the first misfits compare
+    pairs.
     """
 
     signed: ClassVar[bool] = True
@@ -129,16 +135,17 @@ class FromTables:
 
     @property
     def work(self) -> int:
-        """Of the tables that have an attribute of the question."""
+        """Number of noisy answers in tables that share an attribute with the query."""
         asked = {*self.kinds}
         return sum(len(one.answers) for places, one in self.measured if asked & {*places})
 
     def refuse(self, amounts: Sequence[Amount]) -> None:
-        """Every sum has ends, if far ones."""
+        """Refuse nothing: every sum has bounds, if wide ones."""
 
     def ends(self, asked: Asked, cells: Gathered, tail: float) -> Ends:
+        """Bounds of a sum; the tail is divided evenly among its statistics."""
         shape = [int(kind.max()) + 1 for kind in self.kinds.values()]
-        parts, found = asked.statistics, Ends(0.0, 0.0)
+        parts, total = asked.statistics, Ends(0.0, 0.0)
         for of in parts:
             weights = (asked.low[of].reshape(shape), asked.high[of].reshape(shape))
             if of not in self.boxes:
@@ -146,35 +153,35 @@ class FromTables:
             boxes = self.boxes[of]
             ends = None if boxes is None else boxes.ends(*weights, tail / len(parts))
             if ends is None:
-                mine = [(places, one) for places, one in self.measured if one.of == of]
+                mine = [(places, measurement) for places, measurement in self.measured if measurement.of == of]
                 ends = Tables(self.sizes, mine, of == "count").ends(*weights, self.kinds, tail / len(parts))
-            found += ends
-        return found
+            total += ends
+        return total
 
     def boxes_of(self, of: str) -> Boxes | None:
-        """What was measured of a statistic in rounds: None where each table may hang on noise of the one before.
+        """Measurements of a statistic in rounds; None where each table may depend on the noise of the one before.
 
-        Of counts, one-way tables come first, then misfits, and tables that were all decided upon by these. Sums of
-        measures are along sets of attributes that the schema alone decides upon.
+        Of counts, one-way tables come first, then misfits, then tables that were all chosen by these. Sums of measures
+        are along sets of attributes that the schema alone fixes.
         """
         if of != "count":
-            sums = [(places, one) for places, one in self.measured if one.of == of]
+            sums = [(places, measurement) for places, measurement in self.measured if measurement.of == of]
             return Boxes(self.sizes, self.kinds, [], sums, counts=False) if all(map(self._whole, sums)) else None
-        first = list(takewhile(lambda each: each[1].of == of and len(each[0]) == 1, self.measured))
-        rest = self.measured[len(first) :]
-        if [places for places, _ in first] != [(place,) for place in range(len(self.sizes))] or not rest:
+        first = list(takewhile(lambda item: item[1].of == of and len(item[0]) == 1, self.measured))
+        later = self.measured[len(first) :]
+        if [places for places, _ in first] != [(place,) for place in range(len(self.sizes))] or not later:
             return None
         tables = list(
             takewhile(
-                lambda each: each[1].of == of and self._whole(each), dropwhile(lambda each: each[1].of != of, rest)
+                lambda item: item[1].of == of and self._whole(item), dropwhile(lambda item: item[1].of != of, later)
             )
         )
-        if rest[0][1].of != MISFIT or not tables:
+        if later[0][1].of != MISFIT or not tables:
             return None
-        return Boxes(self.sizes, self.kinds, first, tables, self._misfits(rest[0][1]))
+        return Boxes(self.sizes, self.kinds, first, tables, self._misfits(later[0][1]))
 
     def _misfits(self, measured: Measurement) -> Misfits:
-        """How far each pair of the question is from its guess; pairs up to some number of cells were compared."""
+        """Noisy misfit, its noise and the guess of each pair of the query; pairs up to some size were compared."""
         cells = {pair: self.sizes[pair[0]] * self.sizes[pair[1]] for pair in combinations(range(len(self.sizes)), 2)}
         if not self.guessed or not 0 < len(measured.answers) <= len(cells):
             return {}
@@ -186,8 +193,8 @@ class FromTables:
         asked = ((pair, misfit) for pair, misfit in listed if {*pair} <= {*self.kinds})
         return {pair: (float(misfit), measured.noise, guess_of(self.guessed, pair)) for pair, misfit in asked}
 
-    def _whole(self, each: tuple[Places, Measurement]) -> bool:
-        """Whether every cell of a table was counted by itself."""
-        places, one = each
+    def _whole(self, item: tuple[Places, Measurement]) -> bool:
+        """Whether a measurement is of every single cell of its table."""
+        places, measurement = item
         cells = prod(self.sizes[place] for place in places)
-        return bool(places) and isinstance(one.queries, Identity) and len(one.answers) == cells
+        return bool(places) and isinstance(measurement.queries, Identity) and len(measurement.answers) == cells

@@ -1,16 +1,15 @@
-"""Rows whose tables along one, two and more attributes are those that are known, up to less than a sample's error.
+"""Synthetic rows whose marginal tables match the known ones to within less than a sample's error.
 
-Rows changed here and there until all tables that are known of them fit, not only those they were drawn by.
+Rows are drawn attribute by attribute (joining.Step) and then changed until all known tables fit, in the manner of the
+gradual updates of PrivSyn (Zhang et al., USENIX Security 2021), which move rows from overfull to underfull cells, one
+table at a time. Here each row proposes another value of an attribute, and the change in chi-square of all tables of
+that attribute is summed:
 
-After the gradual updates of PrivSyn (Zhang et al., USENIX Security 2021), which move rows from cells with too many to
-cells with too few, one table at a time. Here a row that may get another value of an attribute asks all tables of that
-attribute at once what they would gain, in chi-square. Rows move with a probability in proportion to the gain, as large
-as makes the sum of all chi-squares least: along one direction it is a parabola.
+    sum over tables and cells of  weight * (expected - held)^2 / (expected + SOFT)
 
-Rows are whole and expectations are not. A cell that expects half a row is content with none or one: if it were drawn to
-the nearer of the two, rare cells would stay empty in every block of rows. Only cells that expect next to nothing are.
-
-Rows from tables along few attributes at a time.
+Proposals that lower it are accepted with probability proportional to the gain; the constant minimises the sum along
+that direction, a parabola. Expectations are not whole: a cell that expects half a row accepts none or one, as otherwise
+rare cells would stay empty in every block of rows. Means of measures are then fitted to known sums (`row_means`).
 """
 
 from __future__ import annotations
@@ -38,7 +37,10 @@ FEWEST = 2**14  # rows that are drawn together; if fewer are wanted they are tak
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """What rows are drawn by. Made once; every block of rows is drawn afresh."""
+    """Sampler of rows with given marginals; made once, every block of rows is drawn afresh.
+
+    ties: (attributes, attributes), weights by which an attribute to condition proposals on is chosen.
+    """
 
     sizes: tuple[int, ...]
     known: Mapping[Places, Floats]
@@ -48,7 +50,7 @@ class Drawing:
 
     @classmethod
     def by(cls, one_way: Sequence[Floats], known: Mapping[Places, Floats]) -> Drawing:
-        """one_way: margins of all attributes. known: tables along two and more. None is negative, all have one sum."""
+        """Sampler for non-negative one-way margins and tables along two and more axes, all with one sum."""
         ties = all_ties(one_way, known)
         even = ANYWHERE * ties.sum(axis=1, keepdims=True) / len(one_way)
         paired = np.zeros(ties.shape)
@@ -61,7 +63,7 @@ class Drawing:
         return cls(sizes, known, (ties + even) * paired, steps, Wanted.by(len(sizes), every))
 
     def draw(self, count: int, random: Random) -> Codes:
-        """Codes by attribute and row."""
+        """Draw rows: codes (attributes, rows)."""
         together = max(count, FEWEST)
         rows: Codes = np.zeros((len(self.sizes), together), dtype=np.int64)
         for step in self.steps:
@@ -72,6 +74,7 @@ class Drawing:
         return rows
 
     def _mend(self, rows: Codes, random: Random) -> None:
+        """Sweep over the attributes until all tables fit; rows: codes (attributes, rows), changed in place."""
         work = rows.shape[1] * sum(len(each) for each in self.wanted.along)
         if not work:
             return
@@ -90,7 +93,7 @@ class Drawing:
             rows[:, bad] = rows[:, good[(random.uniform(len(bad)) * len(good)).astype(np.int64)]]
 
     def _other_values(self, place: int, rows: Codes, random: Random) -> Codes:
-        """A value for every row, by chance given another attribute, which is chosen by how much it tells."""
+        """Propose a value for every row, given one other attribute chosen by its dependence; (rows,)."""
         ends = np.cumsum(self.ties[place])
         if not ends[-1] > 0:
             return np.asarray(rows[place])
@@ -106,7 +109,10 @@ NEVER = 1e9  # what is gained by leaving a cell that must be empty
 
 @dataclass(frozen=True, eq=False)
 class Along:
-    """A table as one of its attributes sees it. cells: among those of all tables. step: from one value to the next."""
+    """A table as one of its attributes sees it.
+
+    cells: its cells among those of all tables. step: stride of the attribute; others: (attribute, stride) of the rest.
+    """
 
     cells: slice
     step: int
@@ -114,23 +120,24 @@ class Along:
 
     @property
     def size(self) -> int:
+        """Number of cells."""
         return int(self.cells.stop - self.cells.start)
 
     def base(self, rows: Codes, chosen: Codes | slice) -> Codes:
-        """The cell of each chosen row, if it had the first value of the attribute."""
-        found: Codes = np.zeros_like(rows[0][chosen])
+        """Cell of each chosen row, had it the first value of the attribute."""
+        cells: Codes = np.zeros_like(rows[0][chosen])
         for place, step in self.others:
-            found += rows[place][chosen] if step == 1 else rows[place][chosen] * step
-        return found
+            cells += rows[place][chosen] if step == 1 else rows[place][chosen] * step
+        return cells
 
     def cells_of(self, rows: Codes, place: int) -> Codes:
-        """The cell of every row. place: of the attribute."""
+        """Cell of every row, (rows,). place: of the attribute."""
         return np.asarray(self.base(rows, slice(None)) + rows[place] * self.step)
 
 
 @dataclass(frozen=True, eq=False)
 class Wanted:
-    """The cells of all tables in one line. shares: of the rows. along: the tables of each attribute."""
+    """Cells of all tables in one line. shares: of the rows, by cell; starts: of tables; along: tables by attribute."""
 
     places: tuple[Places, ...]
     shares: Floats
@@ -139,20 +146,21 @@ class Wanted:
 
     @classmethod
     def by(cls, axes: int, known: Mapping[Places, Floats]) -> Wanted:
+        """Lay out the tables of so many attributes."""
         along: list[list[Along]] = [[] for _ in range(axes)]
         shares, starts = [np.zeros(0)], [0]
         for places, table in known.items():
             start, steps = starts[-1], [table[(0,) * (axis + 1)].size for axis in range(len(places))]
             for place, step in zip(places, steps, strict=True):
-                others = tuple(each for each in zip(places, steps, strict=True) if each[0] != place)
+                others = tuple(pair for pair in zip(places, steps, strict=True) if pair[0] != place)
                 along[place].append(Along(slice(start, start + table.size), step, others))
             shares.append(table.reshape(-1) / table.sum())
             starts.append(start + table.size)
-        return cls(tuple(known), np.concatenate(shares), np.array(starts), tuple(tuple(each) for each in along))
+        return cls(tuple(known), np.concatenate(shares), np.array(starts), tuple(tuple(pair) for pair in along))
 
 
 class Mending:
-    """Some rows, and how far each table is from fitting them. rows: codes by attribute and row, changed in place."""
+    """Rows with the counts of all tables' cells. rows: codes (attributes, rows), changed in place."""
 
     def __init__(self, wanted: Wanted, rows: Codes) -> None:
         self.rows, self._along, self._starts = rows, wanted.along, wanted.starts
@@ -161,36 +169,36 @@ class Mending:
         self._chi_square = 1.0 / (self._expected + SOFT)
         self._weight = self._chi_square
         self._held = np.zeros(len(self._expected))
-        for place, along in enumerate(self._along):
-            for each in along:
-                if all(place < other for other, _ in each.others):
-                    self._held[each.cells] = np.bincount(each.cells_of(rows, place), minlength=each.size)
+        for attribute, along in enumerate(self._along):
+            for table in along:
+                if all(attribute < other for other, _ in table.others):
+                    self._held[table.cells] = np.bincount(table.cells_of(rows, attribute), minlength=table.size)
 
     def _lacking(self, cells: slice, more: float = 0.0) -> Floats:
-        """How many rows each cell has too few, beyond what it is content with, if it had so many more."""
+        """Expected less held rows of each cell, after `more` came, beyond the tolerance for rounding."""
         off = self._expected[cells] - self._held[cells] - more
         return np.asarray(np.sign(off) * np.maximum(np.abs(off) - self._content[cells], 0.0))
 
     def misfits(self) -> Floats:
-        """The chi-square of each table, for each of its cells; of a sample it would be 1."""
+        """Chi-square per cell of each table, (tables,); about 1 for a sample."""
         terms = self._lacking(slice(None)) ** 2 * self._chi_square
         return np.asarray(np.add.reduceat(terms, self._starts[:-1]) / np.diff(self._starts))
 
     def weigh(self, tables: Floats) -> None:
-        """Give each table's chi-square a weight."""
+        """Set the weights of the tables' chi-squares, (tables,)."""
         self._weight = self._chi_square * np.repeat(tables, np.diff(self._starts))
 
     def turn(self, place: int, values: Codes, random: Random) -> None:
-        """Let rows have other values of an attribute, those of them and as many as bring the tables nearer."""
+        """Propose values (rows,) of an attribute, and accept those that lower the chi-squares."""
         before = self.rows[place]
         chosen = np.flatnonzero(values != before)
         old, new = before[chosen], values[chosen]
         gain, bases = np.zeros(len(chosen)), []
-        moves = {each.step: (old * each.step, new * each.step) for each in self._along[place]}  # few steps differ
-        for each in self._along[place]:
-            base = each.base(self.rows, chosen)
-            coming, going = self._gains(each.cells)
-            left, entered = moves[each.step]
+        moves = {table.step: (old * table.step, new * table.step) for table in self._along[place]}  # few steps differ
+        for table in self._along[place]:
+            base = table.base(self.rows, chosen)
+            coming, going = self._gains(table.cells)
+            left, entered = moves[table.step]
             gain += coming.take(base + entered)
             gain += going.take(base + left)
             bases.append(base)
@@ -199,42 +207,42 @@ class Mending:
         worth = np.where(must, 0.0, gain[better])
         odds = self._step(place, [base[better] for base in bases], (old[better], new[better]), worth)
         moved = better[must | (random.uniform(len(better)) < odds)]
-        for each, base in zip(self._along[place], bases, strict=True):
-            self._held[each.cells] += _change(each, base[moved], old[moved], new[moved])
+        for table, base in zip(self._along[place], bases, strict=True):
+            self._held[table.cells] += _change(table, base[moved], old[moved], new[moved])
         before[chosen[moved]] = new[moved]
 
     def _gains(self, cells: slice) -> tuple[Floats, Floats]:
-        """By how much half the chi-square of each cell falls if a row comes, and if one goes."""
+        """Fall of half the chi-square of each cell if a row enters, and if one leaves."""
         now, half = self._lacking(cells) ** 2, self._weight[cells] / 2
         never = np.where(self._expected[cells] > 0, 0.0, NEVER)
         coming = (now - self._lacking(cells, 1.0) ** 2) * half - never
         return coming, (now - self._lacking(cells, -1.0) ** 2) * half + never
 
     def _step(self, place: int, bases: Sequence[Codes], values: tuple[Codes, Codes], gain: Floats) -> Floats:
-        """The gains, times what makes the sum of all chi-squares least if rows move by these odds."""
+        """Acceptance probabilities: gains times the constant that minimises the sum of all chi-squares."""
         slope = bend = 0.0
-        for each, base in zip(self._along[place], bases, strict=True):
-            change = _change(each, base, *values, gain)
-            weighed = change * self._weight[each.cells]
-            slope += float(weighed @ self._lacking(each.cells))
+        for table, base in zip(self._along[place], bases, strict=True):
+            change = _change(table, base, *values, gain)
+            weighed = change * self._weight[table.cells]
+            slope += float(weighed @ self._lacking(table.cells))
             bend += float(weighed @ change)
         return gain * max(0.0, slope / bend) if bend > 0 else gain
 
     def impossible(self) -> Codes:
-        """The rows that lie in a cell which must be empty."""
-        found = np.zeros(self.rows.shape[1], dtype=bool)
-        for place, along in enumerate(self._along):
-            for each in along:
-                never = self._expected[each.cells] <= 0
+        """Indices of rows in a cell that must be empty."""
+        flags = np.zeros(self.rows.shape[1], dtype=bool)
+        for attribute, along in enumerate(self._along):
+            for table in along:
+                never = self._expected[table.cells] <= 0
                 if never.any():
-                    found |= never[each.cells_of(self.rows, place)]
-        return np.flatnonzero(found)
+                    flags |= never[table.cells_of(self.rows, attribute)]
+        return np.flatnonzero(flags)
 
 
-def _change(each: Along, base: Codes, old: Codes, new: Codes, weights: Floats | None = None) -> Floats:
-    """By how much the rows of each cell change."""
-    into = np.bincount(base + each.step * new, weights, minlength=each.size)
-    return np.asarray(into - np.bincount(base + each.step * old, weights, minlength=each.size), dtype=np.float64)
+def _change(table: Along, base: Codes, old: Codes, new: Codes, weights: Floats | None = None) -> Floats:
+    """Change of the rows of each cell when rows move from old to new values, by weights if given."""
+    into = np.bincount(base + table.step * new, weights, minlength=table.size)
+    return np.asarray(into - np.bincount(base + table.step * old, weights, minlength=table.size), dtype=np.float64)
 
 
 ROUNDS = 5  # of fitting what is expected of rows to all sums
@@ -242,10 +250,10 @@ ROUNDS = 5  # of fitting what is expected of rows to all sums
 
 @dataclass(frozen=True, eq=False)
 class RowsOfMargins:
-    """Rows of a content of margins.
+    """Row model of a content of marginals.
 
-    answers: the release's own, along one or two axes, of any sign. larger: tables of more axes that rows keep too.
-    sums: of each measure, by the axes of their tables, in the measure's steps.
+    answers: joined counts along one or two axes, of any sign. larger: tables of more axes that rows keep too. sums: of
+    each measure by axes, in the measure's steps.
     """
 
     schema: Schema
@@ -255,16 +263,19 @@ class RowsOfMargins:
     sums: Mapping[str, Mapping[Places, Floats]]
 
     def margin(self, groupings: Sequence[Grouping]) -> Floats:
+        """Counts along one or two groupings."""
         places = tuple(self.schema.domain.place(grouping.name) for grouping in groupings)
         table = self.answers(tuple(sorted(places)))
         return gather_margin(table if places == tuple(sorted(places)) else table.T, groupings)
 
     def draw(self, places: Floats, random: RandomNumbers) -> Block:
+        """Draw a block of rows, with means of the measures."""
         rows = self._drawing.draw(len(places), random)
         codes = dict(zip(self.schema.domain.names, rows, strict=True))
         return Block(codes, {name: self._means(name, rows) for name in self.sums})
 
     def _means(self, name: str, rows: Codes) -> Floats:
+        """Mean of a measure for every row, within its bounds."""
         measure, share = summed(self.schema)[name], rows.shape[1] / max(self.total, 1.0)
         most = float(measure.half_units)
         steps = row_means(rows, {places: share * table for places, table in self.sums[name].items()}, most)
@@ -273,14 +284,15 @@ class RowsOfMargins:
 
     @cached_property
     def _drawing(self) -> Drawing:
+        """Sampler of codes."""
         singles, pairs = possible_margins(self.schema.domain, self.answers)
         return Drawing.by([single for _, single in singles], dict(pairs) | dict(self.larger))
 
 
 def row_means(rows: Codes, sums: Mapping[Places, Floats], largest: float) -> Floats:
-    """What is expected of each row, so that rows add up to sums along some axes: a part from every table's cell.
+    """Mean of a measure for every row, so that rows add up to known sums along some axes (additive fitting).
 
-    rows: codes by attribute and row. largest: what is expected of no row, up or down.
+    rows: codes (attributes, rows). largest: bound of a mean's absolute value.
 
     >>> sums = {(0,): np.array([6.0, 2.0]), (1,): np.array([4.0, 4.0])}
     >>> row_means(np.array([[0, 0, 1], [0, 1, 1]]), sums, 9.0).round(1)

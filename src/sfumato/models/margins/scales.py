@@ -1,25 +1,22 @@
-"""How far tables lie from what was joined of smaller ones, and how far blocks of their cells are off.
+"""Overdispersion of tables around what smaller ones imply, by cell and by block; Haar contrasts that correct pairs.
 
-The deviation of a cell is taken to grow with the root of the rows that are expected in it: variance = spread * rows.
-Where a release measured how far a set of attributes is off, its own spread is known; else that of sets of its size.
-Errors of neighbouring cells are alike, so that blocks of cells, halves of every axis down to sixteenths, have spreads
-of their own, as variance for each unit of a block's size (`sizes_of`).
+Model. A cell with expected rows m deviates from the table joined of smaller ones with variance spread * m. Errors of
+neighbours are correlated, so blocks of cells (halves of every axis down to sixteenths) have spreads of their own, per
+unit of a block's size: half its rows, half the product of its axes' measures (`sizes_of`).
 
-Errors of pairs at the scale of broad questions: contrasts of their blocks, measured, corrected and sized.
+Contrasts. An estimate shrunk towards products and neighbours errs little in each cell and to one side in whole regions.
+So the values of every axis are halved three times (`measure_of`), and Haar contrasts of the blocks of a pair are
+measured: sums of rows with a sign for each half. A row enters one contrast of each pair of levels, with weight 1.
+Remaining errors are smooth along at least one axis, so only levels with a small sum are measured (a hyperbolic cross,
+as of sparse grids), and fewer for pairs that gain less (`worth_measuring`).
 
-An estimate that was drawn towards products and neighbours is off by little in each cell and to the same side in whole
-regions. So the values of every axis are halved three times (`measure_of`), and for a pair the Haar contrasts of its
-blocks are measured: sums of rows with a sign for each half. A row enters one contrast of each two levels, with weight
-1. What errors are left is smooth along at least one axis, so that only levels that add up to little are measured,
-halves with eighths and quarters with quarters (a hyperbolic cross, as of sparse grids): six counts' worth, and fewer
-for pairs of which less is worth it.
+Estimator (`corrected`). A noisy contrast less the estimate's is error plus noise. The error's variance, as a multiple
+of what the fit claims, has a mixture prior learned from all pairs (empirical Bayes, model_error.learned_sizes). The
+posterior mean corrects the table by proportional fitting that keeps its margins; the posterior variance per unit of
+size is the spread at that scale. Finer blocks than were measured keep the spread of the finest, divided by `FALL` per
+level.
 
-What is left of a measured contrast beyond the estimate's is error and noise. How large errors are is learned by
-likelihood from all pairs (empirical Bayes, a mixture of variances on a grid, as multiples of what is claimed), and the
-posterior mean corrects the estimate, by proportions that leave its margins. The posterior variance is what is left: the
-spread of errors at that scale, as variance for each unit of a block's size (`sizes_of`). Blocks that are finer than
-those which were measured were not corrected either: their spread falls, level by level, from what the finest had
-beforehand.
+Own method.
 """
 
 from __future__ import annotations
@@ -39,9 +36,10 @@ from sfumato.models.margins.table import Places, Table, along, independent
 
 @dataclass(frozen=True)
 class Scaled:
-    """The spread of errors of blocks, halves first, then quarters and finer: what noise makes, and what was assumed.
+    """Spreads of block errors by level, halves first: from noise, and from the model.
 
-    stripes: for each attribute of a pair, the spread beyond that of cells of a value of it with halves of the other.
+    stripes: for each attribute of a pair, the spread beyond that of cells of single values crossed with halves of the
+    other attribute.
     """
 
     noise: tuple[float, ...]
@@ -51,10 +49,11 @@ class Scaled:
 
 @dataclass(frozen=True)
 class Spreads:
-    """by_order: the spread of sets of one, two, three, ... attributes; more than are listed have the last.
+    """Overdispersion of sets of attributes.
 
-    single: of those sets whose own spread is known. blocks_by_order, blocks: the same for blocks of cells. contrasts:
-    of the halves of three attributes, as they were estimated, where what was joined of smaller sets has another.
+    by_order: spread of sets of one, two, three, ... attributes; the last serves larger sets. single: of sets whose own
+    spread was measured. blocks_by_order, blocks: the same for blocks of cells. contrasts: estimated contrast of the
+    halves of three attributes, to which tables joined from smaller ones are tilted.
     """
 
     by_order: tuple[float, ...] = ()
@@ -64,7 +63,7 @@ class Spreads:
     contrasts: Mapping[Places, float] = field(default_factory=dict)
 
     def of(self, places: Places) -> float:
-        """The spread of a set of attributes.
+        """Spread of a set of attributes.
 
         >>> Spreads((0.0, 1.0, 2.0), {(0, 1): 5.0}).of((0, 1)), Spreads((0.0, 1.0, 2.0)).of((1, 2, 3, 4))
         (5.0, 2.0)
@@ -74,7 +73,7 @@ class Spreads:
         return self.by_order[min(len(places), len(self.by_order)) - 1] if self.by_order and places else 0.0
 
     def of_blocks(self, places: Places) -> Scaled | None:
-        """The spreads of blocks of a set of attributes, if any are known."""
+        """Spreads of the blocks of a set of attributes; None where unknown."""
         return self.blocks.get(places, self.blocks_by_order.get(len(places)))
 
 
@@ -87,9 +86,9 @@ FINER = 8.0  # by which the spread of single cells is smaller than that of quart
 
 
 def measure_of(margin: Floats, *, by_rows: bool = False) -> Floats:
-    """The measure by which an axis is halved, with sum 1: half of it as rows lie, half of it evenly over values.
+    """Measure by which an axis is halved, sum 1: half in proportion to rows, half even over values.
 
-    By rows alone, as in older files, a long tail is one block, and averages and variances hang on how it is spread.
+    by_rows: by rows alone, as in older files; a long tail is then one block, and averages depend on how it is spread.
 
     >>> measure_of(np.array([6.0, 2.0, 0.0, 0.0])).tolist()
     [0.5, 0.25, 0.125, 0.125]
@@ -101,7 +100,7 @@ def measure_of(margin: Floats, *, by_rows: bool = False) -> Floats:
 
 
 def halved(margin: Floats, levels: int = LEVELS, *, by_rows: bool = False) -> list[Codes]:
-    """For each level the block of every value, numbered from 0: an axis halved so many times, by `measure_of`.
+    """Dyadic blocks of an axis: for each level the block of every value, halved by `measure_of`.
 
     >>> [each.tolist() for each in halved(np.array([1.0, 1.0, 5.0, 1.0]))]
     [[0, 0, 1, 1], [0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 2, 3]]
@@ -113,7 +112,7 @@ def halved(margin: Floats, levels: int = LEVELS, *, by_rows: bool = False) -> li
 
 
 def sizes_of(rows: Floats, measures: Sequence[Floats], total: float) -> Floats:
-    """What errors of cells or blocks grow with: half of it their rows, half of it the product of their axes' measures.
+    """Size of cells or blocks with which error variances grow: half rows, half the product of the axes' measures.
 
     >>> sizes_of(np.array([[8.0, 0.0], [0.0, 0.0]]), [np.array([0.75, 0.25])] * 2, 8.0).tolist()
     [[6.25, 0.75], [0.75, 0.25]]
@@ -123,14 +122,14 @@ def sizes_of(rows: Floats, measures: Sequence[Floats], total: float) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Haar:
-    """Signs of an axis: a row for each block that is halved. level: of every row, from 0."""
+    """Haar signs of an axis, (contrasts, values): a row for each block that is halved. level: of every row, from 0."""
 
     signs: Floats
     level: Codes
 
     @classmethod
     def of(cls, margin: Floats, levels: int = MEASURED) -> Haar:
-        """The halvings of an axis by its rows; none where it has one value that holds nearly all."""
+        """Haar signs of an axis by its one-way margin; none where one value holds nearly all."""
         whole = np.zeros(len(margin), dtype=np.int64)
         signs, level = [np.zeros(len(margin))[:0].reshape(0, len(margin))], []
         for depth, (outer, inner) in enumerate(
@@ -146,15 +145,15 @@ class Haar:
 
     @property
     def levels(self) -> int:
-        """How many rows a value enters at most."""
+        """Largest number of contrasts that a value enters."""
         return int(np.abs(self.signs).sum(axis=0).max(initial=0.0))
 
 
 @dataclass(frozen=True, eq=False)
 class Contrasts:
-    """The noisy contrasts of some attributes, an array by rows of the signs of each, and the variance of the noise.
+    """Noisy Haar contrasts of some attributes, an array with an axis of contrasts for each attribute.
 
-    depth: only families below it are measured; the others are told as 0.
+    variance: of the noise. depth: only families (sums of levels) below it were measured; the others are 0.
     """
 
     signs: tuple[Haar, ...]
@@ -163,49 +162,49 @@ class Contrasts:
     depth: int = MEASURED
 
     def of(self, table: Floats) -> Floats:
-        """The contrasts of a table."""
+        """Contrasts of a table."""
         for axis, haar in enumerate(self.signs):
             table = along(haar.signs, table, axis)
         return table
 
     def rows(self, table: Floats) -> Floats:
-        """The sum over the cells that each contrast is about."""
+        """Sum of a table over the support of each contrast."""
         for axis, haar in enumerate(self.signs):
             table = along(np.abs(haar.signs), table, axis)
         return table
 
     def back(self, contrasts: Floats) -> Floats:
-        """For every cell, the sum of the contrasts that it enters, with its signs."""
+        """Transpose of `of`: for every cell, the signed sum of the contrasts that it enters."""
         for axis, haar in enumerate(self.signs):
             contrasts = along(haar.signs.T, contrasts, axis)
         return contrasts
 
     def families(self) -> Codes:
-        """The family of each contrast, the sum of its levels: 0 for halves of all axes, more where some are finer."""
-        found: Codes = np.zeros((), dtype=np.int64)
+        """Family of each contrast: the sum of its levels, 0 for halves of all axes."""
+        result: Codes = np.zeros((), dtype=np.int64)
         for haar in self.signs:
-            found = found[..., None] + haar.level
-        return found
+            result = result[..., None] + haar.level
+        return result
 
     def finest(self) -> Codes:
-        """The finest level of each contrast."""
-        found: Codes = np.zeros((), dtype=np.int64)
+        """Largest level of each contrast."""
+        result: Codes = np.zeros((), dtype=np.int64)
         for haar in self.signs:
-            found = np.maximum(found[..., None], haar.level)
-        return found
+            result = np.maximum(result[..., None], haar.level)
+        return result
 
 
 def levels_of(signs: Sequence[Haar], depth: int = MEASURED) -> list[tuple[int, ...]]:
-    """The levels of each axis whose contrasts a pair has, in families below a depth; a row enters one of each."""
+    """Combinations of levels of the axes in families below a depth; a row enters one contrast of each."""
     levels = product(*(np.unique(haar.level).tolist() for haar in signs))  # an axis may have quarters and no halves
     return sorted((each for each in levels if sum(each) < depth), key=sum)
 
 
 def worth_measuring(before: Floats, pairs: Sequence[Sequence[Haar]], variance_of: float, pure: bool) -> Codes:
-    """To which depth contrasts of each pair are worth measuring, so that errors are least; 0 for not at all.
+    """Depth of contrasts to measure for each pair so that expected errors are least, (pairs,); 0 for none.
 
-    before: the standard deviation of the contrast of each pair's halves by now; that of finer ones falls with the root
-    of their rows. pairs: the signs of both axes. variance_of: of the noise, if one contrast is measured alone.
+    before: (pairs,), prior standard deviation of the contrast of halves; that of finer ones falls with the root of
+    their rows. pairs: signs of both axes. variance_of: noise variance of one contrast measured alone.
     """
     costs = [[sum(sum(each) == family for each in levels_of(signs)) for family in range(MEASURED)] for signs in pairs]
     depths: Codes = np.zeros(len(pairs), dtype=np.int64)
@@ -226,15 +225,15 @@ def worth_measuring(before: Floats, pairs: Sequence[Sequence[Haar]], variance_of
 def corrected(
     tables: Mapping[Places, Table], contrasts: Mapping[Places, Contrasts], told: Sequence[Places]
 ) -> tuple[dict[Places, Table], dict[Places, Scaled]]:
-    """Pairs with the contrasts that were measured, drawn towards them, and the spread of errors that is left.
+    """Correct pair tables by the posterior mean of their measured contrasts; return tables and remaining spreads.
 
-    told: pairs of which cells were measured; how far errors of these go beyond what is claimed says nothing of others.
+    told: pairs of which cells were measured. Their error sizes are learned apart from those of other pairs.
     """
-    looked = {places: each for places, each in contrasts.items() if each.noisy.size}
-    off = {places: each.noisy - each.of(tables[places].estimate) for places, each in looked.items()}
-    claimed = {p: np.maximum(each.rows(tables[p].noise + tables[p].model), LEAST) for p, each in looked.items()}
-    found, spreads, roughness = dict(tables), dict[Places, Scaled](), dict[Places, float]()
-    means, left, noises = ({places: np.zeros(each.shape) for places, each in off.items()} for _ in range(3))
+    looked = {places: item for places, item in contrasts.items() if item.noisy.size}
+    off = {places: item.noisy - item.of(tables[places].estimate) for places, item in looked.items()}
+    claimed = {p: np.maximum(item.rows(tables[p].noise + tables[p].model), LEAST) for p, item in looked.items()}
+    result, spreads, roughness = dict(tables), dict[Places, Scaled](), dict[Places, float]()
+    means, left, noises = ({places: np.zeros(item.shape) for places, item in off.items()} for _ in range(3))
     for family in range(MEASURED):
         for measured in (False, True):
             every = [p for p in looked if (p in told) == measured and family < looked[p].depth]
@@ -252,22 +251,22 @@ def corrected(
                     * claimed[places][at].sum()
                     / max(float(looked[places].rows(tables[places].estimate)[at].sum()), 1.0)
                 )
-    for places, each in looked.items():
-        table, estimate = tables[places], _tilted(tables[places].estimate, each, means[places])
+    for places, item in looked.items():
+        table, estimate = tables[places], _tilted(tables[places].estimate, item, means[places])
         model = table.model if places in told else estimate * (1.0 + roughness[places] / FINER)
-        found[places] = Table(places, estimate, table.noise, model)
-        spreads[places] = _spread(each, table.estimate, left[places], noises[places], roughness[places])
-    return found, spreads
+        result[places] = Table(places, estimate, table.noise, model)
+        spreads[places] = _spread(item, table.estimate, left[places], noises[places], roughness[places])
+    return result, spreads
 
 
 def _tilted(table: Floats, contrasts: Contrasts, change: Floats) -> Floats:
-    """A table with the same margins and, as nearly as no cell is negative, other contrasts."""
+    """Change the contrasts of a table, its margins kept and cells non-negative, by damped proportional fitting."""
     wanted, rows, columns = contrasts.of(table) + change, table.sum(axis=1), table.sum(axis=0)
-    told = contrasts.families() < contrasts.depth
+    measured = contrasts.families() < contrasts.depth
     best, least = table, np.inf  # some contrasts cannot be had together, and a round may lead away
 
-    def lacking(found: Floats) -> Floats:
-        return np.asarray(told * (wanted - contrasts.of(found)))
+    def lacking(candidate: Floats) -> Floats:
+        return np.asarray(measured * (wanted - contrasts.of(candidate)))
 
     trial = table
     for _ in range(ROUNDS):
@@ -281,27 +280,28 @@ def _tilted(table: Floats, contrasts: Contrasts, change: Floats) -> Floats:
 
 
 def _spread(contrasts: Contrasts, table: Floats, left: Floats, noise: Floats, rough: float) -> Scaled:
-    """Variances that are left, for each row that contrasts are about: of halves, then of quarters, and so on.
+    """Posterior variance per unit of size, by level: halves, quarters, and so on.
 
-    rough: the same of the finest that were measured, before they were corrected.
+    left, noise: posterior variances of the contrasts, and the noise's part. rough: prior variance per row of the finest
+    contrasts that were measured.
     """
     sizes = sizes_of(table, [measure_of(table.sum(axis=1)), measure_of(table.sum(axis=0))], float(table.sum()))
     rows, levels = np.maximum(contrasts.rows(sizes), 1.0), contrasts.finest()
-    known, found = contrasts.families() < contrasts.depth, list[tuple[float, float]]()
+    measured, result = contrasts.families() < contrasts.depth, list[tuple[float, float]]()
     for level in range(LEVELS):
-        here = known & (levels == level)
+        here = measured & (levels == level)
         if here.any():
-            by_noise, whole = (float(each[here].sum() / rows[here].sum()) for each in (noise, WIDER**2 * left))
-            found.append((by_noise, whole - by_noise))
+            by_noise, whole = (float(part[here].sum() / rows[here].sum()) for part in (noise, WIDER**2 * left))
+            result.append((by_noise, whole - by_noise))
         else:
             rough = rough / FALL
-            found.append((0.0, rough))
-    return Scaled(tuple(each for each, _ in found), tuple(each for _, each in found))
+            result.append((0.0, rough))
+    return Scaled(tuple(part for part, _ in result), tuple(part for _, part in result))
 
 
 @dataclass(frozen=True)
 class OfThree:
-    """The contrast of the halves of three attributes, the spread of its error, and that before it was measured."""
+    """Posterior contrast of the halves of three attributes, the spread of its error, and the prior spread."""
 
     contrast: float
     spread: float
@@ -311,18 +311,18 @@ class OfThree:
 def of_three(
     contrasts: Mapping[Places, Contrasts], joined: Mapping[Places, tuple[float, float]]
 ) -> dict[Places, OfThree]:
-    """For sets of three attributes, the contrast of their halves and how far it is off.
+    """Posterior of the contrasts of halves of sets of three attributes (empirical Bayes over sets).
 
-    joined: the contrast as it follows from what is known of smaller sets, and all rows.
+    joined: for each set, the contrast implied by tables of smaller sets, and the number of all rows.
     """
-    places = [each for each in contrasts if contrasts[each].noisy.size]
-    rows = {each: max(joined[each][1], 1.0) for each in places}
-    now = {each: np.array([joined[each][0]]) for each in places}
-    off = {each: contrasts[each].noisy.reshape(-1) - now[each] for each in places}
-    items = [(off[each], np.array([rows[each]]), contrasts[each].variance) for each in places]
-    found: dict[Places, OfThree] = {}
-    for each, (one, claimed, variance), weights in zip(places, items, learned_sizes(items), strict=True):
-        mean, left, _ = posterior(one, claimed, variance, weights)
-        contrast, spread = float((now[each] + mean)[0]), WIDER**2 * float(left[0]) / rows[each]
-        found[each] = OfThree(contrast, spread, float(weights @ SIZES))
-    return found
+    places = [triple for triple in contrasts if contrasts[triple].noisy.size]
+    rows = {triple: max(joined[triple][1], 1.0) for triple in places}
+    now = {triple: np.array([joined[triple][0]]) for triple in places}
+    off = {triple: contrasts[triple].noisy.reshape(-1) - now[triple] for triple in places}
+    items = [(off[triple], np.array([rows[triple]]), contrasts[triple].variance) for triple in places]
+    result: dict[Places, OfThree] = {}
+    for triple, (deviation, claimed, variance), weights in zip(places, items, learned_sizes(items), strict=True):
+        mean, left, _ = posterior(deviation, claimed, variance, weights)
+        contrast, spread = float((now[triple] + mean)[0]), WIDER**2 * float(left[0]) / rows[triple]
+        result[triple] = OfThree(contrast, spread, float(weights @ SIZES))
+    return result

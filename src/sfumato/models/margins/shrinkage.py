@@ -1,18 +1,19 @@
-"""Pairs of attributes: noise taken out of their deviations from what one attribute at a time says.
+"""Empirical-Bayes shrinkage of noisy two-way tables, and of larger ones, towards what smaller tables imply.
 
-Deviations of a pair from the product of its margins are turned into coefficients along directions in which values of
-either attribute tend to vary together (`Directions`): first those of an order, where neighbours are alike, then those
-in which all other pairs were seen to vary. Along such directions truth is large in few coefficients and noise is the
-same in all. How large coefficients are, and what else is said of the pair that they scatter around, is learned by
-likelihood, with a prior that all pairs teach each other; single coefficients scatter around the common spread.
+Pairs (`shrink_pairs`). Deviations of a noisy pair from the product of its margins are expanded in the eigenvectors of a
+prior covariance of each attribute's values (`Directions`): smooth along an order, and, in a second pass, as values were
+seen to vary in all other pairs. A coefficient is N(g, s * size) plus noise: size from the eigenvalues, g zero or what
+other pairs predict. Mean g and spread s are weighed by marginal likelihood with a prior learned from all pairs (EM);
+single coefficients have scale-mixture tails around the common spread.
 
-All pairs of attributes, in two passes: each by itself, then each with what the first pass says of all others.
+Prediction from other pairs (`mediated`). With B the matrix of all standardised pair tables and Q its inverse, the part
+of block ab that all other attributes explain linearly is B_ab - [(Q_SS)^-1]_ab, S being the values of a and b; block ab
+itself cancels. A ridge bounds the trust in noisy mediators; how far a prediction is believed is decided by likelihood.
 
-What others say of a pair: if a goes with c and c with b, a goes with b. With B the matrix of all standardised pairs,
-the part of block ab that all other attributes explain, linearly, is B_ab - [(Q_SS)^-1]_ab, with Q the inverse of B and
-S the values of a and b; block ab itself cancels from it. How far that is believed, the pair's own likelihood says.
+`all_pairs` makes two passes: each pair alone, then each with the first pass of all others. `larger_tables` shrinks
+tables of three attributes and more towards their maximum-entropy join, cell by cell, and makes margins consistent.
 
-Tables of three attributes and more that views tell: drawn towards what smaller tables say, and made to agree.
+Own method.
 """
 
 from __future__ import annotations
@@ -47,14 +48,21 @@ SCATTERS = np.logspace(-2.0, 1.5, 15)  # of cells around a guess, as a share of 
 
 @dataclass(frozen=True, eq=False)
 class Directions:
-    """In which values of an attribute vary together, and the logarithm of how much; their changes add up to nothing."""
+    """Eigenvectors of the prior covariance of an attribute's values, orthogonal to the constant.
+
+    sizes: (directions,), log eigenvalues. vectors: (values, directions).
+    """
 
     sizes: Floats
     vectors: Floats
 
     @classmethod
     def of(cls, share: Floats, ordered: bool, seen: Floats | None = None) -> Directions:
-        """share: of the rows, value by value. seen: the covariance of values in other pairs, of any size."""
+        """Eigendecomposition of the prior covariance, conditional on a sum of zero.
+
+        share: (values,), of the rows. ordered: neighbours are correlated. seen: (values, values), covariance of the
+        values in other pairs, of any scale.
+        """
         sizes = share**POWER
         covariance = sizes[:, None] * _alike(len(share), ordered) * sizes
         covariance = covariance / max(float(np.trace(covariance)), 1e-300)
@@ -68,7 +76,7 @@ class Directions:
 
 @dataclass(frozen=True, eq=False)
 class Shrunk:
-    """An estimate, and the variances of its errors: those the noise makes, and those of what was assumed."""
+    """Shrunk estimate, and its error variances by cell from noise and from the model."""
 
     estimate: Floats
     noise: Floats
@@ -81,25 +89,30 @@ def shrink_pairs(
     said: Mapping[Places, Sequence[Floats]],
     along: Mapping[Places, tuple[Directions, Directions]],
 ) -> dict[Places, Shrunk]:
-    """All pairs that were seen, drawn towards the likeliest of what is said of them.
+    """Shrink all measured pairs towards the likeliest prior mean.
 
-    products: of their margins. said: by other pairs, of each the same number. along: the directions of both attributes.
+    products: product tables of the margins. said: for each pair the same number of predictions from other pairs. along:
+    directions of both attributes.
     """
-    found = {}
+    result = {}
     work = {places: _Pair.of(seen[places], products[places], said[places], along[places]) for places in seen}
     prior = _learned_prior([pair.likelihood for pair in work.values() if pair is not None])
     for places, pair in work.items():
         if pair is None:
             nothing = np.zeros(products[places].shape)
-            found[places] = Shrunk(products[places], nothing, nothing)
+            result[places] = Shrunk(products[places], nothing, nothing)
         else:
-            found[places] = pair.shrunk(products[places], prior)
-    return found
+            result[places] = pair.shrunk(products[places], prior)
+    return result
 
 
 @dataclass(frozen=True, eq=False)
 class _Pair:
-    """The coefficients of a pair, and the logarithm of their likelihood: by what they scatter around, and how far."""
+    """Coefficients of a pair, and their log likelihood by prior mean and spread.
+
+    measured: (row directions, column directions). towards: the coefficients of each prediction. sizes: log prior
+    variances. likelihood: (means, spreads).
+    """
 
     measured: Floats
     towards: list[Floats]
@@ -112,6 +125,7 @@ class _Pair:
     def of(
         cls, noisy: Noisy, product: Floats, said: Sequence[Floats], along: tuple[Directions, Directions]
     ) -> _Pair | None:
+        """Expand a noisy pair in the directions of both attributes; None if one has a single value."""
         rows, columns = along
         if not len(rows.sizes) or not len(columns.sizes):  # an attribute with one value
             return None
@@ -127,6 +141,7 @@ class _Pair:
         return cls(measured, towards, variance, sizes.sizes, likelihood, along)
 
     def shrunk(self, product: Floats, prior: Floats) -> Shrunk:
+        """Posterior table of the pair; prior: (means, spreads), log prior of mean and spread."""
         belief = np.exp(self.likelihood + prior - (self.likelihood + prior).max())
         belief /= belief.sum()
         guess = np.zeros(self.measured.shape)
@@ -142,7 +157,7 @@ class _Pair:
 
 
 def _learned_prior(likelihoods: Sequence[Floats]) -> Floats:
-    """The logarithm of how likely each mean and each spread is, learned from all pairs; nothing is ever ruled out."""
+    """Log prior of means and spreads, (means, spreads), learned from all pairs by EM with pseudo-counts."""
     if not likelihoods:
         return np.zeros(())
     likely = np.exp(np.array([each - each.max() for each in likelihoods]))
@@ -157,7 +172,7 @@ def _learned_prior(likelihoods: Sequence[Floats]) -> Floats:
 
 
 def shrink_cells(noisy: Floats, variance: float, guess: Floats) -> Shrunk:
-    """A table drawn cell by cell towards a guess, by as much as its cells are seen to scatter around it."""
+    """Shrink a noisy table cell by cell towards a guess m, with variance (c m)^2 + m and c by maximum likelihood."""
     rows, off = np.maximum(guess, 0.0), noisy - guess
     best, prior = -np.inf, rows
     for scatter in SCATTERS:
@@ -170,7 +185,7 @@ def shrink_cells(noisy: Floats, variance: float, guess: Floats) -> Shrunk:
 
 
 def _alike(values: int, ordered: bool) -> Floats:
-    """How values resemble each other before anything is seen: neighbours do, where there is an order."""
+    """Prior correlation matrix, (values, values): a mixture of exponential kernels along an order, else identity."""
     if not ordered or values < 3:
         return np.eye(values)
     gaps = np.abs(np.subtract.outer(np.arange(values), np.arange(values)))
@@ -180,7 +195,10 @@ def _alike(values: int, ordered: bool) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class _Sizes:
-    """Coefficients sorted by the size that is expected of them: a likelihood then costs a few bins, not all cells."""
+    """Coefficients binned by prior size, so that a likelihood costs a few bins instead of all cells.
+
+    bin: of every coefficient. number, mean: (BINS,), of each bin. sizes: log prior variances.
+    """
 
     bin: Codes
     number: Floats
@@ -189,20 +207,25 @@ class _Sizes:
 
     @classmethod
     def of(cls, sizes: Floats) -> _Sizes:
+        """Bin coefficients by their log prior variances."""
         places = np.minimum(((sizes.max() - sizes) / BIN).astype(np.int64), BINS - 1).reshape(-1)
         number = np.bincount(places, minlength=BINS).astype(np.float64)
         mean = np.bincount(places, sizes.reshape(-1), BINS) / np.maximum(number, 1.0)
         return cls(places, number, mean, sizes)
 
     def likelihood(self, coefficients: Floats, variance: float) -> Floats:
-        """The logarithm of the likelihood at every common spread."""
+        """Log likelihood at every common spread, (spreads,)."""
         squares = np.bincount(self.bin, (coefficients**2).reshape(-1), BINS)
         expected = np.exp(SPREADS[:, None] + self.mean) + variance
         return np.asarray(-0.5 * (np.log(expected) @ self.number + (1.0 / expected) @ squares), dtype=np.float64)
 
 
 def _posterior(coefficients: Floats, spread: Floats, variance: float) -> tuple[Floats, Floats]:
-    """How far each coefficient is trusted, and the variance that is left of it."""
+    """Posterior weights (trust in the measured value) and variances of coefficients under scale-mixture tails.
+
+    coefficients, spread: deviations from the prior mean and prior variances. variance: of the noise. The weights of the
+    tails are learned by EM.
+    """
     expected = spread * TAILS[:, None, None] + variance
     logs = -0.5 * (np.log(expected) + coefficients**2 / expected)
     likelihood = np.exp(logs - logs.max(axis=0))
@@ -233,7 +256,10 @@ Variation = Mapping[tuple[int, Places], Floats]  # by attribute and pair
 
 
 def all_pairs(one_way: Sequence[Floats], seen: Mapping[Places, Noisy], ordered: Sequence[bool]) -> dict[Places, Table]:
-    """The tables of all pairs of axes. one_way: their margins, with one sum. seen: the noisy pairs."""
+    """Estimates of all two-way tables.
+
+    one_way: margins, with one sum. seen: noisy pairs; the others are predicted from these.
+    """
     total, axes = float(one_way[0].sum()), len(one_way)
     product = {(a, b): independent([one_way[a], one_way[b]], total) for a in range(axes) for b in range(a + 1, axes)}
     small = _small([len(margin) for margin in one_way])
@@ -263,31 +289,32 @@ def all_pairs(one_way: Sequence[Floats], seen: Mapping[Places, Noisy], ordered: 
 
 
 def _along(shares: Sequence[Floats], ordered: Sequence[bool], varying: Variation, pairs: Sequence[Places]) -> Along:
-    """The directions of both attributes of each pair, with what was seen of them in all other pairs."""
+    """Directions of both attributes of each pair, by their variation in all other pairs."""
 
     def of(axis: int, places: Places) -> Directions:
+        """Directions of one attribute within a pair."""
         return Directions.of(shares[axis], ordered[axis], varying[axis, places])
 
     return {places: (of(places[0], places), of(places[1], places)) for places in pairs}
 
 
-def with_tails(places: Places, estimate: Floats, found: Shrunk) -> Table:
-    """A table whose errors have longer tails than their variances say, longest where there are rows."""
-    usual = float((found.noise + found.model).mean()) / max(float(estimate.mean()), LEAST)
-    return Table(places, estimate, found.noise, found.model + usual * estimate)
+def with_tails(places: Places, estimate: Floats, shrunk: Shrunk) -> Table:
+    """Table with model variances raised in proportion to rows, as errors have heavier tails than normal ones."""
+    usual = float((shrunk.noise + shrunk.model).mean()) / max(float(estimate.mean()), LEAST)
+    return Table(places, estimate, shrunk.noise, shrunk.model + usual * estimate)
 
 
 def _small(sizes: Sequence[int]) -> list[bool]:
-    """Which attributes have few enough values to be compared with all others at once; the smallest come first."""
-    found, values = [False] * len(sizes), 0
+    """Flag attributes with few enough values to enter the matrix of all pairs, the smallest first."""
+    flags, values = [False] * len(sizes), 0
     for axis in np.argsort(sizes, kind="stable").tolist():
         values += sizes[axis]
-        found[axis] = sizes[axis] <= MOST_VALUES and values <= MOST_TOGETHER
-    return found
+        flags[axis] = sizes[axis] <= MOST_VALUES and values <= MOST_TOGETHER
+    return flags
 
 
 def fit_margins(table: Floats, rows: Floats, columns: Floats, rounds: int = FITTING_ROUNDS) -> Floats:
-    """A two-way table brought to its margins by proportions; there is nothing where a margin has nothing."""
+    """Iterative proportional fitting of a two-way table to its margins; empty where a margin is."""
     held = (rows > 0)[:, None] & (columns > 0)
     fitted: Floats = np.maximum(table, LEAST * rows.sum() / table.size) * held
     for _ in range(rounds):
@@ -297,7 +324,7 @@ def fit_margins(table: Floats, rows: Floats, columns: Floats, rounds: int = FITT
 
 
 def mediated(one_way: Sequence[Floats], pairs: Pairs, ridge: float) -> dict[Places, Floats]:
-    """Every pair as all other pairs would have it."""
+    """Predict every pair linearly from all other pairs; ridge: added to the diagonal of the matrix of all pairs."""
     total = float(one_way[0].sum())
     axes = sorted({axis for places in pairs for axis in places})
     ends = np.cumsum([len(one_way[axis]) for axis in axes]).tolist()
@@ -315,20 +342,20 @@ def mediated(one_way: Sequence[Floats], pairs: Pairs, ridge: float) -> dict[Plac
     sizes, vectors = np.linalg.eigh(every)
     sizes = np.maximum(sizes, ridge / 2.0)  # noise can make it indefinite
     every, inverse = (vectors * sizes) @ vectors.T, (vectors / sizes) @ vectors.T
-    found: dict[Places, Floats] = {}
+    result: dict[Places, Floats] = {}
     for a, b in pairs:
         both = np.r_[here[a], here[b]]
         own = np.linalg.inv(inverse[np.ix_(both, both)])[: len(roots[a]), len(roots[a]) :]
         expected = np.outer(roots[a], roots[b])
         explained = (every[here[a], here[b]] - own + expected) * expected * total
-        found[a, b] = fit_margins(explained, one_way[a], one_way[b], FITTING_ROUNDS // 2)
-    return found
+        result[a, b] = fit_margins(explained, one_way[a], one_way[b], FITTING_ROUNDS // 2)
+    return result
 
 
 def _variation(
     one_way: Sequence[Floats], pairs: Pairs, product: Pairs, seen: Sequence[Places]
 ) -> dict[tuple[int, Places], Floats]:
-    """For each attribute of each pair, how its values vary together in all its other pairs."""
+    """Covariance of an attribute's values over all its other pairs, by attribute and pair, (values, values) each."""
     least = LEAST * max(float(one_way[0].sum()), 1.0)
     whole = [np.zeros((len(margin), len(margin))) for margin in one_way]
     own: dict[tuple[int, Places], Floats] = {}
@@ -346,7 +373,10 @@ ROUNDS_OF_LARGER = 12  # of making a table agree with smaller ones
 
 
 def larger_tables(noisy: Sequence[tuple[Places, Noisy]], known: Mapping[Places, Table]) -> dict[Places, Table]:
-    """All tables of three axes and more inside what was measured. known: tables of one axis and of two."""
+    """Estimates of all tables of three axes and more that lie inside a measured one.
+
+    noisy: measured tables. known: tables of one axis and of two.
+    """
     views = {places for places, _ in noisy if len(places) > 2}
     wanted = sorted(
         {part for view in views for part in subsets(view) if len(part) > 2}, key=lambda part: (len(part), part)
@@ -355,18 +385,21 @@ def larger_tables(noisy: Sequence[tuple[Places, Noisy]], known: Mapping[Places, 
     for places in wanted:
         axes = range(len(places))
         parts: dict[Places, Floats] = {
-            tuple(places.index(place) for place in smaller): tables[smaller].estimate
+            tuple(places.index(axis) for axis in smaller): tables[smaller].estimate
             for smaller in combinations(places, len(places) - 1)
         }
-        guess = join_counts([tables[place,].estimate for place in places], parts)
-        found = shrink_cells(*pooled(noisy, places), guess)
-        agreed = _agreeing(found.estimate, found.noise + found.model, parts, axes)
-        tables[places] = with_tails(places, agreed, found)
+        guess = join_counts([tables[axis,].estimate for axis in places], parts)
+        shrunk = shrink_cells(*pooled(noisy, places), guess)
+        agreed = _agreeing(shrunk.estimate, shrunk.noise + shrunk.model, parts, axes)
+        tables[places] = with_tails(places, agreed, shrunk)
     return {places: tables[places] for places in wanted}
 
 
 def _agreeing(table: Floats, unsure: Floats, parts: Mapping[Places, Floats], axes: range) -> Floats:
-    """A table changed to have these margins, most where least is known of it, and then, for the rest, in proportion."""
+    """Make a table consistent with its margins: by weighted least squares, then by proportional fitting.
+
+    unsure: variances by cell; cells with larger ones move more.
+    """
     for _ in range(ROUNDS_OF_LARGER):
         for places, margin in parts.items():
             lacking = (margin - sum_out(table, places, axes)) / np.maximum(sum_out(unsure, places, axes), LEAST)

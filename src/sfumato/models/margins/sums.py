@@ -1,18 +1,20 @@
-"""Sums of a measure along margins, drawn towards what fewer attributes say of them.
+"""Empirical-Bayes shrinkage of a measure's sums along one and two attributes.
 
-A sum is rows times a mean. Means of one attribute's values scatter around the mean of all rows, and those of two
-attributes around what the two say apart: by as much more, or, where no value is negative, by as many times more, as
-incomes often do. How far either is believed, the noisy sums tell by their likelihood, all margins together.
+Model. A sum is rows times a mean. Means of one attribute's values scatter around the overall mean, and those of two
+attributes around what the one-way means imply: additively, or, where no value is negative, multiplicatively, weighed by
+marginal likelihood over all pairs.
 
-What is drawn are not cells but directions in which means of neighbouring values vary together (`Directions`): the mean
-of all ages from 25 to 64 is known well where single ages are lost in noise, and drawing each of them a little towards
-the mean of all would make the whole wrong by all these littles.
+Estimator. Deviations of noisy sums from that guess are expanded in the eigenvectors of a prior covariance of each
+attribute's values (shrinkage.Directions), along which neighbouring values vary together, and shrunk by
 
-What is asked along an attribute, ranges or single values, and how errors of many cells add up in it.
+    s / (s + v),   s: prior variance of the coefficient up to a common factor, v: variance of the noise
 
-Errors of neighbours go together where neighbours were taken to be alike. A table keeps errors of single cells only,
-which `JoinedErrors` adds up as if they were independent; so these are made so large that what is asked is right on
-average, and single values along an order are off by less than is said.
+averaged over the common factor by likelihood. Shrinking single cells instead would bias every sum of many cells: the
+mean of ages 25 to 64 is known well where single ages are lost in noise.
+
+Errors. Neighbours' errors are correlated, but a table keeps variances of single cells, which `JoinedErrors` adds as if
+independent. So these are scaled by one factor (`together`) such that the average range, or single value if there is no
+order, has the right variance; single values along an order then err by less than stated. Own method.
 """
 
 from __future__ import annotations
@@ -42,11 +44,10 @@ def sums_along(
     level: float | None = None,
     ordered: Sequence[bool] = (),
 ) -> tuple[dict[Places, Table], Spreads]:
-    """Tables of a measure, in its steps, from noisy sums along one and two axes.
+    """Tables of a measure, in its steps, from noisy sums along one and two axes; and the spread of other sets.
 
-    counts: the rows in the cells of a margin. largest: the most steps that one row adds or takes away. level: how many
-    steps above zero the centre lies that values are told from, for a measure that is never negative. ordered: which
-    axes are.
+    counts: estimated rows of each margin. largest: most steps that a row adds or takes away. level: steps of the centre
+    above zero, for a measure that is never negative. ordered: flags of axes.
     """
     total, variance = pooled(list(noisy.items()), ())
     rows = max(float(counts[()]), 1.0)
@@ -71,14 +72,14 @@ def sums_along(
         guesses = np.array([way[first, second] for way in ways])
         guess = np.tensordot(belief, guesses, axes=1)
         apart = [sqrt(each) * (one - guess) for each, one in zip(belief, guesses, strict=True)]
-        found = _drawn(guess, *noisy[first, second], [along[first], along[second]], rows * largest, apart)
-        tables[first, second] = Table((first, second), *found)
+        shrunk = _drawn(guess, *noisy[first, second], [along[first], along[second]], rows * largest, apart)
+        tables[first, second] = Table((first, second), *shrunk)
     return tables, Spreads((0.0, WIDER * max(fits)[1]))
 
 
 @dataclass(frozen=True, eq=False)
 class _Along:
-    """An axis: which share of the rows each value has, in which directions means vary together, and what is asked."""
+    """An axis: share of the rows by value (values,), directions of its means, and the usual queries along it."""
 
     share: Floats
     directions: Directions
@@ -86,6 +87,7 @@ class _Along:
 
     @classmethod
     def of(cls, rows: Floats, *, ordered: bool) -> _Along:
+        """Axis from its counts (values,)."""
         positive = np.maximum(rows, 0.0)
         share = positive / max(float(positive.sum()), 1.0)
         smooth = ordered and len(rows) <= MOST_VALUES
@@ -94,43 +96,43 @@ class _Along:
 
 
 def _each_by_itself(values: int) -> Directions:
-    """Every value its own direction; that they add up to nothing is left to the total."""
+    """Identity basis: every value its own direction, for attributes of very many values."""
     return Directions(np.zeros(values), np.eye(values))
 
 
 def _drawn(
     guess: Floats, sums: Floats, variance: float, along: Sequence[_Along], size: float, apart: Sequence[Floats] = ()
 ) -> tuple[Floats, Floats, Floats]:
-    """Sums drawn towards a guess whose margins they keep, and the variances that noise and what was assumed leave.
+    """Shrink sums towards a guess whose margins they keep; return estimate, noise variances and model variances.
 
-    apart: by how much others guess otherwise, each by the root of how far it is believed.
+    size: scale of the sums. apart: deviations of alternative guesses, each times the root of its probability.
     """
     if not all(len(axis.directions.sizes) for axis in along):  # an attribute with one value
         return guess, np.zeros(guess.shape), np.zeros(guess.shape)
     vectors = [axis.directions.vectors for axis in along]
-    off = _turned(sums - guess, [each.T for each in vectors])
+    off = _turned(sums - guess, [basis.T for basis in vectors])
     sizes = reduce(np.add.outer, [axis.directions.sizes for axis in along])
     trust, left = _posterior(off, sizes + 2.0 * np.log(size), variance)
     for other in apart:
-        left = left + ((1.0 - trust) * _turned(other, [each.T for each in vectors])) ** 2
-    single = _turned(left, [each**2 for each in vectors])
+        left = left + ((1.0 - trust) * _turned(other, [basis.T for basis in vectors])) ** 2
+    single = _turned(left, [basis**2 for basis in vectors])
     single = single * together(left, single, *(axis.asked for axis in along))
     noise = np.minimum(single, variance)
     return guess + _turned(trust * off, vectors), noise, single - noise
 
 
 def _turned(table: Floats, by: Sequence[Floats]) -> Floats:
-    """An array multiplied by a matrix along each of its axes."""
+    """Multiply an array by a matrix along each of its axes."""
     for axis, matrix in enumerate(by):
         table = np.moveaxis(np.tensordot(matrix, table, axes=(1, axis)), 0, axis)
     return table
 
 
 def _posterior(off: Floats, sizes: Floats, variance: float) -> tuple[Floats, Floats]:
-    """How far deviations along each direction are trusted, and the variance that is left of them.
+    """Posterior weights (trust in the measured value) and variances of coefficients.
 
-    sizes: the logarithm of what is expected of their squares, up to a factor that all have in common and that is not
-    known: what follows is the mean over all that it may be, by their likelihood.
+    off: deviations from the prior mean. sizes: log prior variances up to a common factor, which is averaged over by
+    likelihood. variance: of the noise.
     """
     spreads = np.exp(SPREADS.reshape(-1, *[1] * off.ndim) + sizes)
     expected = spreads + variance
@@ -144,10 +146,9 @@ def _posterior(off: Floats, sizes: Floats, variance: float) -> tuple[Floats, Flo
 
 
 def _likeliest(tables: Sequence[tuple[Floats, Floats, float, Floats]], scales: Floats) -> tuple[float, float]:
-    """The factor on the last arrays, as variances of what is measured around what is guessed, that is likeliest.
+    """Maximum likelihood over a scale of prior variances: (log likelihood, scale).
 
-    Before it the logarithm of its likelihood. tables: guess, what was measured, variance of its noise, what the
-    variance of the truth is proportional to.
+    tables: (guess, noisy sums, noise variance, array to which prior variances are proportional) of each.
     """
     if not tables:
         return 0.0, float(scales[0])
@@ -161,7 +162,9 @@ def _likeliest(tables: Sequence[tuple[Floats, Floats, float, Floats]], scales: F
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """Squared weights of all that is asked, added up: on each direction, and on each value less its share of a total.
+    """Sums of squared weights over the usual queries of an axis.
+
+    on_directions: (directions,). on_values: (values,), weights less their share of a total.
 
     >>> flat = Directions(np.zeros(1), np.array([[1.0], [-1.0]]) / np.sqrt(2))
     >>> Asked.of(flat, np.array([0.5, 0.5]), ordered=False)  # either value
@@ -173,7 +176,7 @@ class Asked:
 
     @classmethod
     def of(cls, along: Directions, share: Floats, *, ordered: bool) -> Asked:
-        """All ranges of values where there is an order, all single values where there is none."""
+        """All ranges of an ordered axis, or all single values; share: (values,), of the rows."""
         size = len(share)
         if not ordered:
             return cls((along.vectors**2).sum(axis=0), 1.0 - 2.0 * share + (share**2).sum())
@@ -185,14 +188,15 @@ class Asked:
 
 
 def _of_ranges(below: Floats) -> float:
-    """The sum over all ranges of the square of what they hold; below: what lies below each of their ends."""
+    """Sum over all ranges of their squared content; below: (values + 1,), cumulative content."""
     return float(len(below) * (below**2).sum() - below.sum() ** 2)
 
 
 def together(left: Floats, single: Floats, *asked: Asked) -> float:
-    """By how much errors in what is asked exceed those of single cells together; left: of every direction.
+    """Ratio of the mean variance of the usual queries to that from independent cells; at least 1.
 
-    By no more than if all cells erred alike, which bounds it where all rows lie in one cell and nothing can be asked.
+    left: posterior variances by direction; single: variances by cell. At most the number of cells, as if all erred
+    alike.
     """
     truly, apart = left, single
     for each in asked:

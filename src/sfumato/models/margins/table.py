@@ -1,29 +1,30 @@
-"""What is known of one statistic along some attributes, and sums of such tables over kinds of values.
+"""Marginal tables with error variances, and the covariance of sums over a table joined from them.
 
-The errors of sums over a table that was joined from margins.
+Model of errors. The error of a joined table has an independent part for each set T of its axes: the error of table T
+beyond that of its own margins, spread over the other axes in proportion to a public base b (the one-way margins, or
+evenly):
 
-The error of a joined table has a part for each set T of its axes. The part of T is the error of table T beyond that of
-its margins, spread over the other axes in proportion to a public base (the one-way margins, or evenly):
+    e(cell) = sum over T of  b(axes not in T) * (C_T z_T)(cell along T)
 
-    e(cell) = sum over T of  base(axes not in T) * (C_T z_T)(cell along T),
+The z_T are independent with a variance for each cell of table T, and C_T removes what would change a margin. So a sum
+with weights w has variance
 
-where the z_T are independent, with a variance for each cell of table T, and C_T takes away what would change a margin.
-So a sum of cells with weights w has variance  sum over T of  sum over cells of T of  variance * w_T^2, where w_T is the
-part of w that varies along all axes of T and along no others: its analysis of variance under the base. A total carries
-the error of the total alone, a one-way count that of its margin, and only what a question really asks of three
-attributes carries the error of three.
+    sum over T of  sum over cells of T of  variance_T * w_T^2
 
-One-way margins are brought to the total in another way (one_way.onto_total): by the same number of rows for every value
-that holds any. Their errors are centred so, and that of the total goes where they go: along one axis evenly over such
-values, not in proportion to rows, by which most of the error of a margin of many values would fall on its largest.
+where w_T is the component of w that varies along all axes of T and along no others: its analysis of variance under the
+base. The total carries the error of the total alone, a one-way count that of its margin, and only the three-way
+component of a query carries the error of three attributes.
 
-Errors of a set of attributes are not independent from cell to cell: neighbours are off to the same side. So a set may
-have variances for blocks of its cells beside those of single cells (`Coarse`): errors of whole blocks, spread inside
-each in proportion to the base. Only the mean of a question's weights over a block meets them.
+One-way margins are centred otherwise: joining.onto_total projects them on the total by the same shift for every value
+that holds rows, so their errors are centred by that shift, and the error of the total is spread evenly along one axis
+over such values (`levels`), not in proportion to rows.
 
-All groups of a GROUP BY are worked out at once. For a group g the weights are those of the question inside g and 0
-outside; along a grouping axis the part that varies is then (1 at g, else 0) - base(g), whose square is 1 - 2 base(g) at
-g plus base(g)^2 everywhere.
+Errors of neighbouring cells are correlated. So a set may also have variances for blocks of its cells (`Coarse`): errors
+of whole blocks, spread inside each in proportion to the base, which meet only the block means of the weights.
+
+All groups of a GROUP BY are computed at once. For group g the weights are those of the query inside g and 0 outside;
+along a grouping axis the varying component is [value = g] - b(g), whose square is 1 - 2 b(g) at g plus b(g)^2
+everywhere. Own method.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ Noisy = tuple[Floats, float]  # numbers along some axes, and the variance of the
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """An estimate along some axes, an array with an axis each.
+    """Estimated marginal table along some axes, with error variances by cell.
 
-    noise, model: variances, cell by cell, of what its own noise and what was assumed of it add to what its margins
-    leave open: errors of the margins themselves stand in the margins' own tables.
+    estimate, noise, model: arrays with one axis for each of `places`. noise and model are the variances that its own
+    noise and its own model add beyond the errors of its margins, which stand in the tables of these.
     """
 
     places: Places
@@ -56,17 +57,17 @@ class Table:
     model: Floats
 
     def errors_of(self, cells: Flags) -> Table:
-        """The errors of some cells alone."""
+        """The same table with the error variances of the flagged cells alone."""
         return Table(self.places, self.estimate, self.noise * cells, self.model * cells)
 
     def summed(self, kinds: Mapping[int, Codes]) -> Table:
-        """The same over kinds of values. kinds: for each of the axes, the kind of every value."""
+        """Aggregate the table over classes of values. kinds: for each axis, the class of every value."""
         parts = self.estimate, self.noise, self.model
         return Table(self.places, *(sum_kinds(part, [kinds[place] for place in self.places]) for part in parts))
 
 
 def sum_kinds(values: Floats, kinds: Sequence[Codes]) -> Floats:
-    """An array whose values of one kind, along each axis, are added up."""
+    """Aggregate an array along each axis over classes of values. kinds: for each axis, the class of every value."""
     for axis, kind in enumerate(kinds):
         number = int(kind.max(initial=-1)) + 1
         if number == values.shape[axis] and np.array_equal(kind, np.arange(number)):
@@ -78,13 +79,13 @@ def sum_kinds(values: Floats, kinds: Sequence[Codes]) -> Floats:
 
 
 def spread_out(values: Floats, places: Places, among: Sequence[int]) -> Floats:
-    """An array along some axes as one with an axis for each of `among`, of length 1 where it is not one of them."""
+    """Reshape an array along `places` to one axis per element of `among`, of length 1 for the others."""
     sizes = dict(zip(places, values.shape, strict=True))
     return values.reshape([sizes.get(place, 1) for place in among])
 
 
 def sum_out(values: Floats, places: Iterable[int], among: Sequence[int]) -> Floats:
-    """An array with an axis for each of `among`, added up over all but some places, whose axes stay."""
+    """Marginalise an array with an axis per element of `among` to the axes in `places`."""
     kept = set(places)
     return np.asarray(values.sum(axis=tuple(axis for axis, place in enumerate(among) if place not in kept)))
 
@@ -99,7 +100,7 @@ def subsets(places: Sequence[int]) -> list[Places]:
 
 
 def pooled(noisy: Sequence[tuple[Places, Noisy]], places: Places) -> tuple[Floats, float]:
-    """A margin from all noisy tables that have it, each by its precision, and the variance of each of its cells."""
+    """Inverse-variance mean of a margin over all noisy tables that contain it, and the variance of its cells."""
     top, weight = np.zeros(()), 0.0
     for of, (sums, variance) in noisy:
         if set(places) <= set(of):
@@ -110,7 +111,7 @@ def pooled(noisy: Sequence[tuple[Places, Noisy]], places: Places) -> tuple[Float
 
 
 def independent(one_way: Sequence[Floats], total: float) -> Floats:
-    """The table of attributes that have nothing to do with each other."""
+    """Product table of one-way margins with this total, as if the attributes were independent."""
     joint: Floats = np.full([1] * len(one_way), total)
     for axis, margin in enumerate(one_way):
         joint = joint * spread_out(margin / max(total, 1e-9), (axis,), range(len(one_way)))
@@ -118,7 +119,10 @@ def independent(one_way: Sequence[Floats], total: float) -> Floats:
 
 
 def guess_of(guessed: Sequence[Floats], pair: Places) -> Floats:
-    """The whole numbers that the counts of a pair are compared with; guessed: all rows, and then every margin."""
+    """Whole numbers nearest to the product table of a pair, with which its counts are compared.
+
+    guessed: the number of all rows, and then every one-way margin.
+    """
     return np.asarray(np.rint(independent([guessed[1 + place] for place in pair], float(guessed[0][0]))))
 
 
@@ -128,9 +132,10 @@ Key = TypeVar("Key")
 
 @dataclass(frozen=True, eq=False)
 class Coarse:
-    """Errors of blocks. shares: for each axis, of every block by value, the part of its base that the value has.
+    """Error variances of blocks of cells at one scale.
 
-    variances: of every set of axes, block by block; below zero where single cells claim more than blocks are off by.
+    shares: for each axis an array (blocks, values), the share of each value in its block's base. variances: for sets of
+    axes, by block; negative where the cells inside already claim more than the blocks err by.
     """
 
     shares: tuple[Floats, ...]
@@ -139,12 +144,12 @@ class Coarse:
 
 @dataclass(frozen=True, eq=False)
 class JoinedErrors:
-    """bases: for each axis, how errors spread along it, with sum 1. variances: of every set of axes, cell by cell.
+    """Covariance model of the errors of a joined table.
 
-    coarse: further errors of blocks of cells, at one scale and another.
-
-    levels: for each axis, how its own margin was brought to the total, with sum 1; as the base, if not told. apart: for
-    an axis, further variances of its margin's values that were not.
+    bases: for each axis, how errors of other sets spread along it, sum 1. variances: for each set of axes, by cell.
+    levels: for each axis, how a change of the total moves its margin, sum 1; the base if None. apart: for an axis,
+    variances of margin values that were not shifted to the total. coarse: further errors of blocks, one entry per
+    scale.
     """
 
     bases: tuple[Floats, ...]
@@ -154,7 +159,7 @@ class JoinedErrors:
     coarse: Sequence[Coarse] = ()
 
     def __add__(self, other: JoinedErrors) -> JoinedErrors:
-        """Independent errors of the same table, together; both have the same scales."""
+        """Sum of two independent errors of the same table, with the same scales."""
         coarse = tuple(
             Coarse(mine.shares, _added(mine.variances, its.variances))
             for mine, its in zip(self.coarse, other.coarse, strict=True)
@@ -163,7 +168,7 @@ class JoinedErrors:
         return replace(self, variances=variances, apart=apart, coarse=coarse)
 
     def without(self, part: Places) -> JoinedErrors:
-        """The errors but for those of one set of axes."""
+        """The errors without the cells of one set of axes."""
         left = {each: variances for each, variances in self.variances.items() if each != part}
         return replace(self, variances=left)
 
@@ -172,37 +177,37 @@ class JoinedErrors:
         return JoinedErrors(self.bases, {each: v for each, v in self.variances.items() if each == part})
 
     def of_cells(self) -> Floats:
-        """The variance of every single cell."""
+        """Variance of every single cell."""
         every = tuple(range(len(self.bases)))
         return self.covariances([np.ones([1] * len(every))], [None], every)[..., 0, 0]
 
     def covariances(self, split: Weights, whole: Weights, groups: Places) -> Floats:
-        """The covariance matrix of several sums, for every group: an array along the grouping axes, then (sum, sum).
+        """Covariance matrices of several sums for every group: an array (*grouping axes, sums, sums).
 
-        split, whole: for each sum, weights on the cells of the group, and on all cells whatever the group; arrays that
-        can be stretched to the table, or None where there are none.
+        split: for each sum, weights on the cells of the group. whole: for each sum, weights on all cells whatever the
+        group. Weights are arrays that broadcast to the table, or None for none.
         """
         axes = tuple(range(len(self.bases)))
-        found = np.zeros([*(len(self.bases[axis]) for axis in groups), len(split), len(split)])
+        result = np.zeros([*(len(self.bases[axis]) for axis in groups), len(split), len(split)])
         for part in subsets(axes):
             if part not in self.variances or not self.variances[part].any():
                 continue
             if not part and self.levels is not None:
-                self._add_total(found, self.levels, split, whole, groups)
+                self._add_total(result, self.levels, split, whole, groups)
                 continue
             centres = self.levels if len(part) == 1 and self.levels is not None else self.bases
-            self._add(found, part, self.variances[part], centres, split, whole, groups)
+            self._add(result, part, self.variances[part], centres, split, whole, groups)
         for axis, variance in self.apart.items():
             nowhere = tuple(np.zeros_like(base) for base in self.bases)
-            self._add(found, (axis,), variance, nowhere, split, whole, groups)
+            self._add(result, (axis,), variance, nowhere, split, whole, groups)
         for scale in self.coarse:
             for part, variances in scale.variances.items():
-                self._add_coarse(found, part, variances, scale.shares, split, whole, groups)
-        return found
+                self._add_coarse(result, part, variances, scale.shares, split, whole, groups)
+        return result
 
     def _add_coarse(
         self,
-        found: Floats,
+        result: Floats,
         part: Places,
         variances: Floats,
         shares: Sequence[Floats],
@@ -210,7 +215,11 @@ class JoinedErrors:
         whole: Weights,
         groups: Places,
     ) -> None:
-        """What errors of the blocks of one part add: met by the means of weights over blocks, less their own mean."""
+        """Add the covariances from block errors of one set of axes: weights enter by block means less overall mean.
+
+        result: (*grouping axes, sums, sums), added to in place. part: the set; variances: by block; shares: see
+        `Coarse`.
+        """
         axes = tuple(range(len(self.bases)))
         others = tuple(axis for axis in axes if axis not in groups)
         shape = [len(self.bases[axis]) for axis in groups]
@@ -229,15 +238,15 @@ class JoinedErrors:
             moves.append((axis, moved))
 
         def met(other: Floats) -> Floats:
-            found = variance * other
+            result = variance * other
             for axis, moved in moves:
-                found = along(moved, found, axis)
-            return found
+                result = along(moved, result, axis)
+            return result
 
-        self._fill(found, (inside, outside), variance, squares, met, (others, shape))
+        self._fill(result, (inside, outside), variance, squares, met, (others, shape))
 
     def _over_blocks(self, weights: Floats, part: Places, axes: Places, shares: Sequence[Floats]) -> Floats:
-        """The means of weights over blocks along the axes of a part, less their mean; over all along the others."""
+        """Block means of weights along the axes of a set, less their mean; overall means along other axes."""
         for axis in axes:
             if weights.shape[axis] == 1:
                 mean = weights * float(self.bases[axis].sum())
@@ -248,42 +257,42 @@ class JoinedErrors:
         return weights
 
     def _add_total(
-        self, found: Floats, levels: Sequence[Floats], split: Weights, whole: Weights, groups: Places
+        self, result: Floats, levels: Sequence[Floats], split: Weights, whole: Weights, groups: Places
     ) -> None:
-        """What the error of the total adds: to first order it moves every margin by its own level."""
+        """Add the covariances from the error of the total, which to first order shifts every margin by its level."""
         full = [len(base) if axis in groups else 1 for axis, base in enumerate(self.bases)]
         moved = [np.zeros(full) for _ in split]
-        for place, (mine, every) in enumerate(zip(split, whole, strict=True)):
+        for index, (mine, every) in enumerate(zip(split, whole, strict=True)):
             for weights, fixed in ((mine, groups), (every, ())):
                 if weights is not None:
-                    moved[place] = moved[place] + self._along_levels(weights, levels, fixed)
+                    moved[index] = moved[index] + self._along_levels(weights, levels, fixed)
         shape = [len(self.bases[axis]) for axis in groups]
         for i, first in enumerate(moved):
             for j, second in enumerate(moved):
-                found[..., i, j] += float(self.variances[()]) * (first * second).reshape(shape)
+                result[..., i, j] += float(self.variances[()]) * (first * second).reshape(shape)
 
     def _along_levels(self, weights: Floats, levels: Sequence[Floats], fixed: Places) -> Floats:
-        """A sum's part in an error that moves all margins, for every group along fixed axes."""
+        """Derivative of a sum by the total when all margins shift, for every group along the fixed axes."""
         axes = tuple(range(len(self.bases)))
 
         def through(changed: int | None) -> Floats:
-            found = weights
+            result = weights
             for axis in axes:
                 base = self.bases[axis] if axis != changed else levels[axis] - self.bases[axis]
                 held = spread_out(base, (axis,), axes)
                 if axis in fixed:
-                    found = found * held
-                elif found.shape[axis] == 1:
-                    found = found * float(base.sum())
+                    result = result * held
+                elif result.shape[axis] == 1:
+                    result = result * float(base.sum())
                 else:
-                    found = (found * held).sum(axis=axis, keepdims=True)
-            return found
+                    result = (result * held).sum(axis=axis, keepdims=True)
+            return result
 
         return np.asarray(through(None) + sum(through(axis) for axis in axes))
 
     def _add(
         self,
-        found: Floats,
+        result: Floats,
         part: Places,
         variances: Floats,
         centres: Sequence[Floats],
@@ -291,7 +300,11 @@ class JoinedErrors:
         whole: Weights,
         groups: Places,
     ) -> None:
-        """What one part adds to the covariances. centres: what of it goes along its own axes, to be taken away."""
+        """Add the covariances from the cells of one set of axes.
+
+        result: (*grouping axes, sums, sums), added to in place. part: the set; variances: by cell. centres: for each
+        axis of the set, the weights by which its errors are centred.
+        """
         axes = tuple(range(len(self.bases)))
         others = tuple(axis for axis in axes if axis not in groups)
         shape = [len(self.bases[axis]) for axis in groups]
@@ -308,28 +321,29 @@ class JoinedErrors:
                 scale = scale * spread_out(self.bases[axis], (axis,), axes)
 
         def met(other: Floats) -> Floats:
-            found = variance * other
+            result = variance * other
             for axis in groups:
                 if axis in part:
                     centre = spread_out(centres[axis], (axis,), axes)
-                    found = found - centre * found.sum(axis=axis, keepdims=True)
-            return found * scale
+                    result = result - centre * result.sum(axis=axis, keepdims=True)
+            return result * scale
 
-        self._fill(found, (inside, outside), variance, scale**2 * squares, met, (others, shape))
+        self._fill(result, (inside, outside), variance, scale**2 * squares, met, (others, shape))
 
     def _fill(
         self,
-        found: Floats,
+        result: Floats,
         weights: tuple[Weights, Weights],
         variance: Floats,
         squares: Floats,
         met: Callable[[Floats], Floats],
         groups: tuple[Places, list[int]],
     ) -> None:
-        """Add the covariances of several sums under independent errors of one part.
+        """Add the covariances of several sums under independent errors of one set of axes.
 
-        weights: on the cells of a group, and on all cells. squares: variances as a group's own cells meet them; met:
-        what a group meets of errors that weights on all cells have. groups: the axes besides, and sizes along theirs.
+        weights: projected weights on the cells of a group, and on all cells. squares: variances times the squared
+        projection of a group's indicator. met: applies the projection on a group to errors weighed by weights on all
+        cells. groups: the axes that are not grouping, and the sizes of those that are.
         """
         (inside, outside), (others, shape) = weights, groups
 
@@ -338,19 +352,19 @@ class JoinedErrors:
 
         for i, j in combinations_with_replacement(range(len(inside)), 2):
             value: Floats = np.zeros(shape)
-            for one, other in ((inside[i], outside[j]), (inside[j], outside[i])):
-                if one is not None and other is not None:
-                    value = value + over(one * met(other))
-            for one, other, weight in ((inside[i], inside[j], squares), (outside[i], outside[j], None)):
-                if one is not None and other is not None:
-                    both = one * other
+            for first, second in ((inside[i], outside[j]), (inside[j], outside[i])):
+                if first is not None and second is not None:
+                    value = value + over(first * met(second))
+            for first, second, weight in ((inside[i], inside[j], squares), (outside[i], outside[j], None)):
+                if first is not None and second is not None:
+                    both = first * second
                     value = value + (over(both * weight) if weight is not None else float((both * variance).sum()))
-            found[..., i, j] += value
+            result[..., i, j] += value
             if i != j:
-                found[..., j, i] += value
+                result[..., j, i] += value
 
     def _varying(self, weights: Floats, part: Places, along: Places, centres: Sequence[Floats]) -> Floats:
-        """What of the weights varies along the axes of a part: of `along`, the others are averaged out."""
+        """Component of the weights that varies along the axes of a set; other axes of `along` are averaged out."""
         for axis in along:
             base = centres[axis] if axis in part else self.bases[axis]
             same = weights.shape[axis] == 1  # all along the axis
@@ -360,17 +374,19 @@ class JoinedErrors:
         return weights
 
     def _over_groups(self, values: Floats, others: Places, shape: list[int]) -> Floats:
+        """Broadcast values to all groups, (*grouping axes)."""
         full = [len(base) if axis not in others else 1 for axis, base in enumerate(self.bases)]
         return np.broadcast_to(values, full).reshape(shape)
 
 
 def along(matrix: Floats, values: Floats, axis: int) -> Floats:
-    """A matrix times the values along one axis."""
+    """Multiply an array by a matrix along one axis."""
     return np.asarray(np.moveaxis(np.tensordot(matrix, values, axes=(1, axis)), 0, axis), dtype=np.float64)
 
 
 def _added(first: Mapping[Key, Floats], second: Mapping[Key, Floats]) -> dict[Key, Floats]:
-    found = {**first}
+    """Sum two mappings of variances key by key."""
+    result = {**first}
     for key, variances in second.items():
-        found[key] = found[key] + variances if key in found else variances
-    return found
+        result[key] = result[key] + variances if key in result else variances
+    return result

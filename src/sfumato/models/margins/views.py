@@ -1,29 +1,19 @@
-"""How much of a budget each margin is worth, from noisy misfits: a convex problem, solved by one multiplier.
+"""Choose views (sets of attributes to measure) and shares of the budget; combine noisy views without bias.
 
-A pair that is not measured is off by its misfit. If it is measured with noise of some size its cells are off by the
-noise, or by what they deviate from the product of the margins, whichever is less: v s / (v + s) with v the deviation
-that the misfit makes expect. Of every pair the size is taken at which a little more budget is worth as much as for any
-other; those for which nothing is worth it are not measured.
+Allocation over pairs (`shares`). A pair that is not measured errs by its misfit. Measured with noise s^2, a cell errs
+by the root of v s^2 / (v + s^2), v being the variance that the misfit lets expect. Total error under a budget is
+minimised by one Lagrange multiplier, by bisection; pairs that are not worth any noise level are left out.
 
-Unbiased estimates of what every table tells beyond its margins, from all noisy tables that tell it.
+Search for views (`Search`). A view determines every margin inside it, with the noise of the cells summed. Several pairs
+in one view cost one share instead of many, and under pure epsilon noise grows with the number of shares. So views are
+united, widened, narrowed and dropped while the expected error (forecast.py) falls; PriView (Qardaji, Yang, Li 2014)
+instead uses a covering design that knows no errors. Shares equalise marginal gains. All inputs are noisy counts and
+public sizes.
 
-A noisy table with noise of one variance in every cell says something of each part within it: its sums along the axes
-of the part, less what changes a margin. Parts of one table have errors that do not go together, so least squares over
-all tables is, part by part, their mean by precision.
-
-Which sets of attributes to measure, and with which shares of the budget: views.
-
-A view tells every margin inside it, each with the noise of the cells that are added up. Several pairs in one view cost
-one share instead of many, and under pure epsilon noise grows with the number of shares: so views are united, widened,
-narrowed and dropped as long as the foretold errors fall (PriView, Qardaji, Yang, Li 2014, chooses them by a design that
-knows no errors). Shares are such that a little more is worth the same for every view. All of it follows from noisy
-counts and public sizes.
-
-Margins as measured, without what a model made of them: counts and sums are unbiased.
-
-A model draws small counts towards their neighbours or towards nothing, and most values come out nearer to the truth;
-but a sum of many drawn values is off to one side. Least squares of all noisy tables, part by part (views.py), carries
-noise of mean 0 and nothing else, and tells every question whose attributes lie inside one of them.
+Unbiased combination (`parts`, `as_measured`). A noisy table with equal variances determines the ANOVA component of each
+subset of its axes, and components of one table are uncorrelated; so least squares over all tables is an
+inverse-variance mean component by component. Shrinkage lowers the error of single values but biases sums of many; this
+estimate has noise of mean zero and nothing else, for every query whose attributes lie inside one table.
 """
 
 from __future__ import annotations
@@ -57,7 +47,7 @@ AGAIN = 0.15  # of one-way errors, that is not mended by order and by the sums o
 
 
 def price_of(deviation: Floats, pure: bool) -> Floats:
-    """What noise of a standard deviation costs, of epsilon or rho."""
+    """Cost in epsilon or rho of noise with this standard deviation."""
     return np.asarray(sqrt(2.0) / deviation if pure else 1.0 / (2.0 * deviation**2), dtype=np.float64)
 
 
@@ -68,9 +58,10 @@ def shares(
     available: float,
     pure: bool,
 ) -> dict[Places, float]:
-    """The share of each margin that is worth measuring, of all that is available: they add up to one.
+    """Allocate a budget over one-way margins and pairs (one Lagrange multiplier); shares sum to one.
 
-    one_way: margins as known by now, each value with `precisions`. misfits: how far pairs are from their product.
+    one_way: estimated margins, each value with `precisions`. misfits: L1 distances of pairs from their products.
+    available: the budget.
     """
     total, axes = max(float(one_way[0].sum()), 1.0), len(one_way)
     names: list[Places] = [*((axis,) for axis in range(axes)), *misfits]
@@ -89,14 +80,14 @@ def shares(
 
 
 def _of_margin(margin: Floats, precision: float, axes: int) -> Floats:
-    """The error of a one-way margin at every size of noise, and if it is not measured again; it is in all its pairs."""
+    """Expected error of a one-way margin at every noise in `SIZES`, and unmeasured, (noises + 1,)."""
     variances = np.append(1.0 / (precision + SIZES**-2.0), 1.0 / precision)[:, None]
     off = np.sqrt(variances * margin**2 / (variances + margin**2 + 1e-300)).sum(axis=1)
     return np.asarray(AGAIN * max(axes - 1, 1) * OF_NORMAL * off, dtype=np.float64)
 
 
 def _of_pair(product: Floats, misfit: float) -> Floats:
-    """The error of a pair at every size of noise, and if it is not measured."""
+    """Expected error of a pair at every noise in `SIZES`, and unmeasured, (noises + 1,)."""
     expected = (misfit / max(float(product.sum()), 1.0) / OF_NORMAL * product.reshape(-1)) ** 2
     at = [float(np.sqrt(expected * s2 / (expected + s2)).sum()) for s2 in SIZES**2]
     return np.append(OF_NORMAL * np.array(at), misfit)
@@ -104,9 +95,9 @@ def _of_pair(product: Floats, misfit: float) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """A noisy table. always: axes that it is contrasts along, so that it tells nothing of parts without them.
+    """Noisy table. always: axes along which it consists of contrasts, so that it tells nothing of subsets without them.
 
-    variance: of every cell, before what changes a margin is taken away along those axes.
+    variance: of every cell, before margins are taken away along those axes.
     """
 
     places: Places
@@ -116,19 +107,19 @@ class Observed:
 
 
 def parts(observed: Iterable[Observed]) -> dict[Places, Table]:
-    """The parts of all tables that were observed, which add up to nothing along every axis."""
+    """ANOVA components of all observed tables, each an inverse-variance mean."""
     tops: dict[Places, Floats] = {}
     weights: dict[Places, float] = {}
     for table in observed:
-        others = tuple(place for place in table.places if place not in table.always)
+        others = tuple(attribute for attribute in table.places if attribute not in table.always)
         for some in subsets(others):
             part = tuple(sorted((*table.always, *some)))
-            found = sum_out(table.values, part, table.places)
-            for axis, place in enumerate(part):
-                if place in some:
-                    found = found - found.mean(axis=axis, keepdims=True)
-            precision = found.size / (prod(table.values.shape) * table.variance)
-            tops[part] = tops.get(part, 0.0) + precision * found
+            component = sum_out(table.values, part, table.places)
+            for axis, attribute in enumerate(part):
+                if attribute in some:
+                    component = component - component.mean(axis=axis, keepdims=True)
+            precision = component.size / (prod(table.values.shape) * table.variance)
+            tops[part] = tops.get(part, 0.0) + precision * component
             weights[part] = weights.get(part, 0.0) + precision
     return {
         part: Table(part, tops[part] / weights[part], *_even(tops[part], 1.0 / weights[part]))
@@ -137,6 +128,7 @@ def parts(observed: Iterable[Observed]) -> dict[Places, Table]:
 
 
 def _even(like: Floats, variance: float) -> tuple[Floats, Floats]:
+    """Constant noise variance and zero model variance in the shape of an array."""
     return np.full(like.shape, variance), np.zeros(like.shape)
 
 
@@ -153,21 +145,25 @@ AT_FIRST, AT_LAST = 30, 4
 
 @dataclass(frozen=True, eq=False)
 class Views:
-    """Sets of attributes, a row of flags each, with shares of the budget, and the error that is foretold of them."""
+    """Sets of attributes (flags, (views, attributes)), their shares of the budget (views,), and the expected error."""
 
     sets: Flags
     shares: Floats
     error: float
 
     def listed(self) -> dict[Places, float]:
-        """The share of each, of the whole."""
+        """Share of each set, sum 1."""
         rows = [tuple(np.flatnonzero(row).tolist()) for row in self.sets]
         return dict(zip(rows, (self.shares / self.shares.sum()).tolist(), strict=True))
 
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """sizes: of the attributes. known: what is known of each foretold set by now, as 1 / variance. budget: to share."""
+    """Local search for views.
+
+    foretold: expected errors of sets by noise. sizes: of the attributes. known: (sets,), precision of each foretold set
+    so far. budget: to be allocated.
+    """
 
     foretold: Foretold
     sizes: Sequence[int]
@@ -176,60 +172,64 @@ class Search:
     pure: bool
 
     def best(self) -> Views:
-        """From every attribute and pair alone, and from the whole table where that is small, to no better views."""
+        """Best views from two starts: all attributes and pairs alone, and the whole table where it is small."""
         starts = [self._inside[: len([places for places in self.foretold.sets if len(places) <= 2])]]
         if self._logs.sum() <= np.log(MOST_CELLS) and len(self.sizes) <= MOST_ATTRIBUTES:
             starts.append(np.ones((1, len(self.sizes)), dtype=bool))
         small = (sets[self._cells_of(sets) <= np.log(MOST_CELLS)] for sets in starts)
-        found = (self._searched(sets, np.full(len(sets), self.budget / len(sets))) for sets in small if len(sets))
-        return min(found, key=lambda views: views.error)
+        results = (self._searched(sets, np.full(len(sets), self.budget / len(sets))) for sets in small if len(sets))
+        return min(results, key=lambda views: views.error)
 
     # -- errors
 
     @cached_property
     def _logs(self) -> Floats:
+        """Log numbers of values, (attributes,)."""
         return np.log(np.array(self.sizes, dtype=np.float64))
 
     @cached_property
     def _inside(self) -> Flags:
+        """Flags of the foretold sets, (sets, attributes)."""
         flags = np.zeros((len(self.foretold.sets), len(self.sizes)), dtype=bool)
         for row, places in enumerate(self.foretold.sets):
             flags[row, list(places)] = True
         return flags
 
     def _cells_of(self, sets: Flags) -> Floats:
+        """Log numbers of cells of some sets, (sets,)."""
         return np.asarray(sets @ self._logs, dtype=np.float64)
 
     def _information(self, shares: Floats) -> Floats:
-        """1 / variance of the noise in a cell."""
+        """Precision 1 / variance of a cell that a share buys."""
         return shares**2 / 2.0 if self.pure else 2.0 * shares
 
     def _reaching(self, sets: Flags) -> Floats:
-        """(view, foretold set): the part of a view's information that reaches a set: its cells over the view's."""
+        """Part of a view's precision that reaches a foretold set, (views, sets): the ratio of cells, 0 outside."""
         held = sets.astype(np.float32) @ self._inside.T.astype(np.float32) >= self._inside.sum(axis=1) - 0.5
         fewer = np.minimum(self._cells_of(self._inside) - self._cells_of(sets)[:, None], 0.0)
         return np.where(held, np.exp(fewer), 0.0)
 
     def _place(self, information: Floats) -> tuple[Floats, Floats, Floats]:
-        """Errors at the noises below and above, and how far from one to the other."""
+        """Interpolate expected errors in log noise: values below and above, and weight of the latter, (sets,)."""
         step = np.log(NOISES[1] / NOISES[0])
         along = (-0.5 * np.log(np.maximum(information, 1e-14)) - np.log(NOISES[0])) / step
-        place = np.clip(along.astype(np.int64), 0, len(NOISES) - 2)
+        index = np.clip(along.astype(np.int64), 0, len(NOISES) - 2)
         rows = np.arange(len(self.foretold.sets))
         errors = self.foretold.errors
-        return errors[rows, place], errors[rows, place + 1], np.clip(along - place, 0.0, 1.0)
+        return errors[rows, index], errors[rows, index + 1], np.clip(along - index, 0.0, 1.0)
 
     def _each(self, information: Floats) -> Floats:
+        """Expected error of every foretold set at its precision, (sets,)."""
         low, high, part = self._place(information)
         return low * (1.0 - part) + high * part
 
     def _error(self, information: Floats) -> Floats:
-        """The mean errors of the orders, multiplied up: in each a tenth less counts alike."""
+        """Objective: weighted geometric mean over orders of mean expected errors."""
         means = self._each(information) @ self.foretold.weights.T
         return np.asarray(np.exp(np.log(np.maximum(means, 1e-300)) @ self.foretold.worth), dtype=np.float64)
 
     def _gain(self, information: Floats) -> Floats:
-        """By how much the logarithm of the error falls with a little more information, set by set."""
+        """Derivative of the log objective by precision, set by set, (sets,)."""
         low, high, _ = self._place(information)
         means = np.maximum(self.foretold.weights @ self._each(information), 1e-300)
         weights = (self.foretold.worth / means) @ self.foretold.weights
@@ -240,7 +240,7 @@ class Search:
     # -- the search
 
     def _settled(self, sets: Flags, shares: Floats, rounds: int = SETTLING) -> Views:
-        """Shares at which a little more for one view is worth the same as for any other."""
+        """Equalise marginal gains of the views by multiplicative updates of their shares."""
         reaching = self._reaching(sets)
         best = Views(sets, shares, float(self._error(self.known + self._information(shares) @ reaching)))
         for _ in range(rounds):
@@ -255,7 +255,7 @@ class Search:
         return best
 
     def _pruned(self, views: Views) -> Views:
-        """Without the views whose shares are worth more elsewhere: a tenth of them at a time, then one by one."""
+        """Drop views while the objective does not rise: a tenth at a time, then one by one."""
         drop = max(1, len(views.sets) // 10)
         while len(views.sets) > 1:
             kept = np.sort(np.argsort(views.shares, kind="stable")[min(drop, len(views.sets) - 1) :])
@@ -270,6 +270,7 @@ class Search:
         return views
 
     def _searched(self, sets: Flags, shares: Floats) -> Views:
+        """Local search from one start."""
         views = self._pruned(self._settled(sets, shares, AT_FIRST))
         for _ in range(STEPS):
             better = self._improved(views)
@@ -279,7 +280,7 @@ class Search:
         return views
 
     def _improved(self, views: Views) -> Views | None:
-        """The views with one more, in the place of those that it contains, if that is better."""
+        """Best views with one candidate added in place of those that it contains; None if none is better."""
         new = self._candidates(views.sets)
         if not len(new):
             return None
@@ -287,31 +288,31 @@ class Search:
         by_view = self._information(views.shares)[:, None] * reaching
         gone = new.astype(np.float32) @ views.sets.T.astype(np.float32) >= views.sets.sum(axis=1) - 0.5
         freed = gone @ views.shares
-        given = np.where(freed > 0, freed, np.median(views.shares))
-        scale = self.budget / (self.budget - freed + given)
+        allotted = np.where(freed > 0, freed, np.median(views.shares))
+        scale = self.budget / (self.budget - freed + allotted)
         left = self.known + by_view.sum(axis=0) - gone @ by_view
-        expected = left + self._information(given)[:, None] * self._reaching(new)
+        expected = left + self._information(allotted)[:, None] * self._reaching(new)
         guesses = self._error(np.maximum(expected * (scale[:, None] ** (2 if self.pure else 1)), self.known))
-        for place in np.argsort(guesses, kind="stable")[:TRIES]:
-            kept = ~gone[place]
-            sets = np.concatenate([views.sets[kept], new[place : place + 1]])
-            tried = self._settled(sets, np.append(views.shares[kept], given[place]) * scale[place])
+        for index in np.argsort(guesses, kind="stable")[:TRIES]:
+            kept = ~gone[index]
+            sets = np.concatenate([views.sets[kept], new[index : index + 1]])
+            tried = self._settled(sets, np.append(views.shares[kept], allotted[index]) * scale[index])
             if tried.error < views.error * (1.0 - BETTER):
                 return tried
         return None
 
     def _candidates(self, sets: Flags) -> Flags:
-        """Unions of two views with a common attribute, a view with one attribute more or less; the smallest if many."""
-        found = []
+        """Unions of two overlapping views, and views with one attribute more or less; the smallest if many."""
+        candidates = []
         if len(sets) <= MOST_UNITED:
             first, second = np.triu_indices(len(sets), 1)
             meet = (sets[first] & sets[second]).any(axis=1)
-            found.append(sets[first[meet]] | sets[second[meet]])
+            candidates.append(sets[first[meet]] | sets[second[meet]])
         for axis in range(sets.shape[1]):
             changed = sets.copy()
             changed[:, axis] = ~changed[:, axis]
-            found.append(changed)
-        new = np.unique(np.concatenate(found), axis=0)
+            candidates.append(changed)
+        new = np.unique(np.concatenate(candidates), axis=0)
         number = new.sum(axis=1)
         new = new[(self._cells_of(new) <= np.log(MOST_CELLS)) & (number > 0) & (number <= MOST_ATTRIBUTES)]
         old = {row.tobytes() for row in sets}
@@ -324,24 +325,26 @@ NO_NOISE = 1e-100  # in the place of no variance at all, so that means by precis
 
 
 def as_measured(content: Margins) -> tuple[dict[str, dict[Places, Table]], tuple[tuple[Places, Measurement], ...]]:
-    """For every statistic the parts of its noisy tables, each pooled by precision; and the measurements they are of."""
+    """ANOVA components of every statistic from the noisy tables of a content, and the measurements used."""
     used = [*_tables(content)]
     observed: dict[str, list[Observed]] = defaultdict(list)
-    for places, one in used:
+    for places, measurement in used:
         shape = [content.domain.shape[place] for place in places]
-        values = one.answers.astype(np.float64).reshape(shape)
-        observed[one.of].append(Observed(places, values, max(one.noise.variance, NO_NOISE)))
+        values = measurement.answers.astype(np.float64).reshape(shape)
+        observed[measurement.of].append(Observed(places, values, max(measurement.noise.variance, NO_NOISE)))
     tables = {of: parts(observed[of]) for of in content.tables}
-    if any(() not in found for found in tables.values()):
+    if any(() not in components for components in tables.values()):
         raise QueryError(f"this release does not hold the noisy tables that it was made of; {NOT_UNBIASED}")
     return tables, tuple(used)
 
 
 def _tables(content: Margins) -> Iterator[tuple[Places, Measurement]]:
-    """The measurements that are noisy tables, cell by cell; what else was measured tells of errors alone."""
+    """Measurements of single cells of tables; others serve calibration alone."""
     how = content.asked or (CELL_BY_CELL,) * len(content.measured)
-    for (places, one), asked in zip(content.measured, how, strict=True):
+    for (places, measurement), method in zip(content.measured, how, strict=True):
         cells = prod(content.domain.shape[place] for place in places)
-        by_cell = asked == CELL_BY_CELL and isinstance(one.queries, Identity) and len(one.answers) == cells
-        if by_cell and one.of in content.tables:
-            yield places, one
+        by_cell = (
+            method == CELL_BY_CELL and isinstance(measurement.queries, Identity) and len(measurement.answers) == cells
+        )
+        if by_cell and measurement.of in content.tables:
+            yield places, measurement

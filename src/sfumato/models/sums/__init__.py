@@ -1,1 +1,1 @@
-"""Sums of measures, region by region."""
+"""Sums of a measure by region: adaptive choice of tables, hierarchical model of averages, posterior."""

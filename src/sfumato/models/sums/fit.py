@@ -1,7 +1,7 @@
-"""Sums of a measure from tables of sums that were measured: counts times averages (inference/averages).
+"""Fit of a measure's cell sums: counts times averages, posterior under random effects of regions (posterior.py).
 
-An average is taken as even inside a region but for what regions and cells were found to differ by; that and the noise
-are one posterior covariance, so all of it counts as the model's.
+Noise and variation of averages form one posterior covariance, so the whole error counts as the model's. The fit is
+determined by its measurement, counts and variance components, and a file that holds another estimate is refused.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ CLOSE = 1e-6  # rows, and of a sum: what another machine may round otherwise
 
 @dataclass(frozen=True, eq=False)
 class AveragesFit(ByModel, OfOneMeasurement):
-    """Counts times averages.
+    """Cell sums as estimated counts times averages.
 
-    measurement: noisy sums of tables, one below the other. sides: of the axes. rows: the estimated count of every cell.
-    unit: the most that a row adds, in steps of the statistic. effects: how far averages differ, in that unit.
+    measurement: noisy sums of all tables, stacked. sides: sizes of the axes. rows: (cells,), estimated counts. unit:
+    the most that a row adds, in steps of the statistic. effects: variance components, in that unit. estimate: (cells,).
     """
 
     family = "averages"
@@ -73,19 +73,19 @@ class AveragesFit(ByModel, OfOneMeasurement):
     def fitted(
         cls, measurement: Measurement, sides: tuple[int, ...], rows: Floats, unit: int, effects: Effects
     ) -> AveragesFit:
-        """The posterior mean of all cells."""
+        """Fit with the posterior mean of all cells as estimate."""
         kept = _with_numbers(effects.tables, _kept(effects))
         empty = cls(measurement, sides, rows, unit, kept, np.zeros(len(rows)))
         return replace(empty, estimate=empty.posterior.estimate * unit)
 
     @cached_property
     def blocks(self) -> list[tuple[Table, Codes]]:
-        """Every table that was measured, in order, and its rows in the measurement."""
+        """Measured tables in order, each with its rows of the measurement."""
         return [(table, np.arange(*ends)) for table, ends in _tables(self.measurement, self.sides)]
 
     @cached_property
     def posterior(self) -> Posterior:
-        """What is known of all sums, where a row adds at most 1."""
+        """Posterior of all cell sums, in units of the most that a row adds."""
         return Posterior(self.rows, self.effects, seen_in(self.measurement, self.sides, self.unit))
 
     def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
@@ -97,9 +97,9 @@ class AveragesFit(ByModel, OfOneMeasurement):
         return self._all_model(self.posterior.covariance(columns))
 
     def errors_by_group(self, asked: Grouped) -> Sequence[Errors]:
-        """The same for many groups, as many at a time as can be laid out."""
-        known, found = self.posterior, list[Errors]()
-        length = max(1, len(known.mixed))
+        """Error covariances of every group's sums, computed in batches of groups."""
+        posterior, result = self.posterior, list[Errors]()
+        length = max(1, len(posterior.mixed))
         block = max(1, AT_ONCE // (length * asked.sums))
         for start in range(0, asked.groups, block):
             mine = (asked.group >= start) & (asked.group < start + block)
@@ -111,31 +111,33 @@ class AveragesFit(ByModel, OfOneMeasurement):
                 weights=asked.weights[mine],
                 groups=count,
             )
-            found += [self._all_model(each) for each in self._covariances(some)]
-        return found
+            result += [self._all_model(each) for each in self._covariances(some)]
+        return result
 
     def _covariances(self, asked: Grouped) -> Floats:
-        known, groups = self.posterior, asked.groups
-        own = known.own_left
+        """Posterior covariances of every group's sums, (groups, sums, sums)."""
+        posterior, groups = self.posterior, asked.groups
+        own = posterior.own_left
         beside = None if asked.whole is None else asked.whole[asked.place]
         full = asked.weights if beside is None else asked.weights + beside
         covariance = squares_by_group(asked.group, groups, own[asked.place], full, beside)
         parts = []
-        for label, size, factor in known.coordinates:
+        for label, size, factor in posterior.coordinates:
             weights = factor[asked.place, None] * asked.weights
             part = summed(label[asked.place] * groups + asked.group, weights, size * groups)
             part = part.reshape(size, groups, asked.sums)
             if asked.whole is not None:
-                part += known.reduced(label, size, factor, asked.whole)[:, None, :]
+                part += posterior.reduced(label, size, factor, asked.whole)[:, None, :]
             parts.append(part)
         if asked.whole is not None:
             covariance += asked.whole.T @ (own[:, None] * asked.whole)
         if not parts:
             return covariance
         seen = np.concatenate(parts).transpose(1, 0, 2)
-        return np.asarray(covariance + seen.transpose(0, 2, 1) @ (known.mixed @ seen))
+        return np.asarray(covariance + seen.transpose(0, 2, 1) @ (posterior.mixed @ seen))
 
     def _all_model(self, covariance: Floats) -> Errors:
+        """Errors whose covariance (sums, sums) counts as the model's altogether, with no noise term."""
         sums, design = len(covariance), self.measurement.design
         np.fill_diagonal(covariance, np.maximum(np.diagonal(covariance), 0.0))
         nothing = Design(design.queries[:1], design.noises[:1])
@@ -164,37 +166,41 @@ class AveragesFit(ByModel, OfOneMeasurement):
 
 
 def seen_in(measured: Measurement, sides: tuple[int, ...], unit: int) -> tuple[Seen, ...]:
-    """The tables of a measurement, in what a row adds at most; a QueryError where it has others."""
-    sizes, found = measured.design.sizes, []
+    """Measured tables of a measurement, in units of the most that a row adds; a QueryError for other queries."""
+    sizes, result = measured.design.sizes, []
     for table, (start, end) in _tables(measured, sides):
         if (sizes[start:end] != sizes[start]).any():
             raise QueryError("the sums of a table carry the same noise")
         answers = measured.answers[start:end].astype(np.float64) / unit
-        found.append(Seen(table, answers, float(sizes[start]) / float(unit) ** 2))
-    if sum(one.table.size for one in found if one.table.parts != sides) > MOST_IN_ALL:
+        result.append(Seen(table, answers, float(sizes[start]) / float(unit) ** 2))
+    if sum(one.table.size for one in result if one.table.parts != sides) > MOST_IN_ALL:
         raise QueryError("averages were measured in more regions than Sfumato fits")
-    return tuple(found)
+    return tuple(result)
 
 
 def _tables(measured: Measurement, sides: tuple[int, ...]) -> list[tuple[Table, tuple[int, int]]]:
+    """Tables of the stacked blocks of a measurement, each with its first and last row."""
     blocks = measured.queries.blocks if type(measured.queries) is Stack else (measured.queries,)
     if len(blocks) > 2 * MOST_TABLES:
         raise QueryError("averages were measured in more tables than Sfumato asks for")
-    found, start = [], 0
+    result, start = [], 0
     for block in blocks:
-        found.append((Table.asked(sides, block), (start, start + block.rows)))
+        result.append((Table.asked(sides, block), (start, start + block.rows)))
         start += block.rows
-    return found
+    return result
 
 
 def _numbers(effects: Effects) -> list[float]:
+    """Variance components as a list."""
     return [*effects.between, effects.inside, effects.rows, effects.besides]
 
 
 def _kept(effects: Effects) -> Codes:
+    """Variance components as whole multiples of 1 / FINE, for a file."""
     return np.asarray(np.rint(np.clip(np.array(_numbers(effects)) * FINE, 0.0, 2.0**62)), dtype=np.int64)
 
 
 def _with_numbers(tables: tuple[Table, ...], kept: Codes) -> Effects:
+    """Variance components from whole multiples of 1 / FINE."""
     *between, inside, rows, besides = (kept / FINE).tolist()
     return Effects(tables, tuple(between), inside, rows, besides)

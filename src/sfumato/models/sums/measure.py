@@ -1,16 +1,15 @@
-"""Measures under a mechanism that adapts: sums of regions, as few or as many as the noisy counts say are worth it.
+"""Measure sums of measures for adaptive mechanisms: an allocation over tables of sums, learned in two stages.
 
-Plain noise on every cell adds up over the cells of a region, a hundred of them to ten times the noise of one. So tables
-of sums are measured instead (models/sums/tables.py), of which each region's average is even but for what regions
-and cells turn out to differ by:
+Noise on every cell adds up over the cells of a region: a hundred cells have ten times the noise of one. So sums of
+tables (models/sums/tables.py) are measured under a random-effects model of averages (models/sums/posterior.py):
 
-    1  from the noisy counts, the least share with which cells can be kept from losing much, whatever averages are
-       (models/sums/shares.py); with many rows in every cell it is most of the budget, with few it is none
-    2  how far averages differ is learned from it; the best shares of all that is left, measured at once
-    3  how far they differ, again, from everything; the posterior mean of every cell
+    1  from the noisy counts, the least share of the cells that bounds the loss of every kind of query, whatever
+       averages are (models/sums/shares.py); most of the budget where cells hold many rows, none where they hold few
+    2  variance components from it; the shares with least regret for the remainder, measured at once
+    3  variance components from everything; the posterior mean of every cell
 
-Every table holds each cell once, so that its shares sum to the budget: the kernel sees to it. What is asked hangs on
-the schema, the workload and on what was published before.
+Each table holds every cell once, so its charges add up to the budget, which the kernel checks. All choices depend on
+the schema, the workload and earlier noisy answers alone. Own method.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ MOST_NUMBERS = 2**24  # weights of cells in all of them
 def sums_by_region(
     curator: Curator, schema: Schema, shares: Sequence[Budget], count: Fit, workload: Workload | None = None
 ) -> tuple[Fit, ...]:
-    """The fits of all measures, each with its share of the budget."""
+    """Fits of all measures, each from its share of the budget."""
     if not shares:
         return ()
     domain, units, measures = schema.domain, schema.units, curator.statistics[1:]
@@ -58,45 +57,49 @@ def sums_by_region(
     if domain.size <= FEW_CELLS or not all(map(_can_be_drawn, noises)):
         return plain_cells(curator, shares)
     rows = np.maximum(count.estimate, 0.0)
-    asked = _asked(domain, workload)
-    tables = asked.tables
-    found: list[Fit] = []
+    kinds = _asked(domain, workload)
+    tables = kinds.tables
+    fits: list[Fit] = []
     for of, share, noise in zip(measures, shares, noises, strict=True):
         besides = noise.continuous_variance / units[of] ** 2  # counts of cells are off by about as much as sums
-        measured = _measured(curator, of, noise, asked, rows, units[of], pure=share.is_pure)
-        for one in map(_together, zip(*map(with_missing, measured), strict=True)):
-            unit = units[one.of]
-            effects = learned(rows, expected(tables, besides), seen_in(one, domain.shape, unit))
-            found.append(AveragesFit.fitted(one, domain.shape, rows, unit, effects))
-    return tuple(found)
+        measured = _measured(curator, of, noise, kinds, rows, units[of], pure=share.is_pure)
+        for measurement in map(_together, zip(*map(with_missing, measured), strict=True)):
+            unit = units[measurement.of]
+            effects = learned(rows, expected(tables, besides), seen_in(measurement, domain.shape, unit))
+            fits.append(AveragesFit.fitted(measurement, domain.shape, rows, unit, effects))
+    return tuple(fits)
 
 
 def _measured(
-    curator: Curator, of: str, whole: Noise, asked: Asked, rows: Floats, unit: int, *, pure: bool
+    curator: Curator, of: str, whole: Noise, kinds: Asked, rows: Floats, unit: int, *, pure: bool
 ) -> list[Measurement]:
-    """The cells, with what they need at least, and everything else."""
-    tables, noise = asked.tables, whole.continuous_variance / unit**2
-    effects, told = expected(tables, noise), np.zeros(len(tables))
-    left, found = PARTS, list[Measurement]()
-    anything = Problem(asked, of_anything(tables, rows, noise), told, noise, noise, pure=pure)
+    """Measure the cells with their least share, then the tables with the remainder.
+
+    whole: noise of a sum that has the whole budget of the measure. rows: (cells,), estimated counts.
+    """
+    tables, noise = kinds.tables, whole.continuous_variance / unit**2
+    effects, precision = expected(tables, noise), np.zeros(len(tables))
+    left, measured = PARTS, list[Measurement]()
+    anything = Problem(kinds, of_anything(tables, rows, noise), precision, noise, noise, pure=pure)
     first = round(PARTS * anything.least_for_cells())
     first = PARTS if PARTS - first < LEAST else first
     if first >= LEAST:
-        found.append(_ask(curator, of, whole, tables[-1:], [first]))
-        (seen,) = seen_in(found[0], curator.domain.shape, unit)
+        measured.append(_ask(curator, of, whole, tables[-1:], [first]))
+        (seen,) = seen_in(measured[0], curator.domain.shape, unit)
         effects, left = learned(rows, effects, [seen]), PARTS - first
-        told = precisions(tables, np.array([*[np.inf] * (len(tables) - 1), seen.variance]))
+        precision = precisions(tables, np.array([*[np.inf] * (len(tables) - 1), seen.variance]))
     if not left:
-        return found
+        return measured
     remaining = noise * (PARTS / left) ** (2 if pure else 1)
-    problem = Problem(asked, of_effects(tables, rows, effects), told, remaining, noise, pure=pure)
+    problem = Problem(kinds, of_effects(tables, rows, effects), precision, remaining, noise, pure=pure)
     shares = _in_parts(problem.best_shares(), left)
-    chosen = [place for place, share in enumerate(shares) if share]
-    found.append(_ask(curator, of, whole, [tables[place] for place in chosen], [shares[place] for place in chosen]))
-    return found
+    chosen = [index for index, share in enumerate(shares) if share]
+    measured.append(_ask(curator, of, whole, [tables[index] for index in chosen], [shares[index] for index in chosen]))
+    return measured
 
 
 def _ask(curator: Curator, of: str, whole: Noise, tables: Sequence[Table], shares: Sequence[int]) -> Measurement:
+    """Measure sums of some tables, with shares in parts of `PARTS`."""
     scales = [whole.parameter * Fraction(PARTS, share) for share in shares]
     queries = Stack(*(table.queries() for table in tables))
     if len(scales) == 1:
@@ -106,40 +109,46 @@ def _ask(curator: Curator, of: str, whole: Noise, tables: Sequence[Table], share
 
 
 def _together(parts: tuple[Measurement, ...]) -> Measurement:
+    """Stack the measurements of both stages into one."""
     blocks = [block for part in parts if isinstance(part.queries, Stack) for block in part.queries.blocks]
     return as_one(parts, Stack(*blocks))
 
 
 def _in_parts(shares: Floats, left: int) -> list[int]:
-    """Whole numbers that sum to what is left; what is too little goes to the largest."""
-    found = [int(share * left) for share in shares]
-    found = [part if part >= LEAST else 0 for part in found]
-    found[int(np.argmax(shares))] += left - sum(found)
-    return found
+    """Round shares to whole parts that sum to the remainder; shares below `LEAST` go to the largest."""
+    parts = [int(share * left) for share in shares]
+    parts = [part if part >= LEAST else 0 for part in parts]
+    parts[int(np.argmax(shares))] += left - sum(parts)
+    return parts
 
 
 def least_by_region(schema: Schema, budget: Budget) -> dict[str, Budget]:
-    """The least that a table of a measure's sums is measured with; with noise too large for that, cells are instead."""
+    """Least budget of a table of each measure's sums.
+
+    Where its noise would be too large to be drawn, cells are measured instead.
+    """
     shares = dict(zip(schema.weights, budget.split(*schema.weights.values()), strict=True))
     return {of: shares[of].split(LEAST, PARTS - LEAST)[0] for of in schema.measures}
 
 
 def _whole(budget: Budget, curator: Curator, unit: int) -> Noise:
-    """What sums that cost everything carry."""
+    """Noise of sums that have the whole budget of a measure."""
     return noise_for(budget, curator.charge.contributions, l1=Fraction(unit), l2_squared=Fraction(unit**2))
 
 
 def _can_be_drawn(whole: Noise) -> bool:
+    """Whether the noise of the least share is within the sampler's range."""
     return whole.parameter * PARTS <= LEAST * (LARGEST_SCALE if isinstance(whole, Laplace) else VARIANCES[1])
 
 
 @lru_cache(maxsize=4)
 def _asked(domain: Domain, workload: Workload | None) -> Asked:
+    """Kinds of query and their energies in the candidate tables."""
     return Asked.of(candidates(domain), *_kinds(domain, workload))
 
 
 def _kinds(domain: Domain, workload: Workload | None) -> tuple[list[Floats], Floats]:
-    """Some questions of every kind, and how much each kind matters."""
+    """Sample queries of every kind, (queries, cells) each, and weights of the kinds, (kinds,)."""
     if workload is not None:
         places = sorted(set(places_among(len(workload.blocks), MOST_KINDS).tolist()))
         few = len(workload.blocks) <= MOST_KINDS
@@ -153,7 +162,7 @@ def _kinds(domain: Domain, workload: Workload | None) -> tuple[list[Floats], Flo
 
 
 def _usual(domain: Domain) -> list[list[Queries]]:
-    """Tables by one attribute, by two, cells, and ranges; each as much as any other."""
+    """Query blocks without a workload: one-way and two-way tables, cells, and ranges, in groups of equal weight."""
     groups: list[list[Queries]] = [
         [over(domain, {axis.name: Identity(axis.size) for axis in chosen}) for chosen in some_sets(domain, size, most)]
         for size, most in ((1, len(domain.axes)), (2, MOST_KINDS))
@@ -166,9 +175,11 @@ def _usual(domain: Domain) -> list[list[Queries]]:
 
 
 def _has_ranges(block: Queries) -> bool:
+    """Whether a query block contains all ranges of an axis."""
     return isinstance(block, AllRanges) or (isinstance(block, Kron) and any(map(_has_ranges, block.factors)))
 
 
 def _some(block: Queries, count: int) -> Floats:
+    """Evenly spaced subsample of the queries of a block, (queries, cells)."""
     places = np.arange(block.rows) if block.rows <= count else np.unique(places_among(block.rows, count))
     return np.asarray(block[places].dense(), dtype=np.float64)

@@ -1,23 +1,26 @@
-"""The posterior of sums of cells: counts times averages, averages made of effects, some tables of sums measured.
+"""Posterior of cell sums under a random-effects model of averages, and moment estimates of its variances.
 
-Let n be the estimated counts. The sum of cell c is n_c times the effects of the regions that hold it, one for each
-table, and what is its own: a normal part with variance w_c. Tables were measured with normal noise, as all noise is
-taken here; that of the cells by themselves has variance v (infinite if they were not). Given the effects and the noisy
-cells, cells are independent with variances q = 1 / (1/w + 1/v); the effects are as many numbers as the tables have
-regions, and so are the other measurements. So there are two sets of equations to solve, neither in the number of cells:
+Model. n (cells,) are estimated counts. The sum of cell c is n_c times the sum over tables t of the effect of the region
+of t that holds c, plus a residual: effects are N(0, tau_t^2), residuals N(0, w_c) with
 
-    L = I + G' diag(1 / (w + v)) G,     G: effects to cells, n_c times the effect's deviation
-    E = B (Q + R L^-1 R') B' + V,       B: cells to the other measured regions, R = diag(v / (w + v)) G
+    w_c = n_c^2 inside + n_c rows + besides
 
-The covariance of any weighted sums of cells is C'QC + (W'C)' P (W'C) with W = [R, Q B'] and one matrix P.
+Sums of tables were measured with noise, taken as normal; the noise of the table of cells has variance v (infinite if it
+was not measured).
 
-How far averages differ, learned from noisy sums: the squares of what regions are off the mean by, less their noise.
+Posterior. Given effects and noisy cells, cells are independent with variances q = 1 / (1/w + 1/v), Q = diag(q). There
+are as many effects and other measurements as tables have regions, so two systems are solved, neither as large as the
+number of cells:
 
-A region's sum, less its count times the mean average, has a variance that is linear in what is to be learned: for each
-table of effects the squared counts that the region has in common with its regions, and so on. Every measured table says
-this of itself and of all tables that it lies inside; non-negative least squares, weighed by how surely each square is
-known, finds the variances. Each is besides told once, as surely as a single region would, what to expect of values that
-could lie anywhere between their bounds, so that what nothing was measured about is taken to be as it might well be.
+    L = I + G' diag(1 / (w + v)) G,     G: (cells, effects), n_c times the effect's deviation
+    E = B (Q + R L^-1 R') B' + V,       B: (measured regions, cells), R = diag(v / (w + v)) G, V: their noise
+
+The covariance of weighted sums C (cells, sums) is C'QC + (W'C)' P (W'C) with W = [R, Q B'] and one matrix P.
+
+Variances (`learned`). The squared deviation of a region's noisy sum from its count times the overall average, less its
+noise, has an expectation linear in the variances. Non-negative least squares over all regions of all measured tables,
+each square weighed by its inverse variance, updated in a few rounds, estimates them. Each variance also has one
+pseudo-observation at its prior value, that of values spread evenly between their bounds. Own method.
 """
 
 from __future__ import annotations
@@ -37,10 +40,10 @@ LEAST_VARIANCE = 1e-9  # of what is a cell's own, in rows: no division by nothin
 
 @dataclass(frozen=True)
 class Effects:
-    """How far averages differ, as variances, where a row adds between -1 and 1.
+    """Variance components of averages, where a row adds between -1 and 1.
 
-    tables: whose regions have an effect each. between: of the effects of every table. inside: between cells of a
-    region. rows: between rows of a cell. besides: of a cell's sum, in rows, whatever its count: counts are off too.
+    tables: whose regions have one effect each. between: variance of the effects of each table. inside: between cells of
+    a region. rows: between rows of a cell. besides: of a cell's sum, in rows, whatever its count, as counts err too.
     """
 
     tables: tuple[Table, ...]
@@ -50,13 +53,13 @@ class Effects:
     besides: float
 
     def own(self, counts: Floats) -> Floats:
-        """The variance of what is each cell's own."""
+        """Residual variance w of every cell, (cells,); counts: (cells,)."""
         return np.maximum(counts**2 * self.inside + counts * self.rows + self.besides, LEAST_VARIANCE)
 
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """A table that was measured: its noisy sums, in what a row adds at most, and the variance of the noise."""
+    """Measured table: noisy sums (regions,), in units of the most that a row adds, and the variance of the noise."""
 
     table: Table
     answers: Floats
@@ -65,7 +68,7 @@ class Seen:
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Sums of cells, given counts, how averages differ, and what was measured."""
+    """Posterior of cell sums, given counts (cells,), variance components and measured tables."""
 
     counts: Floats
     effects: Effects
@@ -73,45 +76,45 @@ class Posterior:
 
     @cached_property
     def estimate(self) -> Floats:
-        """The posterior mean of every cell's sum."""
+        """Posterior mean of every cell's sum, (cells,)."""
         noisy = self._cells[1]
-        told = [gathered(label, tau * self.counts * self._pull * noisy, size) for label, tau, size in self._levels]
-        found = self._freedom * self._out(self._inverse @ np.concatenate([*told, np.zeros(0)]))
-        found += (1.0 - self._freedom) * noisy
+        moments = [gathered(label, tau * self.counts * self._pull * noisy, size) for label, tau, size in self._levels]
+        mean = self._freedom * self._out(self._inverse @ np.concatenate([*moments, np.zeros(0)]))
+        mean += (1.0 - self._freedom) * noisy
         if not self._coarse:
-            return found
-        sums = np.concatenate([gathered(label, found, size) for label, size in self._regions])
-        missed = np.linalg.solve(self._spread, np.concatenate([one.answers for one in self._coarse]) - sums)
-        found += self._freedom * self._out(self._inverse @ self._crossing.T @ missed)
+            return mean
+        sums = np.concatenate([gathered(label, mean, size) for label, size in self._regions])
+        missed = np.linalg.solve(self._spread, np.concatenate([table.answers for table in self._coarse]) - sums)
+        mean += self._freedom * self._out(self._inverse @ self._crossing.T @ missed)
         ends = np.cumsum([size for _, size in self._regions])[:-1]
         for (label, _), part in zip(self._regions, np.split(missed, ends), strict=True):
-            found += self.own_left * part[label]
-        return found
+            mean += self.own_left * part[label]
+        return mean
 
     def covariance(self, columns: Floats) -> Floats:
-        """Of weighted sums of cells, (cells, sums)."""
+        """Posterior covariance of weighted sums of cells, (cells, sums) -> (sums, sums)."""
         seen = np.concatenate([self.reduced(*one, columns) for one in self.coordinates])
         return np.asarray(columns.T @ (self.own_left[:, None] * columns) + seen.T @ self.mixed @ seen)
 
     @staticmethod
     def reduced(label: Codes, size: int, factor: Floats, columns: Floats) -> Floats:
-        """Weights of cells, times a factor, summed by region: (regions, sums)."""
+        """Sum weights of cells (cells, sums), times a factor (cells,), by region: (regions, sums)."""
         return np.stack([gathered(label, factor * one, size) for one in columns.T], axis=1)
 
     @cached_property
     def own_left(self) -> Floats:
-        """The variance of each cell given all effects and its own noisy sum."""
+        """Variance q of each cell given all effects and its own noisy sum, (cells,)."""
         return self._own * self._freedom
 
     @cached_property
     def coordinates(self) -> list[tuple[Codes, int, Floats]]:
-        """W, by its blocks: the region of every cell, how many there are, and the factor of every cell."""
+        """W by blocks of columns: region of every cell, number of regions, factor of every cell."""
         effects = [(label, size, tau * self.counts * self._freedom) for label, tau, size in self._levels]
         return [*effects, *((label, size, self.own_left) for label, size in self._regions)]
 
     @cached_property
     def mixed(self) -> Floats:
-        """P."""
+        """The matrix P, (effects + measured regions) squared."""
         inverse, first = self._inverse, len(self._inverse)
         whole = np.zeros((first + len(self._spread),) * 2)
         whole[:first, :first] = inverse
@@ -122,51 +125,55 @@ class Posterior:
 
     @cached_property
     def _own(self) -> Floats:
+        """Residual variance w, (cells,)."""
         return self.effects.own(self.counts)
 
     @cached_property
     def _cells(self) -> tuple[float, Floats]:
-        """The variance of the cells' own measurements taken together, and their mean."""
-        own = [one for one in self.seen if one.table.parts == one.table.sides]
-        precision = sum(1.0 / one.variance for one in own)
+        """Variance v and inverse-variance mean (cells,) of all measurements of the table of cells."""
+        own = [table for table in self.seen if table.table.parts == table.table.sides]
+        precision = sum(1.0 / table.variance for table in own)
         if not own:
             return inf, np.zeros(len(self.counts))
-        return 1.0 / precision, np.asarray(sum(one.answers / one.variance for one in own) / precision)
+        return 1.0 / precision, np.asarray(sum(table.answers / table.variance for table in own) / precision)
 
     @cached_property
     def _pull(self) -> Floats:
+        """1 / (w + v), (cells,)."""
         return np.asarray(1.0 / (self._own + self._cells[0]))
 
     @cached_property
     def _freedom(self) -> Floats:
-        """How much of a cell is not settled by its own noisy sum."""
+        """v / (w + v), (cells,): the weight of the prior against a cell's own noisy sum."""
         return np.ones_like(self._own) if self._cells[0] == inf else self._cells[0] * self._pull
 
     @cached_property
     def _coarse(self) -> list[Seen]:
+        """Measured tables other than that of cells."""
         return [one for one in self.seen if one.table.parts != one.table.sides]
 
     @cached_property
     def _regions(self) -> list[tuple[Codes, int]]:
+        """B by tables: region of every cell, and number of regions."""
         return [(one.table.labels(), one.table.size) for one in self._coarse]
 
     @cached_property
     def _levels(self) -> list[tuple[Codes, float, int]]:
-        """The tables of effects: the region of every cell, the deviation of effects, and how many there are."""
+        """G by tables of effects: region of every cell, standard deviation tau, number of regions."""
         pairs = zip(self.effects.tables, self.effects.between, strict=True)
         return [(table.labels(), variance**0.5, table.size) for table, variance in pairs]
 
     def _out(self, effects: Floats) -> Floats:
-        """What effects add to every cell."""
-        found, start = np.zeros(len(self.counts)), 0
+        """G times standardised effects (effects,): their contribution to every cell, (cells,)."""
+        sums, start = np.zeros(len(self.counts)), 0
         for label, tau, size in self._levels:
-            found += tau * self.counts * effects[start : start + size][label]
+            sums += tau * self.counts * effects[start : start + size][label]
             start += size
-        return found
+        return sums
 
     @cached_property
     def _inverse(self) -> Floats:
-        """L^-1."""
+        """L^-1, (effects, effects)."""
         squares = self.counts**2 * self._pull
         rows = [
             [crossed(one, other, tau * sigma * squares, (size, length)) for other, sigma, length in self._levels]
@@ -176,7 +183,7 @@ class Posterior:
 
     @cached_property
     def _crossing(self) -> Floats:
-        """B R."""
+        """B R, (measured regions, effects)."""
         free = self.counts * self._freedom
         return np.block(
             [
@@ -187,7 +194,7 @@ class Posterior:
 
     @cached_property
     def _spread(self) -> Floats:
-        """E."""
+        """E, (measured regions, measured regions)."""
         if not self._coarse:
             return np.zeros((0, 0))
         cells = np.block(
@@ -205,9 +212,10 @@ ROUNDS = 4  # of weighing squares by what the last round found
 
 
 def expected(tables: Sequence[Table], besides: float) -> Effects:
-    """Before anything is known: the variance of a value is anything's, in even shares; the total's effect has it all.
+    """Prior variance components: that of values uniform between their bounds, in even shares.
 
-    tables: the total, others, and that of cells.
+    tables: the total, others, and that of cells last. The total's effect has the whole variance. besides: see
+    `Effects`.
     """
     share = ANYWHERE / len(tables)  # the tables but the total, and the rows of a cell
     between = (ANYWHERE, *[share] * (len(tables) - 2))
@@ -215,43 +223,46 @@ def expected(tables: Sequence[Table], besides: float) -> Effects:
 
 
 def learned(counts: Floats, before: Effects, seen: Sequence[Seen]) -> Effects:
-    """What measured tables say of the variances of effects."""
+    """Estimate variance components from measured tables by weighted non-negative least squares; counts: (cells,)."""
     rows = float(counts.sum())
     if rows <= 0.0:
         return before
     mean = _mean(seen, rows)
     labels = [table.labels() for table in before.tables]
     said = [
-        _said(_Region(labels[place], table), counts, before, labels, one, mean)
+        _said(_Region(labels[index], table), counts, before, labels, one, mean)
         for one in seen
-        for place, table in enumerate(before.tables)
-        if place and one.table.within(table)
+        for index, table in enumerate(before.tables)
+        if index and one.table.within(table)
     ]
     said += [_of_cells(counts, len(labels), one, mean) for one in seen if one.table.parts == one.table.sides]
     if not said:
         return before
     features, squares, noises = (np.concatenate(part) for part in zip(*said, strict=True))
     guess = np.array([*before.between[1:], before.inside, before.rows, before.besides])
-    found, doubt = guess, np.zeros((len(guess),) * 2)
+    components, doubt = guess, np.zeros((len(guess),) * 2)
     for _ in range(ROUNDS):
-        found, doubt = _weighed(features, squares, noises, found, guess)
+        components, doubt = _weighed(features, squares, noises, components, guess)
     own = np.array([float(np.square(counts).mean()), float(counts.mean()), 1.0])
-    doubtful = found[-2] + sqrt(max(float(own @ doubt[-3:, -3:] @ own), 0.0)) / own[1]
-    found[-2] = max(found[-2], min(doubtful, ANYWHERE))  # or cells would seem surer than they are
+    doubtful = components[-2] + sqrt(max(float(own @ doubt[-3:, -3:] @ own), 0.0)) / own[1]
+    components[-2] = max(components[-2], min(doubtful, ANYWHERE))  # or cells would seem surer than they are
     # Of cells that seem to hold no row, no more is known to be nothing than so many of them can tell.
-    found[-1] = max(found[-1], min(found[-1] + sqrt(max(float(doubt[-1, -1]), 0.0)), before.besides))
-    between = (before.between[0], *found[:-3].tolist())
+    components[-1] = max(components[-1], min(components[-1] + sqrt(max(float(doubt[-1, -1]), 0.0)), before.besides))
+    between = (before.between[0], *components[:-3].tolist())
     kept = [pair for pair in zip(before.tables, between, strict=True) if pair[1] > 0.0]
-    return Effects(tuple(one for one, _ in kept), tuple(each for _, each in kept), *map(float, found[-3:]))
+    return Effects(tuple(one for one, _ in kept), tuple(each for _, each in kept), *map(float, components[-3:]))
 
 
 @dataclass(frozen=True, eq=False)
 class _Region:
+    """A table and the region of every cell."""
+
     label: Codes
     table: Table
 
 
 def _mean(seen: Sequence[Seen], rows: float) -> float:
+    """Overall average by inverse-variance weights from all measured tables, within [-1, 1]."""
     precision = [1.0 / (one.variance * one.table.size) for one in seen]
     total = sum(float(one.answers.sum()) * each for one, each in zip(seen, precision, strict=True))
     return float(np.clip(total / (sum(precision) * rows), -1.0, 1.0))
@@ -260,7 +271,10 @@ def _mean(seen: Sequence[Seen], rows: float) -> float:
 def _said(
     to: _Region, counts: Floats, effects: Effects, labels: Sequence[Codes], seen: Seen, mean: float
 ) -> tuple[Floats, Floats, Floats]:
-    """What a measured table says of a table that it lies inside: features, squares less noise, the noise."""
+    """Moment equations from a measured table, summed to the regions of a coarser table.
+
+    Returns features (regions, components), squared deviations less noise (regions,), and noise variances (regions,).
+    """
     size = to.table.size
     first = np.full(seen.table.size, -1)
     own = seen.table.labels() if seen.table.parts != seen.table.sides else np.arange(len(counts))
@@ -279,19 +293,23 @@ def _said(
 
 
 def _of_cells(counts: Floats, tables: int, seen: Seen, mean: float) -> tuple[Floats, Floats, Floats]:
+    """Moment equations from the noisy table of cells: features (cells, components), squares less noise, noise."""
     features = np.stack([counts**2] * tables + [counts, np.ones_like(counts)], axis=1)
     noise = np.full(len(counts), seen.variance)
     return features, np.square(seen.answers - mean * counts) - noise, noise
 
 
-def _weighed(features: Floats, squares: Floats, noises: Floats, found: Floats, guess: Floats) -> tuple[Floats, Floats]:
-    """One round, each square weighed by one over its variance, twice the square of what is expected of it.
+def _weighed(
+    features: Floats, squares: Floats, noises: Floats, components: Floats, guess: Floats
+) -> tuple[Floats, Floats]:
+    """One round of weighted non-negative least squares for the variance components.
 
-    Also the covariance of what is found, as if none of it had to be kept from falling below zero.
+    Weights are 1 / the standard deviation of each square at the current components. guess: prior components,
+    one pseudo-observation each. Returns the components and their covariance, ignoring the constraint.
     """
     from scipy.optimize import nnls
 
-    weights = 1.0 / (features @ found + noises)
+    weights = 1.0 / (features @ components + noises)
     scaled = features * weights[:, None] * guess  # in parts of what was expected, of which 1 is told once
     gram = scaled.T @ scaled + np.eye(len(guess))
     root = np.linalg.cholesky(gram)

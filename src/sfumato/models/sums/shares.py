@@ -1,18 +1,18 @@
-"""What questions ask of tables of sums, and what tables tell: as a sum over levels at which averages may vary.
+"""Allocate a measure's budget among tables of sums: minimise regret under a bound on the loss of any kind of query.
 
-If all cells held as many rows as any other, every table would answer some of the same spaces: what varies from part to
-part of exactly these levels of the axes (an analysis of variance). A space is known as precisely as all tables inside
-it tell together, and from what is expected of effects. So the variance that is left in a question is a sum over spaces.
+Model. If all cells held equally many rows, the tables would decompose cell space into orthogonal subspaces, one per
+table: variation between its regions that no coarser table has (an analysis of variance). Subspace s has a prior
+variance p_s from the variance components of averages, in `BINS` bins from the emptiest to the fullest regions, and
+every table t that refines it adds precision (cells of a region) / (noise variance of t). A kind of query with energy
+e_s in subspace s has variance
 
-Which tables of sums to measure, and with which shares of the budget.
+    sum over s of  e_s / (1 / p_s + precision_s)
 
-Noise on every cell is what anyone could do. So two things are asked of shares. No kind of question may have more than
-`MOST_LOST` times the error that noise on every cell leaves in it: the least share of the cells with which that can be
-kept whatever averages are is set aside first, before anything is learned that might mislead. And the regret is least:
-the variance of a kind over that which it would have if the table that serves it best had all that is left, averaged
-over kinds, so that no kind is dear because it has many cells.
-
-Shares are moved from table to table, much at a time and then less, as long as that gains.
+Problem. Noise on every cell is the baseline. First, the least share of the table of cells with which no kind exceeds
+`MOST_LOST` times the baseline's error, whatever averages are, is set aside before anything is learned. Then regret is
+minimised: the variance of a kind over that with the whole remainder on its best table, averaged over kinds, so that no
+kind counts for more because it has many cells. Coordinate exchange: shares move between pairs of tables in steps that
+are halved, as long as the objective falls. Own method.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ BINS = 8  # of regions of a table, from the emptiest to the fullest, whose varia
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """Kinds of question: what each asks of every space, and how much it matters.
+    """Kinds of query: their energy in every subspace, and their weights.
 
-    tables: whose regions' variation the spaces are, the total first and cells last. energies: (kinds, spaces).
+    tables: of whose regions the subspaces are the variation, the total first and cells last. energies: (kinds, spaces).
+    weights: (kinds,), sum 1.
     """
 
     tables: Sequence[Table]
@@ -43,7 +44,7 @@ class Asked:
 
     @classmethod
     def of(cls, tables: Sequence[Table], kinds: Sequence[Floats], weights: Floats) -> Asked:
-        """kinds: some questions of each, weights on the cells, (questions, cells)."""
+        """Energies from sample queries: of each kind an array of weights on cells, (queries, cells)."""
         labels = [table.labels() for table in tables[:-1]]
         rows = []
         for questions in kinds:
@@ -54,25 +55,26 @@ class Asked:
 
 
 def precisions(tables: Sequence[Table], variances: Floats) -> Floats:
-    """How precisely each space is known from tables measured with such noise, each once; inf: not at all."""
+    """Precision of every subspace (spaces,) from tables measured once with these noise variances; inf: unmeasured."""
     inside = np.array([[one.within(space) for one in tables] for space in tables], dtype=np.float64)
     return np.asarray(inside @ (np.array([table.cells for table in tables]) / variances))
 
 
 def of_effects(tables: Sequence[Table], counts: Floats, effects: Effects) -> Floats:
-    """The variance expected in every space, in bins of its regions: (spaces, BINS)."""
-    each = [(tables[-1], _binned(effects.own(counts)))]
+    """Prior variance of every subspace by bins of its regions, (spaces, BINS), from variance components."""
+    terms = [(tables[-1], _binned(effects.own(counts)))]
     for table, variance in zip(effects.tables, effects.between, strict=True):
         in_regions = gathered(table.labels(), counts, table.size)
-        each.append((table, _binned(variance * np.square(in_regions) / table.cells)))
+        terms.append((table, _binned(variance * np.square(in_regions) / table.cells)))
     nothing = np.zeros(BINS)
-    return np.array([sum((bins for table, bins in each if table.within(space)), nothing) for space in tables])
+    return np.array([sum((bins for table, bins in terms if table.within(space)), nothing) for space in tables])
 
 
 def of_anything(tables: Sequence[Table], counts: Floats, besides: float) -> Floats:
-    """The same, whatever averages are: a row adds between -1 and 1, so a sum is off by its count at most.
+    """Largest prior variance of every subspace by bins, (spaces, BINS), whatever averages are.
 
-    besides: the variance of a cell's sum because its count is off.
+    A row adds between -1 and 1, so a sum is off by at most its count. besides: variance of a cell's sum from the error
+    of its count.
     """
     in_regions = [gathered(table.labels(), counts, table.size) for table in tables[:-1]] + [counts]
     pairs = zip(tables, in_regions, strict=True)
@@ -80,7 +82,7 @@ def of_anything(tables: Sequence[Table], counts: Floats, besides: float) -> Floa
 
 
 def _binned(values: Floats) -> Floats:
-    """The means of equal parts of all values, in order."""
+    """Means of `BINS` equal parts of the sorted values."""
     ranks = np.sort(values)
     if len(ranks) < BINS:
         return ranks[np.arange(BINS) * len(ranks) // BINS]
@@ -89,18 +91,18 @@ def _binned(values: Floats) -> Floats:
 
 
 def _projected(questions: Floats, label: Codes, table: Table) -> float:
-    """The mean squared length of questions where all cells of a region weigh the same."""
+    """Mean squared norm of queries projected on weights constant within regions."""
     sizes = np.bincount(label, minlength=table.size)
     return float(np.mean([(np.square(gathered(label, one, table.size)) / sizes).sum() for one in questions]))
 
 
 def _apart(tables: Sequence[Table], inside: Sequence[float]) -> list[float]:
-    """What is asked of each space alone: of a table, less that of the tables around it."""
-    found: list[float] = []
-    for place, table in enumerate(tables):
-        around = sum(found[other] for other in range(place) if table.within(tables[other]))
-        found.append(max(inside[place] - around, 0.0))
-    return found
+    """Energy in each subspace alone: that of a table less those of the coarser tables that it refines."""
+    energies: list[float] = []
+    for index, table in enumerate(tables):
+        around = sum(energies[other] for other in range(index) if table.within(tables[other]))
+        energies.append(max(inside[index] - around, 0.0))
+    return energies
 
 
 MOST_LOST = 2**0.5  # of the error of any kind of question, over that from noise on every cell
@@ -111,11 +113,11 @@ GAIN = 1e-9  # that is not only rounding
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What shares leave unknown.
+    """Variance of every kind of query as a function of the shares.
 
-    prior: the variance expected in every space, (spaces, bins). told: how precisely each space is known already.
-    unit: the variance of noise that costs all that is left; plain: the same for all that there ever was. pure: shares
-    of epsilon, so that noise falls with their squares.
+    prior: (spaces, bins), prior variances. told: (spaces,), precisions from earlier measurements. unit: noise variance
+    of a sum that has the whole remainder; plain: of one that has the whole budget. pure: noise variance falls with the
+    square of a share.
     """
 
     asked: Asked
@@ -126,32 +128,34 @@ class Problem:
     pure: bool
 
     def best_shares(self) -> Floats:
-        """For each table, the share of what is left with which the regret is least; many are 0."""
+        """Shares of the remainder with least regret, (tables,); many are 0."""
         count = len(self.asked.tables)
         starts = [np.full(count, 1.0 / count), *np.eye(count)[[0, -1]]]
         found = [self._moved(start, self._regret) for start in starts]
         return min(found, key=lambda shares: float(self._regret(shares[None])[0]))
 
     def least_for_cells(self) -> float:
-        """The least share of the table of cells with which no kind loses too much."""
+        """Least share of the table of cells with which no kind exceeds the bound on its loss."""
         shares = self._moved(np.eye(len(self.asked.tables))[-1], lambda some: some[:, -1] + self._beyond(some))
         return float(shares[-1])
 
     def ratios(self, shares: Floats) -> Floats:
-        """The variance left in every kind of question over that of noise on every cell, (shares, kinds)."""
+        """Variance of every kind over that of noise on cells: shares (candidates, tables) -> (candidates, kinds)."""
         known = self.told + shares ** (2 if self.pure else 1) @ self._inside.T
         left = np.mean(1.0 / (1.0 / self.prior + known[:, :, None]), axis=2)
         return np.asarray(left @ (self.asked.energies / self._of_cells[:, None]).T)
 
     def _regret(self, shares: Floats) -> Floats:
+        """Mean regret over kinds, plus the penalty, (candidates,)."""
         return np.asarray(self.ratios(shares) @ (self.asked.weights / self._best) + self._beyond(shares))
 
     def _beyond(self, shares: Floats) -> Floats:
+        """Penalty for kinds beyond the bound on their loss, (candidates,)."""
         return np.asarray(PENALTY * np.maximum(self.ratios(shares) - MOST_LOST**2, 0.0).sum(axis=1))
 
     @staticmethod
     def _moved(shares: Floats, price: Callable[[Floats], Floats]) -> Floats:
-        """Shares after all moves from one table to another that make the price less."""
+        """Descend by exchange: move shares between pairs of tables while the objective `price` falls."""
         best = price(shares[None])[0]
         places = np.arange(len(shares))
         giver, taker = (each.reshape(-1) for each in np.meshgrid(places, places))
@@ -171,16 +175,16 @@ class Problem:
 
     @cached_property
     def _of_cells(self) -> Floats:
-        """The variance of every kind of question from noise on every cell."""
+        """Variance of every kind from noise on every cell, (kinds,)."""
         return np.asarray(self.plain * self.asked.energies.sum(axis=1))
 
     @cached_property
     def _inside(self) -> Floats:
-        """How precisely each space would be told by each table with all that is left, (spaces, tables)."""
+        """Precision that each table would add to each subspace with the whole remainder, (spaces, tables)."""
         tables = self.asked.tables
         return np.array([[one.cells * one.within(space) for one in tables] for space in tables]) / self.unit
 
     @cached_property
     def _best(self) -> Floats:
-        """What each kind of question would have if the table that serves it best had all that is left."""
+        """Variance ratio of each kind with the whole remainder on its best table, (kinds,)."""
         return np.asarray(self.ratios(np.eye(len(self.asked.tables))).min(axis=0))

@@ -1,7 +1,8 @@
-"""Tables into which the cells of a domain are gathered: every axis cut into parts, as even as can be.
+"""Tables of regions: grids that cut every axis of a domain into nested intervals of nearly equal length.
 
-Along an ordered axis parts lie inside parts, about `BRANCHES` in each, from single values up to all of them; along any
-other there are single values and all of them. So of two tables one may lie inside the other, axis by axis.
+Along an ordered axis the cuts form a tree with about `BRANCHES` children per node, from single values up to the whole
+axis; along any other there are single values and the whole axis. So a table with at least as many parts on every axis
+refines another. Candidate tables are those that a release may measure sums of; they depend on the schema alone.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ MOST_WORK = 2**27  # pairs of tables times cells, each of which is looked at
 
 @dataclass(frozen=True)
 class Table:
-    """Regions that are boxes. sides: the sizes of the domain's axes. parts: into how many each is cut."""
+    """Grid of boxes. sides: the sizes of the domain's axes. parts: number of intervals on each axis."""
 
     sides: tuple[int, ...]
     parts: tuple[int, ...]
@@ -42,27 +43,27 @@ class Table:
 
     @property
     def size(self) -> int:
-        """How many regions there are."""
+        """Number of regions."""
         return prod(self.parts)
 
     @property
     def cells(self) -> float:
-        """How many cells a region has, on average."""
+        """Mean number of cells of a region."""
         return prod(self.sides) / self.size
 
     def within(self, other: Table) -> bool:
-        """Whether each region lies in one of the other's."""
+        """Whether this table refines the other, every region lying inside one of the other's."""
         return all(mine >= theirs for mine, theirs in zip(self.parts, other.parts, strict=True))
 
     def labels(self) -> Codes:
-        """The region of every cell."""
-        found = np.zeros(1, dtype=np.int64)
+        """Region of every cell, (cells,)."""
+        labels = np.zeros(1, dtype=np.int64)
         for side, part in zip(self.sides, self.parts, strict=True):
-            found = (found[:, None] * part + part_of(side, part)).reshape(-1)
-        return found
+            labels = (labels[:, None] * part + part_of(side, part)).reshape(-1)
+        return labels
 
     def queries(self) -> Queries:
-        """The sums of all regions."""
+        """Query matrix of all region sums, (regions, cells)."""
         if self.parts == self.sides:
             return Identity(prod(self.sides))
         factors = [_along(side, part) for side, part in zip(self.sides, self.parts, strict=True)]
@@ -70,82 +71,90 @@ class Table:
 
     @classmethod
     def asked(cls, sides: tuple[int, ...], queries: Queries) -> Table:
-        """The table that some queries sum; a QueryError where they sum none."""
+        """Recognise the table whose region sums some queries are; raise a QueryError if they are none."""
         if type(queries) is Identity and queries.columns == prod(sides):
             return cls(sides, sides)
         factors = queries.factors if type(queries) is Kron else (queries,)
         if tuple(factor.columns for factor in factors) != sides:
             raise QueryError("sums of regions are those of a table along the axes")
-        found = cls(sides, tuple(factor.rows for factor in factors))
-        for mine, theirs in zip((_along(*pair) for pair in zip(sides, found.parts, strict=True)), factors, strict=True):
+        table = cls(sides, tuple(factor.rows for factor in factors))
+        for mine, theirs in zip((_along(*pair) for pair in zip(sides, table.parts, strict=True)), factors, strict=True):
             same = type(mine) is type(theirs)
             if same and isinstance(mine, Ranges) and isinstance(theirs, Ranges):
                 same = np.array_equal(mine.lows, theirs.lows) and np.array_equal(mine.highs, theirs.highs)
             if not same:
                 raise QueryError("sums of regions are those of a table along the axes")
-        return found
+        return table
 
 
 @lru_cache(maxsize=256)
 def chain(side: int) -> tuple[int, ...]:
-    """Into how many parts an axis may be cut, the most first.
+    """Numbers of intervals into which an ordered axis may be cut, the finest first.
 
     >>> chain(100), chain(5)
     ((100, 13, 2, 1), (5, 1))
     """
-    found = [side]
-    while found[-1] > 1:
-        found.append(-(-found[-1] // BRANCHES))
-    return tuple(found)
+    numbers = [side]
+    while numbers[-1] > 1:
+        numbers.append(-(-numbers[-1] // BRANCHES))
+    return tuple(numbers)
 
 
 @lru_cache(maxsize=256)
 def part_of(side: int, parts: int) -> Codes:
-    """The part in which each value of an axis lies; parts of one level lie in those of the next."""
-    found = np.arange(side)
+    """Interval of each value of an axis at one level, (side,); intervals of a level nest in those of the next."""
+    intervals = np.arange(side)
     for finer in chain(side):
         if finer == parts:
             break
         coarser = -(-finer // BRANCHES)
-        found = (found * coarser + coarser - 1) // finer
-    return found
+        intervals = (intervals * coarser + coarser - 1) // finer
+    return intervals
 
 
 def candidates(domain: Domain) -> list[Table]:
-    """Tables along few axes first, the total before all others, as many as can be looked at; that of cells last."""
+    """Candidate tables: the total first, then few attributes before many, the table of cells last.
+
+    Limited in number, in regions, and in work.
+    """
     sides, most = domain.shape, min(MOST_TABLES, max(3, int((MOST_WORK / domain.size) ** 0.5)))
-    found, regions = list[Table](), 0
+    tables, regions = list[Table](), 0
     for parts in _few_at_first([chain(axis.size) if axis.ordered else (axis.size, 1) for axis in domain]):
         size = prod(parts)
-        if len(found) + 1 < most and parts != sides and size <= MOST_REGIONS and regions + size <= MOST_IN_ALL:
-            found.append(Table(sides, parts))
+        if len(tables) + 1 < most and parts != sides and size <= MOST_REGIONS and regions + size <= MOST_IN_ALL:
+            tables.append(Table(sides, parts))
             regions += size
-    return [*found, Table(sides, sides)]
+    return [*tables, Table(sides, sides)]
 
 
 def _few_at_first(levels: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Every table of one or two attributes, and of more those by single values; those of most attributes last."""
+    """Possible numbers of parts per axis, ordered by number of attributes, then by number of regions.
+
+    levels: for each axis its possible numbers of parts. With three axes and more, sets of two and more attributes are
+    by single values only.
+    """
     axes = range(len(levels))
     several = [chosen for count in range(min(len(levels), MOST_TOGETHER) + 1) for chosen in combinations(axes, count)]
-    found: dict[tuple[int, ...], None] = {}
+    possible: dict[tuple[int, ...], None] = {}
     for chosen in several:
         coarse = len(levels) < 3 or len(chosen) < 2
         sides = [(levels[axis] if coarse else levels[axis][:1]) if axis in chosen else (1,) for axis in axes]
-        found |= dict.fromkeys(product(*sides))
-    return sorted(found, key=lambda parts: (sum(part > 1 for part in parts), prod(parts)))
+        possible |= dict.fromkeys(product(*sides))
+    return sorted(possible, key=lambda parts: (sum(part > 1 for part in parts), prod(parts)))
 
 
 def gathered(labels: Codes, values: Floats, size: int) -> Floats:
-    """Values of cells summed by region."""
+    """Sum cell values by region: labels (cells,), values (cells,) -> (regions,)."""
     return np.asarray(np.bincount(labels, weights=values, minlength=size), dtype=np.float64)
 
 
 def crossed(one: Codes, other: Codes, values: Floats, sizes: tuple[int, int]) -> Floats:
-    """Values of cells summed by pairs of regions, (regions of one, of the other)."""
+    """Sum cell values by pairs of regions of two tables, (regions of the one, regions of the other)."""
     return gathered(one * sizes[1] + other, values, sizes[0] * sizes[1]).reshape(sizes)
 
 
 def _along(side: int, parts: int) -> Queries:
+    """Query matrix of the interval sums of one axis."""
     if parts == side:
         return Identity(side)
     if parts == 1:
