@@ -1,30 +1,12 @@
-"""Independent noises side by side: what the answers of all groups with the same noises are worked out from.
+"""Noise terms of weighted sums of a fitted cube's cells, for every group of a query.
 
-A GROUP BY asks hundreds of questions of the same noises, each with weights of its own; a sum over thousands of cells
-has thousands of them. As arrays they are weighed together, and what does not hang on the question is found once.
+A fit gives the weight of each measured noise in a weighted sum (`Fit.errors`). Rows with equal weights are counted
+together. Of very many distinct rows the 24 of largest variance keep their own distribution; the others are replaced by
+one normal vector with their covariance, which moves the end of a 95 % interval by less than 0.3 %.
 
-What was assumed is taken as normal, as its variance is known on average over many cells. Of one cell it is not, and the
-largest of many errors is where it is largest: a normal error whose variance has an inverse gamma law is Student's. Of
-whole degrees of freedom three are the fewest that leave it the variance that was measured, so far out that is the law.
-How far noise and model reach is then added in squares, which is exact for normal errors and too much for long tails
-(public/comparison/comparison.py).
-
-The noises in an answer from a fitted cube, group by group.
-
-A fit says with which weight every measured noise enters a weighted sum of cells. Rows with the same weights are counted
-together; of very many the weightiest stay as they are and the others, each of them small, are taken together as one
-normal distribution with their covariance, which moves the end of a 95 % interval by less than 0.3 %.
-
-Noises of groups without laying out the cells of a domain, where cells that count alike can be taken together.
-
-A group is mostly a box among the cells that a query mentions: one value of each attribute that it is grouped by, all or
-some values of those it is filtered by. Along each attribute the weights tell which values are alike, and the fit finds
-the rest (least_squares/merged.py).
-
-The noises of answers where cells were fitted to measurements of other things: the fits say which noises enter.
-
-Groups that are alike have the same noises: where fits can say so without laying out cells (answers/fitted_noise.py)
-they are worked out once for all such groups, and group by group otherwise.
+Three ways to the terms of all groups, the first that the fit offers: over merged cells (least_squares/merged.py), when
+a group is a box of attribute values and equal weights make classes along each axis; by `errors_by_group`, sparse
+weights of all groups at once; by dense weights over all cells of the domain, in blocks of groups.
 """
 
 from __future__ import annotations
@@ -61,7 +43,7 @@ GroupTerms = Sequence[Term] | None  # of one statistic in one group; None where 
 
 
 def spread_over(domain: Domain, names: Sequence[str], columns: Floats) -> Floats:
-    """Weights on the cells of some axes, (cells of these axes, k), as weights on all cells of the domain."""
+    """Broadcast weights on the cells of some axes, (cells of these axes, k), to all cells of the domain, (cells, k)."""
     places = sorted(domain.place(name) for name in names)
     shape = [domain.shape[place] if place in places else 1 for place in range(len(domain.shape))]
     wide = np.broadcast_to(columns.reshape([*shape, columns.shape[1]]), [*domain.shape, columns.shape[1]])
@@ -69,15 +51,15 @@ def spread_over(domain: Domain, names: Sequence[str], columns: Floats) -> Floats
 
 
 def at_once(cells: int) -> int:
-    """How many sums are worked out at a time: the covariance of all of them is, and it takes their square."""
+    """Number of sums per block: bounded by memory for the weights and by the square that their covariance takes."""
     return max(6, min(SUMS_AT_ONCE, NUMBERS_AT_ONCE // cells))
 
 
 def noises_of(fits: Sequence[tuple[Fit, Floats]], order: Sequence[Sequence[int]]) -> list[tuple[Term, ...] | None]:
-    """The noises of several answers; None where the measurements do not determine one.
+    """Noise terms of several answers; None for an answer that the measurements do not determine.
 
-    fits: each statistic's fit with weights on its cells, (cells, k). order: for every answer, the columns that are its
-    value, low and high end, and those of its denominator if there is one.
+    fits: each statistic's fit with weights on its cells, (cells, k). order: for every answer, the columns of its value,
+    low and high, then of its denominator.
     """
     found: list[list[Term]] = [[] for _ in order]
     unknown = [False] * len(order)
@@ -94,7 +76,7 @@ def noises_of(fits: Sequence[tuple[Fit, Floats]], order: Sequence[Sequence[int]]
 
 
 def terms_of(errors: Errors, chosen: Sequence[int]) -> list[Term]:
-    """The noises of one answer. chosen: the columns that are its value, low and high end, and its denominator's."""
+    """Noise terms of one answer. chosen: the columns of its value, low and high, then of its denominator."""
     distinct, back = np.unique(chosen, return_inverse=True)
     weights = errors.weights[:, distinct]
     variances = errors.design.variances
@@ -124,16 +106,18 @@ def terms_of(errors: Errors, chosen: Sequence[int]) -> list[Term]:
 
 
 def _covariance(weights: Floats, variances: Floats) -> Floats:
+    """Covariance W^T diag(variances) W of weighted sums; weights is (rows, sums)."""
     return np.asarray(weights.T @ (weights * variances[:, None]))
 
 
 def _noise(errors: Errors, row: int) -> Noise:
+    """Noise of one measured row."""
     which = errors.design.which
     return errors.design.noises[0 if which is None else int(which[row])]
 
 
 def _alike(errors: Errors, weights: Floats, rows: Codes, each: Codes) -> tuple[Codes, Codes]:
-    """An example of each kind of row, same noise and same weights to ten digits, and how many there are of each."""
+    """Group rows by noise and by weights to ten digits: one row of each group, and the multiplicity of each."""
     if not len(rows):
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     which = np.zeros(len(rows)) if errors.design.which is None else errors.design.which[rows].astype(np.float64)
@@ -145,7 +129,7 @@ def _alike(errors: Errors, weights: Floats, rows: Codes, each: Codes) -> tuple[C
 
 
 def normal_terms(covariance: Floats, back: NDArray[np.int64], *, model: bool) -> list[Term]:
-    """Independent normal terms that have this covariance."""
+    """Independent normal terms with a given covariance, (sums, sums), by its eigendecomposition."""
     if not covariance.any():
         return []
     if len(covariance) == 1:
@@ -158,15 +142,16 @@ def normal_terms(covariance: Floats, back: NDArray[np.int64], *, model: bool) ->
 
 
 def terms_in_tails(terms: Sequence[Term], drawn: tuple[Noise, int] | None) -> tuple[Term, ...]:
-    """The same errors, each of its variance, by laws that hold far out, where the largest of many errors lies.
+    """Replace each term by one of equal variance whose distribution holds in the far tails.
 
-    What is assumed is marked, and has Student's law there (noises.py). drawn: a noise and how many of it, the sum of
-    which has the longest tail of those that are taken as normal; None where every noise has its own law.
+    A model error gets Student's t (fieller.py). drawn: a noise and how many of it; their sum has the longest tail of
+    the sums that are approximated as normal. None where every noise has its own distribution.
     """
     return tuple(_in_tail(term, drawn) for term in terms)
 
 
 def _in_tail(term: Term, drawn: tuple[Noise, int] | None) -> Term:
+    """Tail distribution of one term."""
     if term.model:
         return replace(term, far=True)
     if drawn is None or term.noise != NORMAL:
@@ -181,7 +166,7 @@ NoiseTerms = Sequence[Term] | None  # of one statistic in one group; None where 
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """What is asked of one statistic: weights on the cells of a group, and on all cells, (cells mentioned, sums)."""
+    """Weights of a query in one statistic: on the cells of a group and on all cells, (cells mentioned, sums)."""
 
     fit: Fit
     split: Floats
@@ -191,7 +176,10 @@ class Asked:
 def merged_terms(
     asked: Asked, fit: Merged, domain: Domain, names: Sequence[str], group: Codes, present: Codes, answer: Sequence[int]
 ) -> list[NoiseTerms]:
-    """The noises of every present group; () where they have to be found by laying out all cells."""
+    """Noise terms of every present group over merged cells; () where the dense computation is needed.
+
+    group: of each mentioned cell, (cells,). present: groups in question. answer: columns of value, low and high.
+    """
     found: list[NoiseTerms] = [() for _ in present]
     places = sorted(domain.place(name) for name in names)
     grid = tuple(domain.shape[place] for place in places)
@@ -207,13 +195,13 @@ def merged_terms(
 
 
 def _box(cells: Codes, grid: tuple[int, ...]) -> tuple[Codes, ...] | None:
-    """The values along each axis that some cells, in order, are all combinations of; None if they are not that."""
+    """Values along each axis whose product is the given set of cells; None where the set is no such box."""
     sides = tuple(np.unique(codes, return_index=True)[0] for codes in np.unravel_index(cells, grid)) if grid else ()
     return sides if prod(map(len, sides)) == len(cells) else None
 
 
 class _Statistic:
-    """One statistic of a query, for all groups."""
+    """Merged-cell errors of one statistic of a query, for all groups."""
 
     def __init__(self, fit: Merged, asked: Asked, group: Codes, places: list[int], answer: Sequence[int]) -> None:
         grid, sums = group.shape, asked.split.shape[1]
@@ -227,7 +215,7 @@ class _Statistic:
         self._known: dict[int, tuple[Weighed, list[Term] | None]] = {}
 
     def errors(self, number: int, box: tuple[Codes, ...]) -> Weighed | None:
-        """The errors of one group; None where too many cells are told apart."""
+        """Errors of one group; None where there are too many classes of cells."""
         axes = self._axes(box)
         if axes is None or self._fit.too_many(axes):
             return None
@@ -240,7 +228,7 @@ class _Statistic:
         return self._fit.errors(axes, np.ascontiguousarray(spread))
 
     def noises(self, found: Weighed) -> list[Term] | None:
-        """The noises of one group, or of another with the same errors; None if nothing determines it."""
+        """Noise terms of one group, cached by its errors; None where the measurements do not determine it."""
         if id(found) not in self._known:
             sums = found.weights.shape[1]
             errors = Errors(found.design, found.weights, np.zeros((sums, sums)), ~found.known, found.counts)
@@ -250,7 +238,7 @@ class _Statistic:
         return self._known[id(found)][1]
 
     def _axes(self, box: tuple[Codes, ...]) -> list[Along] | None:
-        """The classes along every axis of the domain, mentioned or not."""
+        """Classes of values along every axis of the domain; None where the fit cannot use them."""
         inside = self._split[np.ix_(*box)]
         found = []
         for place, size in enumerate(self._fit.shape):
@@ -272,13 +260,13 @@ ENDS = ("value", "low", "high")
 
 @dataclass(frozen=True, eq=False)
 class FittedNoise:
-    """The fits of all statistics, over the cells of a domain."""
+    """Noise source of a fitted cube: the fits of all statistics over the cells of a domain."""
 
     fits: tuple[Fit, ...]
     domain: Domain
 
     def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[Terms]:
-        """The noises of every group, each with a column of weights for every end that differs from the value."""
+        """Noise terms of each present group; a column of weights for every end that differs from the value."""
         columns = [(side, end) for side in sides for end in (ENDS[:1] if side.exact else ENDS)]
         answer = [columns.index((side, end)) for side in sides for end in (ENDS[:1] * 3 if side.exact else ENDS)]
         asked = [
@@ -304,7 +292,7 @@ class FittedNoise:
     def _of_statistic(
         self, asked: Asked, names: tuple[str, ...], group: Codes, present: Codes, answer: Sequence[int]
     ) -> list[GroupTerms]:
-        """The noises of every present group in one statistic."""
+        """Noise terms of each present group in one statistic, by the quickest way that the fit offers."""
         fit, found = asked.fit, list[GroupTerms]([() for _ in present])
         if (merged := fit.merged(self.domain)) is not None:
             found = merged_terms(asked, merged, self.domain, names, group, present, answer)
@@ -320,10 +308,10 @@ class FittedNoise:
         return found
 
     def largest_model_part(self, side: Sum, groups: Groups) -> None:
-        """Not told here."""
+        """None: the fits do not say."""
 
     def signs_of_rows(self, within: NDArray[np.bool_], cells: Gathered) -> list[Sign] | None:
-        """What was measured of sets of cells alone."""
+        """Test statistics for rows in sets of cells, (cells, sets), in blocks."""
         (count,) = (fit for fit in self.fits if fit.of == "count")
         found: list[Sign] = []
         for start in range(0, within.shape[1], at_once(self.domain.size)):
@@ -337,7 +325,7 @@ class FittedNoise:
     def _at_once(
         self, fit: ByGroup, asked: Asked, names: tuple[str, ...], group: Codes, present: Codes, answer: Sequence[int]
     ) -> list[GroupTerms] | None:
-        """The noises of all groups, each looked for in its own cells."""
+        """Noise terms of all groups from sparse weights (`errors_by_group`)."""
         number = np.full(int(group.max(initial=0)) + 1, -1)
         here = present[present < len(number)]
         number[here] = np.arange(len(here))
@@ -351,7 +339,7 @@ class FittedNoise:
     def _laid_out(
         self, asked: Asked, names: tuple[str, ...], group: Codes, present: Codes, answer: Sequence[int]
     ) -> list[Terms]:
-        """The noises of some groups, by weights on all cells of the domain."""
+        """Noise terms of some groups from dense weights over the domain."""
         inside = (group[:, None] == present).astype(np.float64)
         ends = asked.split.shape[1]
         each = asked.split[:, None, :] * inside[:, :, None] + asked.whole[:, None, :]
@@ -361,5 +349,6 @@ class FittedNoise:
 
 
 def _weights(by_statistic: ByStatistic, of: str, end: str, size: int) -> Floats:
+    """Weights of one statistic for one end, (cells,); zeros where it has none."""
     weights = by_statistic.get(of)
     return np.zeros(size) if weights is None else np.asarray(getattr(weights, end), dtype=np.float64)

@@ -1,24 +1,16 @@
-"""Ends of intervals that any table can have: no count is negative, and no sum of amounts that never are.
+"""Guaranteed intervals of the columns of an answer: bounds that hold for every table with the stated confidence.
 
-The value is left as it is. A count of -3 says that noise took more than there was; as 0 it would be off to one side,
-and sums and averages of many such values would be off by as much as all of them together.
+They are built from bounds of weighted sums (guaranteed_sums.py). A ratio N / D equals r + (N - r D) / D for any fixed
+r, here the middle of its possible range: two sums, each with half of the tail. A share A / (A + B) is least at the
+least A and the greatest B, and greatest the other way round.
 
-What a content is asked for ends that hold whatever its table is like.
+Quantiles: with C_j the rows up to cell j of the attribute and N all rows, T_j = C_j - p N is at least about 0 in the
+cell of the quantile p and T_(j-1) at most (quantiles.py). That cell does not depend on the noise, so it is excluded
+wrongly only if the bounds of T_j or T_(j-1) err: all cells are tested and no level is split. Where that takes too many
+tests, bisection does, and each of its log2(cells) tests gets its part of the tail.
 
-Quantiles with ends that hold for every table, from the ends of the counts that they are read off.
-
-Let C_j be the rows up to cell j of the attribute and N all of them. In the cell of the quantile p, T_j = C_j - p N is
-at least about 0, and T_(j-1) at most (statistics/quantiles.py). Which cell that is does not hang on noise. So where
-every T_j has ends that hold, cells that these rule out are ruled out wrongly only if the ends of two T_j err, those of
-the true cell and of the one before it, each with the tail asked for: all cells are tested and nothing is split.
-
-Where that would be too many tests, cells are halved. As long as nothing was ruled out wrongly it is the true cell alone
-that decides which are tested next, so each of these few tests has its part of the tail.
-
-Every column of an answer with ends that hold for every table, from the ends of the sums that it is made of.
-
-A ratio N / D is r + (N - r D) / D for any r that is settled beforehand, here the middle of what is possible: sums of
-two kinds, each with half of what the confidence leaves. A share A / (A + B) is least with the least A and the most B.
+Possible ranges: an interval may be clipped to values that some table has (no negative count). The value is not clipped;
+that would bias sums and averages of many values.
 """
 
 from __future__ import annotations
@@ -48,17 +40,18 @@ from sfumato.sql.plan import Quantile
 
 
 def possible(column: Column, found: list[Estimate], schema: Schema) -> list[Estimate]:
-    """Estimates of a column with ends within what is possible."""
+    """Clip the intervals of a column to the range of values over all tables."""
     least, most = _bounds(column, schema)
     return [replace(one, low=_within(one.low, least, most), high=_within(one.high, least, most)) for one in found]
 
 
 def _within(end: float, least: float, most: float) -> float:
+    """Clip a number to [least, most]."""
     return min(max(end, least), most)
 
 
 def _bounds(column: Column, schema: Schema) -> tuple[float, float]:
-    """What a column cannot leave, whatever the table holds."""
+    """Range of a column over all tables."""
     if column.rule is not None:
         return -inf, inf
     if column.denominator is not None:
@@ -70,7 +63,7 @@ def _bounds(column: Column, schema: Schema) -> tuple[float, float]:
 
 
 def _sign(amount: Amount, schema: Schema) -> int:
-    """1 where it is never negative, -1 where it is never positive, 0 where it can be either."""
+    """Sign of an amount over all tables: 1 if never negative, -1 if never positive, 0 otherwise."""
     if amount.of is None:
         least, most = 1.0, 1.0
     elif amount.of in schema.measures:
@@ -84,9 +77,10 @@ def _sign(amount: Amount, schema: Schema) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """One sum for one group: weights on the cells that a view shows, by statistic; and on what it does not show.
+    """Weighted sum for one group: weights by statistic on the cells of a view.
 
-    low, high: what each cell weighs at least and at most. unseen: how many cells that are not shown may belong to it.
+    low, high: least and greatest weight of each cell, (cells,). unseen: number of suppressed cells that may belong to
+    it.
     """
 
     low: Mapping[str, Floats]
@@ -95,11 +89,11 @@ class Asked:
 
     @property
     def statistics(self) -> tuple[str, ...]:
-        """Those that weigh anything."""
+        """Statistics with a nonzero weight."""
         return tuple(of for of in self.low if self.low[of].any() or self.high[of].any())
 
     def less(self, other: Asked, factor: float = 1.0) -> Asked:
-        """This sum less a factor times another of which no cell is cut."""
+        """Difference self - factor * other, where no cell of `other` is cut."""
         of_any = dict.fromkeys((*self.low, *other.low))
 
         def apart(mine: Mapping[str, Floats], theirs: Mapping[str, Floats]) -> dict[str, Floats]:
@@ -109,24 +103,24 @@ class Asked:
 
 
 class Source(Protocol):
-    """Finds the ends of sums. signed: also of those in which some cells weigh less than nothing."""
+    """Source of guaranteed bounds of sums. signed: whether weights may be negative."""
 
     signed: ClassVar[bool]
 
     @property
     def work(self) -> int:
-        """How many numbers are looked at for the ends of one sum, besides the cells of a view."""
+        """Numbers read for the bounds of one sum, besides the cells of a view."""
 
     def refuse(self, amounts: Sequence[Amount]) -> None:
-        """A QueryError where sums of such amounts have no ends."""
+        """Raise a QueryError where sums of such amounts have no bounds."""
 
     def ends(self, asked: Asked, cells: Gathered, tail: float) -> Ends:
-        """Between which the truth lies; `tail` is the probability that it lies beyond, for each end."""
+        """Bounds of a sum; each end is exceeded with probability at most `tail`."""
 
 
 @dataclass(frozen=True, eq=False)
 class FromFits:
-    """Ends from fits of all statistics, over the cells of a domain; kinds: of values that a question tells apart."""
+    """Bounds from the fits of all statistics over a domain. kinds: class of each value of the mentioned attributes."""
 
     signed: ClassVar[bool] = True
 
@@ -139,9 +133,10 @@ class FromFits:
         return self.domain.size
 
     def refuse(self, amounts: Sequence[Amount]) -> None:
-        """Every sum has ends."""
+        """Accept every sum."""
 
     def ends(self, asked: Asked, cells: Gathered, tail: float) -> Ends:
+        """Bounds of a sum: those of each statistic, with the tail split evenly between them."""
         names, parts = tuple(cells.codes), asked.statistics
         found = Ends(0.0, 0.0)
         for of in parts:
@@ -151,7 +146,7 @@ class FromFits:
         return found
 
     def _single(self, weights: Floats, names: Sequence[str]) -> Floats:
-        """Weights of cells that were taken together, as those of single cells."""
+        """Expand weights on merged cells to weights on single cells, (cells, k)."""
         kinds = [np.asarray(self.kinds[name]) for name in names]
         few = weights.reshape([int(kind.max(initial=0)) + 1 for kind in kinds] + [weights.shape[1]])
         return np.asarray(few[np.ix_(*kinds)]).reshape(-1, weights.shape[1])
@@ -161,7 +156,7 @@ MOST_TESTED = 256  # cells of all groups together that are tested one by one
 
 
 def quantile_ends(rule: Quantile, at: Evaluation, source: Source, tail: float) -> list[Ends]:
-    """The values between which the quantile of each present group lies. tail: beyond each end."""
+    """Bounds of a quantile in each present group. tail: probability beyond each end."""
     along = Along.of(rule, at)
     source.refuse((along.counted,))
     groups = along.evaluation.groups
@@ -175,9 +170,9 @@ def quantile_ends(rule: Quantile, at: Evaluation, source: Source, tail: float) -
 
 
 def quantile_tests(size: int, groups: int) -> int:
-    """How many sums the quantiles of so many groups are worth, of an attribute of so many values.
+    """Work of bounding quantiles, in numbers of sums, for an attribute of `size` values.
 
-    A cell that is tested takes two sums, and as much again to lay out the weights of each.
+    A tested cell takes two sums, and as much again to lay out their weights.
     """
     tested = size if size * groups <= MOST_TESTED else 2 * max(1, ceil(log2(size)))
     return 4 * groups * tested
@@ -185,7 +180,7 @@ def quantile_tests(size: int, groups: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class _Cells:
-    """The cells of an attribute that may hold the quantile of one group."""
+    """Cells of an attribute that may hold the quantile of one group."""
 
     along: Along
     share: float
@@ -193,7 +188,7 @@ class _Cells:
     source: Source
 
     def ends(self, tail: float, *, one_by_one: bool) -> tuple[int, int]:
-        """The first and the last of them."""
+        """First and last cell that the tests do not exclude: all cells tested, or bisection."""
         last = self.along.axis.size - 1
         at_least, at_most = slack_of(self.share, 1.0)
         levels = 1 if one_by_one else max(1, ceil(log2(last + 1)))
@@ -212,7 +207,7 @@ class _Cells:
         return min(begin, end), max(begin, end)
 
     def _tested(self, cell: int, tail: float) -> Ends:
-        """The ends of T_j, in one piece where cells may weigh less than nothing, otherwise from two counts."""
+        """Bounds of T_j, from one signed sum or else from two counts."""
         p, cells = self.share, self.along.evaluation.view.cells
         if self.source.signed:
             return self.source.ends(self._asked(cell, 1.0 - p, -p), cells, tail)
@@ -226,7 +221,7 @@ class _Cells:
         return Ends(low, high)
 
     def _asked(self, cell: int, before: float, beyond: float) -> Asked:
-        """The rows up to a cell and beyond it, each times a number."""
+        """Weights of `before` on the rows up to a cell and `beyond` on the rows after it."""
         mine = (self.along.evaluation.group == self.group).astype(np.float64)
         weights = self.along.sum(lambda group, code: np.where(code <= cell, before, beyond)).split["count"]
         sides = np.where(np.arange(self.along.axis.size) <= cell, before, beyond)
@@ -236,7 +231,7 @@ class _Cells:
 
 
 def _halving(holds: Callable[[int], bool], last: int) -> int:
-    """The first cell of which something holds, if it holds of all beyond it; of the last it does."""
+    """Bisection: the first index for which a monotone predicate holds; it holds for the last."""
     low, high = 0, last
     while low < high:
         middle = (low + high) // 2
@@ -245,13 +240,13 @@ def _halving(holds: Callable[[int], bool], last: int) -> int:
 
 
 def guaranteed(column: Column, found: list[Estimate], at: Evaluation, source: Source) -> list[Estimate]:
-    """The estimates of a column, for every present group, with guaranteed ends. found: with typical ones."""
+    """Replace the intervals of a column's estimates by guaranteed ones, for every present group."""
     each = _Columns(at, source).ends(column, (1.0 - at.confidence) / 2.0)
     return [with_ends(one, around(one, ends)) for one, ends in zip(found, each, strict=True)]
 
 
 def around(typical: Estimate, ends: Ends) -> Ends:
-    """Ends that the value shown lies between, so that no reader wonders."""
+    """Extend the bounds to include the reported value."""
     if isnan(typical.value):
         return ends
     return Ends(min(ends.low, typical.value), max(ends.high, typical.value))
@@ -260,16 +255,16 @@ def around(typical: Estimate, ends: Ends) -> Ends:
 def narrower(
     typical: Sequence[Estimate], sure: Sequence[Estimate], wide: Sequence[Estimate], narrow: Sequence[Estimate]
 ) -> list[Estimate]:
-    """Of every two estimates the one with a guaranteed interval where that is narrower, otherwise the typical one.
+    """Choose pairwise the guaranteed estimate where its interval is narrower, else the typical one.
 
-    wide, narrow: both, with the part of their intervals that is possible, by which they are compared.
+    wide, narrow: the typical and the guaranteed estimates clipped to the possible range, on which they are compared.
     """
     each = zip(typical, sure, wide, narrow, strict=True)
     return [other if b.high - b.low < a.high - a.low else one for one, other, a, b in each]
 
 
 def sums_tested(column: Column, groups: int, domain: Domain) -> int:
-    """How many sums have their ends worked out for the guaranteed intervals of a column, in so many groups."""
+    """Number of sums bounded for the guaranteed intervals of a column in so many groups."""
     if isinstance(column.rule, Formula):
         return sum(sums_tested(part, groups, domain) for part in column.rule.columns)
     if isinstance(column.rule, Quantile):
@@ -279,10 +274,13 @@ def sums_tested(column: Column, groups: int, domain: Domain) -> int:
 
 @dataclass(frozen=True, eq=False)
 class _Columns:
+    """Guaranteed bounds of columns of any kind, for every present group."""
+
     at: Evaluation
     source: Source
 
     def ends(self, column: Column, tail: float) -> list[Ends]:
+        """Bounds of a column in each present group; each end is exceeded with probability at most `tail`."""
         if isinstance(column.rule, Formula):
             return self._formula(column, column.rule, tail)
         if isinstance(column.rule, Quantile):
@@ -302,10 +300,12 @@ class _Columns:
         return [whole(one) for one in ends] if column.kind == "count" and column.scale == 1.0 else ends
 
     def _scaled(self, found: list[Ends], scale: float) -> list[Ends]:
+        """Bounds times a constant; a negative one swaps the ends."""
         spans = [Range(one.low, one.high) * Range(scale, scale) for one in found]
         return [Ends(one.low, one.high) for one in spans]
 
     def _sum(self, asked: Asked, tail: float) -> Ends:
+        """Bounds of a sum, clipped at 0 where counts have weights of one sign."""
         found = self.source.ends(asked, self.at.view.cells, tail)
         counts = asked.statistics == ("count",)
         least = 0.0 if counts and asked.low["count"].min(initial=0.0) >= 0.0 else -inf
@@ -313,6 +313,7 @@ class _Columns:
         return Ends(max(found.low, least), max(min(found.high, most), least))
 
     def _ratio(self, top: Asked, bottom: Asked, column: Column, tail: float) -> Ends:
+        """Bounds of a ratio: a share by its two disjoint counts, any other by r + (N - r D) / D."""
         least, most = column.bounds or (-inf, inf)
         exact = all((asked.low[of] == asked.high[of]).all() for asked in (top, bottom) for of in asked.low)
         if column.kind == "share" and exact:
@@ -325,6 +326,7 @@ class _Columns:
         return Ends(max(ratio.low, least), min(ratio.high, most))
 
     def _formula(self, column: Column, rule: Formula, tail: float) -> list[Ends]:
+        """Bounds of a formula by interval arithmetic; the tail is split evenly between its parts."""
         each = {one: self.ends(one, tail / len(rule.columns)) for one in rule.columns}
         found = []
         for place in range(len(self.at.groups.present)):
@@ -338,7 +340,7 @@ class _Columns:
         return found
 
     def _asked(self, amounts: tuple[Amount, ...]) -> list[Asked]:
-        """The weights of a sum, for every present group."""
+        """Weights of a sum, for every present group."""
         self.source.refuse(amounts)
         side = self.at.sum_of(amounts)
         found = []
@@ -350,7 +352,7 @@ class _Columns:
 
 
 def _weights(side: Sum, end: str, mine: Floats) -> dict[str, Floats]:
-    """What each cell weighs in one group, by statistic."""
+    """Weights of the cells in one group by statistic, (cells,); mine: indicator of the group's cells, (cells,)."""
     found: dict[str, Floats] = {}
     for kind, mask in ((side.split, mine), (side.whole, np.ones_like(mine))):
         for of, weights in kind.items():
@@ -359,18 +361,18 @@ def _weights(side: Sum, end: str, mine: Floats) -> dict[str, Floats]:
 
 
 def whole(ends: Ends) -> Ends:
-    """Counts are whole; outwards, so that nothing is lost by it."""
+    """Round the bounds of a count outwards to whole numbers."""
     return Ends(*(turn(end) if isfinite(end) else end for turn, end in ((floor, ends.low), (ceil, ends.high))))
 
 
 def with_ends(one: Estimate, ends: Ends) -> Estimate:
-    """An estimate with guaranteed ends instead of its own."""
+    """Estimate with guaranteed bounds in place of its own interval."""
     real = None if one.real is None else bool(ends.low > 0.0 or ends.high < 0.0)
     return replace(one, low=ends.low, high=ends.high, real=real)
 
 
 def _share(part: float, other: float, of_nothing: float = 0.0) -> float:
-    """part / (part + other)."""
+    """part / (part + other), with limits at infinity and at 0 / 0."""
     if part == inf:
         return 1.0 if other < inf else of_nothing
     return part / (part + other) if part + other > 0.0 else of_nothing

@@ -1,26 +1,19 @@
-"""Where the least and the greatest value may lie, in estimates that lean on a model.
+"""Quantiles, minima and maxima from noisy counts: intervals by inversion of tests on the cumulative distribution.
 
-A model takes neighbours for alike, so beside the last cell that holds rows it has some too, and says that it is sure of
-them: right on average over all cells, wrong at the very place where the rows end, which is what MIN and MAX ask for. So
-the model has no say here. The least value lies beyond cell j if all cells up to j are empty; then what was measured of
-them alone is noise, and is tested as such. The interval ends behind the last cell for which the test finds nothing. It
-misses the truth only if the test errs at one place, the cell before the least value, with the probability asked.
+Let C_j be the rows in the cells of the attribute up to j, and N all rows. The quantile of share p lies in cell j if T_j
+= C_j - p N is about 0 there and negative before it. T_j is a linear answer with a known interval, so the cells that may
+hold the quantile are those where T_j is not significantly below 0 and T_(j-1) not significantly above. The interval
+runs from the low end of the first such cell to the high end of the last. Each cell is tested at its own level, half of
+the error on either side: the quantile lies in one cell of the true table, and the interval misses it only if the test
+of that cell fails, so no confidence band of the whole distribution is needed.
 
-Quantiles, least and greatest values, from counts: the distribution and its intervals turned around.
+PERCENTILE_CONT lies between the rows of rank floor and ceiling of (N - 1) p, counted from 0. The former's cell has T_j
+> -p, the latter's T_(j-1) < 1 - p; the minimum has C_j >= 1 and C_(j-1) < 1, the maximum the same from above.
 
-Let C_j be the rows in the cells of the attribute up to j, and N all of them. The share p lies in cell j if
-T_j = C_j - p N is about 0 there, negative before it. T_j is a sum of noisy counts whose interval is known, so cells
-that may hold the quantile are those where T_j is not surely too low, and T_(j-1) not surely too high. The interval
-reaches from the low end of the first to the high end of the last of them.
-
-Each cell is tested at its own level, with half of the error on either side, and not all of them at once: the quantile
-lies in one cell of the true table, which does not hang on the noise, and the interval misses it only if the test of
-that one cell fails (the same holds for confidence bands of a distribution: one quantile needs no band).
-
-PERCENTILE_CONT lies between the rows of rank floor and ceiling of (N - 1) p, counted from 0. The former's cell has
-T_j > -p, the latter's T_(j-1) < 1 - p; the least row has C_j >= 1 and C_(j-1) < 1, the greatest the same from above.
-Where cells were fitted by a model, which spreads rows beyond the last of them, that C_(j-1) is 0 is tested by what was
-measured of those cells alone (extremes.py).
+Minima and maxima of model-based estimates (`Extremes`): a smooth model puts rows next to the last occupied cell, wrong
+at the very place that MIN and MAX ask about. So the hypothesis "all cells up to j are empty" is tested by the noisy
+measurements of those cells alone (`Sign` in evaluate.py), and the interval ends behind the last cell where it is not
+rejected.
 """
 
 from __future__ import annotations
@@ -46,9 +39,9 @@ AT_ONCE = 15  # places along the attribute that are tested together, then betwee
 
 @dataclass(eq=False)
 class Extremes:
-    """The search for the last place where there may be no rows yet, group by group.
+    """Test-based end of the interval of a minimum or maximum, group by group.
 
-    least: whether the least value is asked for. found: what was found, by group; None where nothing is known.
+    least: whether it is the minimum. found: end cell by group; None where the fit keeps no measurements of regions.
     """
 
     along: Along
@@ -56,7 +49,7 @@ class Extremes:
     found: dict[int, int | None] = field(default_factory=dict)
 
     def ends(self, place: int, begin: int, end: int) -> tuple[int, int]:
-        """The cells from which to which the value may lie, of which the model says `begin` and `end`."""
+        """First and last cell of a group's extreme value: the model's `begin` and `end`, one replaced by the test's."""
         if place not in self.found:
             self.found[place] = self._search(place)
         sure = self.found[place]
@@ -65,7 +58,7 @@ class Extremes:
         return (begin, sure) if self.least else (sure, end)
 
     def _search(self, place: int) -> int | None:
-        """The last cell that the value may lie in, counted from the side where it is looked for."""
+        """Last cell of the group that the extreme value may lie in, by a multi-way search over emptiness tests."""
         evaluation, last = self.along.evaluation, self.along.axis.size - 1
         inside = (evaluation.group == evaluation.groups.present[place]) & (self.along.base.low > 1.0 - 1e-9)
         code = self.along.code if self.least else last - self.along.code
@@ -89,7 +82,7 @@ ROUNDS = 24  # of looking at the noise where an end seems to be
 
 
 def quantiles(column: Column, rule: Quantile, evaluation: Evaluation) -> list[Estimate]:
-    """A quantile for every present group."""
+    """Quantile with its interval for every present group."""
     search = _Search(Along.of(rule, evaluation), rule.share)
     known = search.run()
     if not all(known):
@@ -101,10 +94,10 @@ def quantiles(column: Column, rule: Quantile, evaluation: Evaluation) -> list[Es
 
 @dataclass(eq=False)
 class _Search:
-    """The cells where ends of intervals are, for all groups at once.
+    """Search for the first and last cell that may hold the quantile, for all groups at once.
 
-    widths: for each present group, where the noise of T_j was looked at: its reach below, and above. errors: there too,
-    its standard error, from noise and from what was assumed. modelled: whether any was assumed.
+    widths: per present group, by cell, the one-sided quantiles of the noise of T_j below and above. errors: per group,
+    by cell, the standard errors of T_j from noise and from model. modelled: per group, whether it has model error.
     """
 
     along: Along
@@ -115,7 +108,7 @@ class _Search:
 
     @cached_property
     def sums(self) -> tuple[Floats, Floats, Floats]:
-        """T_j for each present group and each cell: value, least and most that rows inside cells allow."""
+        """T_j by present group and cell, (groups, cells) each: value, least and greatest over spreads inside cells."""
         groups, p = self.along.evaluation.groups, self.share
         value, low, high = (part[groups.present] for part in self.along.histogram())
 
@@ -139,7 +132,7 @@ class _Search:
 
     @cached_property
     def rows(self) -> Floats:
-        """All rows of each present group, as far as is known: T beyond the last cell less T before the first."""
+        """Estimated number of rows of each present group, (groups,)."""
         present = self.along.evaluation.groups.present
         counts, suppressed = self.along.histogram()[0][present].sum(axis=1), self.along.evaluation.view.suppressed
         if suppressed is None:
@@ -147,15 +140,11 @@ class _Search:
         return np.asarray(counts + suppressed.remainder["count"] * self.along.rests[0][present].sum(axis=1))
 
     def slack(self, place: int) -> tuple[float, float]:
-        """What T_j is at least in the cell of the quantile, and what T_(j-1) is at most.
-
-        Rows at the ends are few, and estimates need not be whole: a row is sure where a whole one is. Where a model has
-        a say, none that were seen may be three, as in every count (evaluate.py).
-        """
+        """Thresholds of T_j and T_(j-1) in the quantile's cell; with model error zero seen rows may be three."""
         return slack_of(self.share, float(RULE_OF_THREE) if self.modelled[place] else 1.0)
 
     def run(self) -> list[bool]:
-        """Look at the noise until both ends of every group rest on noise that was looked at; which groups have any."""
+        """Compute the noise of T_j at both ends until the ends rest on computed noise; which groups are determined."""
         value, _, _ = self.sums
         self.widths, self.errors, self.modelled = [{} for _ in value], [{} for _ in value], [False] * len(value)
         start = np.clip((value < 0.0).sum(axis=1), 0, self.along.axis.size - 1)
@@ -175,7 +164,7 @@ class _Search:
         return known
 
     def ends(self, place: int) -> tuple[int, int]:
-        """The first and the last cell that may hold the quantile; noise is interpolated where it was not looked at."""
+        """First and last cell of a group that may hold the quantile; noise is interpolated between computed cells."""
         _, low, high = self.sums
         widths = self.widths[place]
         if not widths:
@@ -194,10 +183,14 @@ class _Search:
 
     @cached_property
     def extremes(self) -> Extremes:
+        """Test-based ends for MIN and MAX."""
         return Extremes(self.along, least=self.share == 0.0)
 
     def _look(self, asked: Codes) -> list[bool]:
-        """The reach of the noise of T_j, at two cells for each present group."""
+        """Compute the noise quantiles of T_j at two cells for each present group; asked is (2, present groups).
+
+        Returns which groups are determined by the measurements.
+        """
         evaluation, p = self.along.evaluation, self.share
         groups = evaluation.groups
         edge = np.zeros((2, groups.number), dtype=np.int64)
@@ -224,7 +217,7 @@ class _Search:
         return found
 
     def error(self, place: int, value: float) -> tuple[float, float]:
-        """The standard error of a value, from noise and from what was assumed: that of its rank, over rows a unit."""
+        """Standard errors of a quantile, from noise and from model: those of its rank over the density of rows."""
         low, high = self.values
         cell = min(int((high < value).sum()), len(high) - 1)
         before = float(self.sums[0][place, cell - 1]) if cell else -self.share * float(self.rows[place])
@@ -236,11 +229,12 @@ class _Search:
 
     @cached_property
     def values(self) -> tuple[Floats, Floats]:
+        """Least and greatest value of each cell, (cells,)."""
         return values_along(self.along)
 
 
 def slack_of(share: float, few: float) -> tuple[float, float]:
-    """What T_j is at least in the cell of a quantile, and what T_(j-1) is at most. few: rows that may be none."""
+    """Least T_j and greatest T_(j-1) in the cell of a quantile. few: number of rows that may be none."""
     if share not in (0.0, 1.0):
         return -share, 1.0 - share
     low, high = (2.0 - few, few - 1e-6)
@@ -248,7 +242,7 @@ def slack_of(share: float, few: float) -> tuple[float, float]:
 
 
 def values_along(along: Along) -> tuple[Floats, Floats]:
-    """The least and the greatest value in each cell of the attribute that the rows may have."""
+    """Least and greatest value of each cell of the attribute, (cells,), within the query's condition on it."""
     axis = along.axis
     # A cell of days ends with its last day, one of hours with its last second.
     low, high = axis.edges[:-1], axis.edges[1:] - (1.0 if axis.discrete else SECOND if axis.timed else 0.0)
@@ -262,6 +256,7 @@ def values_along(along: Along) -> tuple[Floats, Floats]:
 
 
 def _estimate(search: _Search, place: int, known: bool, whole: bool) -> Estimate:
+    """Estimate of one group's quantile: value, interval, and standard errors from its rank."""
     confidence = search.along.evaluation.confidence
     low, high = search.values
     first, last = search.ends(place)
@@ -289,7 +284,10 @@ def _estimate(search: _Search, place: int, known: bool, whole: bool) -> Estimate
 
 
 def _value(search: _Search, place: int, first: int, last: int) -> float:
-    """Where T_j comes up to 0, rows spread evenly inside a cell; of an extreme, the value that is sure."""
+    """Point estimate: zero of the monotone version of T_j, rows spread evenly in a cell.
+
+    A minimum or maximum is the end of the interval by which rows are sure to exist.
+    """
     low, high = search.values
     tested = search.sums[0][place]
     if not search.rows[place] > 0.0:

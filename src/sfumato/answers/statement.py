@@ -1,10 +1,9 @@
-"""A statement answered with intervals of the kind, the shape and the company that are asked for.
+"""Answer a statement with the kind of interval asked for: single, simultaneous, or adjusted for selection.
 
-All intervals of an answer hold together with a confidence where each holds with one so much higher that the chances of
-missing add up to no more (Bonferroni). Where every number has noise of its own, chances multiply instead, and the
-result is exact (Sidak); where numbers share noises that are about normal, their joint distribution says how far. What
-counts is how many numbers there were to choose from: LIMIT and HAVING show those that noise made large, and an interval
-that holds for all holds for the most striking one too.
+Simultaneous intervals of m numbers hold together if each has confidence 1 - (1 - c) / m (Bonferroni). With independent
+noises c^(1 / m) is exact (Sidak); with shared noises that are near normal their joint distribution gives the level
+(joint_confidence.py). m counts all numbers that could have been shown: LIMIT and HAVING select those that noise made
+large, and intervals that hold for all hold for the selected ones too.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ JOINT = ", as the noises that they share allow"
 
 
 def run_in_manner(statement: Statement, content: Content, confidence: float, manner: Manner) -> Result:
-    """The answer to a compiled statement."""
+    """Answer a compiled statement with intervals of the kind in `manner`."""
     check_confidence(confidence)
     each, note = confidence, tuple[str, ...]()
     if manner.simultaneous:
@@ -79,7 +78,7 @@ def run_in_manner(statement: Statement, content: Content, confidence: float, man
 
 
 def text_in_manner(sql: str, content: Content, confidence: float, manner: Manner) -> Result | None:
-    """The answer of a content that reads statements itself; None where it does not read this one."""
+    """Answer of a content that parses statements itself; None where it does not accept this one."""
     own = content.answer_text(sql, confidence)
     if own is None:
         return None
@@ -94,16 +93,17 @@ def text_in_manner(sql: str, content: Content, confidence: float, manner: Manner
 
 
 def _numbers(select: Select, domain: Domain) -> int:
-    """How many numbers are worked out for it, whether shown or not."""
+    """Number of estimates of a SELECT, shown or not."""
     return len(Groups.of(select, domain).present) * max(1, len(set(select.aggregates)))
 
 
 def _one_each(select: Select) -> bool:
-    """Whether every group has one number, made of its own cells alone."""
+    """Whether each group has one number that depends on its own cells alone, so that noises are independent."""
     return len(set(select.aggregates)) == 1 and all(amount.grouped for amount in select.amounts)
 
 
 def _said(numbers: int, confidence: float, each: float) -> str:
+    """Note on simultaneous intervals and the confidence of each."""
     if numbers <= 1:
         return "there is one number, so its interval holds for all"
     missed = max((1.0 - each) * 100.0, 1e-12)
@@ -115,7 +115,7 @@ def _said(numbers: int, confidence: float, each: float) -> str:
 
 
 def _side_by_side(typical: Result, sure: Result) -> Result:
-    """Typical intervals with guaranteed ends beside them; the numbers, and so the rows, are the same in both."""
+    """Result with typical intervals and guaranteed bounds beside them; values and rows are the same in both."""
     rows = tuple(
         tuple(
             replace(one, sure=(other.low, other.high))
