@@ -119,7 +119,7 @@ def may_try(schema: Schema) -> bool:
 
 
 def noise_of_one_query(schema: Schema, budget: Budget) -> float:
-    """Standard error of one query of sensitivity 1 that spends the count's whole budget."""
+    """Standard error of one counting query that spends the count's whole budget."""
     share, contributions = budget.split(*schema.weights.values())[0], schema.privacy_unit.contributions
     return sqrt(noise_for(share, contributions, l1=Fraction(1), l2_squared=Fraction(1)).variance)
 

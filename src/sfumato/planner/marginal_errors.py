@@ -1,9 +1,9 @@
 """Expected errors of a strategy and of marginal counts before any data is read, at a budget.
 
-For a strategy A with noise variances V the variance of a query w is w^T (A^T V^-1 A)^+ w, with the variances of the
-discrete noise as drawn. `expected_blocks` averages it over blocks of queries, query by query or in closed form. Counts
-of 0, 1, 2 and 3 attributes (`errors_by_kind`) are priced so; a release whose error depends on the data is asked for a
-few of them instead.
+The least-squares answer of a query is a weighted sum of the strategy's noisy answers, so its variance is the sum of
+weight^2 * variance over the measured rows, with the variances of the discrete noise as drawn. `expected_blocks`
+averages it over blocks of queries, query by query or in closed form. Counts of 0, 1, 2 and 3 attributes
+(`errors_by_kind`) are priced so; a release whose error depends on the data is asked for a few of them instead.
 
 A stand-in is a cube with the noise of the planned release and an evenly spread table in place of the private counts.
 Errors of counts and sums do not depend on the data, so it is exact for them; for averages and shares it shows the error

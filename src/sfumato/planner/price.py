@@ -67,7 +67,7 @@ def price(item: Item, content: Content, confidence: float, known: float | None =
 
 
 def worst_of(item: Item, content: Content) -> Item:
-    """The answer of an item that is furthest off, by itself; all of it where it is no block of counts."""
+    """Answer of a question with the largest error, as a question; the question itself if it is no block of counts."""
     if item.block is None or not isinstance(content, Cube):
         return item
     return replace(item, block=item.block[[_block_errors(item.block, content)[1]]])

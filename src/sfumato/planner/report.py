@@ -49,7 +49,7 @@ class Plan:
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        """The questions, under the mechanism asked for or chosen; kinds of them, where it could not be tried out."""
+        """Errors of the questions under the mechanism asked for or chosen; by kind of question if not simulated."""
         return next(found.lines for found in self.outlooks if found.mechanism == self.mechanism) or self.foretold
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""A sparse cube: noisy numbers for cells that stand out, and noisy totals for all cells together."""
+"""Sparse cube: noisy numbers of the cells above a threshold, and noisy totals of all cells."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SparseCube(ContentOfCells):
 
     @property
     def listed(self) -> Codes:
-        """The cells that are published."""
+        """Indices of the published cells, (published,)."""
         cells = self.measurements[0].cells
         assert cells is not None  # noqa: S101 (measured above a threshold)
         return cells
@@ -65,7 +65,7 @@ class SparseCube(ContentOfCells):
 
     @cached_property
     def remainder(self) -> dict[str, float]:
-        """For each statistic, what lies in the unpublished cells together: the noisy total less what is published."""
+        """Sum over the unpublished cells by statistic: noisy total less the published numbers."""
         return {total.of: float(total.answers[0]) - float(self.values[total.of].sum()) for total in self.totals}
 
     @property
@@ -74,7 +74,7 @@ class SparseCube(ContentOfCells):
 
     @property
     def noises(self) -> dict[str, Noise]:
-        """The noise on each cell; where nothing was published no cell carries any, and any will do."""
+        """Noise on each cell by statistic; that of the total where no cell was published, which then enters nothing."""
         return self.total_noises | {measured.of: measured.noise for measured in self.measurements}
 
     @property
@@ -93,7 +93,7 @@ class SparseCube(ContentOfCells):
         return FromThreshold(known, float(self.domain.size))
 
     def cells(self) -> Floats:
-        """What is held back is spread evenly over the cells that are not shown."""
+        """Estimated count of every cell, (cells,); the remainder is spread evenly over unpublished ones."""
         hidden = max(1, self.domain.size - len(self.listed))
         estimate = np.full(self.domain.size, self.remainder["count"] / hidden)
         estimate[self.listed] = self.values["count"]
@@ -135,7 +135,7 @@ class SparseCube(ContentOfCells):
 
     @classmethod
     def check_values(cls, manifest: Manifest, schema: Schema, columns: Columns) -> None:
-        """Cells are numbered in order, each once, and none was published below the threshold."""
+        """Refuse cells out of order or outside the domain, and counts below the threshold."""
         cells = columns[CELL]
         counts = next(columns[one.column] for one in manifest.statistics if one.of == "count")
         if len(cells) and (cells[0] < 0 or cells[-1] >= schema.domain.size or not (cells[1:] > cells[:-1]).all()):
