@@ -96,13 +96,13 @@ def remarks_on(rows: Iterable[Iterable[object]], said: tuple[str, ...]) -> tuple
 
     said: notes that the answer has already; a remark that one of them explains is left out.
     """
-    found = []
+    remarks = []
     numbers = [cell for row in rows for cell in row if isinstance(cell, Estimate)]
     if not any("shown as unknown" in note for note in said) and any(isnan(number.value) for number in numbers):
-        found.append(NO_ROWS)
+        remarks.append(NO_ROWS)
     if not any(words in note for note in said for words in SPREAD) and any(number.model > 0 for number in numbers):
-        found.append(model_note(numbers))
-    return tuple(found)
+        remarks.append(model_note(numbers))
+    return tuple(remarks)
 
 
 def model_note(numbers: Sequence[Estimate]) -> str:
@@ -197,14 +197,14 @@ def answer_select(
     domain = schema.domain
     groups = Groups.of(select, domain)
     evaluation = Evaluation(view(kinds_asked(select, schema)), groups, confidence)
-    known: dict[Column, list[Estimate]] = {}  # what two columns ask under two names is worked out once
+    computed: dict[Column, list[Estimate]] = {}  # what two columns ask under two names is worked out once
     estimates: dict[Column, list[Estimate]] = {}
     for column in dict.fromkeys(select.aggregates):
         nameless = replace(column, name="")
-        if nameless not in known:
+        if nameless not in computed:
             found = estimates_of(column, evaluation)
-            known[nameless] = found if rework is None else rework(column, found, evaluation)
-        estimates[column] = known[nameless]
+            computed[nameless] = found if rework is None else rework(column, found, evaluation)
+        estimates[column] = computed[nameless]
     return result_of(select, groups, domain, estimates, confidence, _notes(select, evaluation))
 
 
@@ -290,22 +290,22 @@ def select_as(content: ContentOfCells, select: Select, confidence: float, manner
 
     largest: list[tuple[str, ...]] = []
 
-    def rework(column: Column, found: list[Estimate], at: Evaluation) -> list[Estimate]:
-        if not surely and not largest and column.numerator and any(one.model > 0.0 for one in found):
+    def rework(column: Column, estimates: list[Estimate], at: Evaluation) -> list[Estimate]:
+        if not surely and not largest and column.numerator and any(one.model > 0.0 for one in estimates):
             largest.append(at.view.noises.largest_model_part(at.sum_of(column.numerator), at.groups) or ())
         if source is not None:
             if surely:
-                found = guaranteed(column, found, at, source)
+                estimates = guaranteed(column, estimates, at, source)
             elif sums * (OF_A_SUM + source.work + at.view.cells.size) <= MOST_COMPARED:
-                found = _no_wider(column, found, at, source)
-        return possible(column, found, content.schema) if manner.possible or surely else found
+                estimates = _no_wider(column, estimates, at, source)
+        return possible(column, estimates, content.schema) if manner.possible or surely else estimates
 
-    asked, view = confidence, content.view
+    level, view = confidence, content.view
     if manner.one_of_many and not (surely and exact is None):
         view = partial(view_in_tails, content, confidence=confidence)
     elif surely and exact is not None:
-        asked = exact
-    result = answer_select(select, content.schema, view, asked, rework)
+        level = exact
+    result = answer_select(select, content.schema, view, level, rework)
     kept = (naming(note, largest[0]) if largest else note for note in result.notes)
     notes = (*(note for note in kept if not (surely and OF_WIDTH in note)), *([GUARANTEED] if surely else []))
     return replace(result, confidence=confidence, notes=notes)
@@ -327,13 +327,13 @@ def _source(content: ContentOfCells, select: Select, *, surely: bool) -> Source 
         return None
 
 
-def _no_wider(column: Column, found: list[Estimate], at: Evaluation, source: Source) -> list[Estimate]:
+def _no_wider(column: Column, estimates: list[Estimate], at: Evaluation, source: Source) -> list[Estimate]:
     """Replace typical intervals by the guaranteed ones where these are narrower.
 
     Both contain the value; compared are their intersections with the possible range of the column.
     """
     try:
-        sure = guaranteed(column, found, at, source)
+        sure = guaranteed(column, estimates, at, source)
     except QueryError:  # such a column has no guaranteed interval
-        return found
-    return narrower(found, sure, *(possible(column, each, at.view.schema) for each in (found, sure)))
+        return estimates
+    return narrower(estimates, sure, *(possible(column, each, at.view.schema) for each in (estimates, sure)))

@@ -156,14 +156,14 @@ class CountedNoise:
             _Kinds.sort(of, sides, noise, self.totals.get(of), cells, group, groups.number)
             for of, noise in self.noises.items()
         ]
-        known: dict[tuple[bytes, ...], tuple[Term, ...]] = {}
-        found = []
+        cache: dict[tuple[bytes, ...], tuple[Term, ...]] = {}
+        result = []
         for number in groups.present:
             key = tuple(part for kind in kinds for part in kind.signature(number))
-            if key not in known:
-                known[key] = tuple(term for kind in kinds for term in kind.terms(number))
-            found.append(known[key])
-        return found
+            if key not in cache:
+                cache[key] = tuple(term for kind in kinds for term in kind.terms(number))
+            result.append(cache[key])
+        return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +196,7 @@ class _Kinds:
     ) -> _Kinds:
         split = columns_of([side.split.get(of) for side in sides], cells.size)
         whole = columns_of([side.whole.get(of) for side in sides], cells.size)
-        rest = columns_of([side.rest.get(of) for side in sides], groups)
+        remainder = columns_of([side.rest.get(of) for side in sides], groups)
         kind, example = _alike([*split, *whole], cells.size)
         count = len(example)
         sizes = None if cells.many is None else cells.many.astype(np.float64)  # whole numbers that a float holds
@@ -208,7 +208,7 @@ class _Kinds:
             cells.merged,
             np.stack([column[example] for column in split], axis=1),
             np.stack([column[example] for column in whole], axis=1),
-            np.stack(rest, axis=1),
+            np.stack(remainder, axis=1),
             inside,
             inside.sum(axis=0),
         )
@@ -219,15 +219,18 @@ class _Kinds:
 
     def terms(self, group: int) -> list[Term]:
         """Noise terms of one group: inside cells, outside cells, and the total where the remainder has weight."""
-        found = []
-        rest = self.rest[group]
+        terms = []
+        remainder = self.rest[group]
         here = self.inside[group]
-        for cells, weights in ((here, self.split + self.whole - rest), (self.everywhere - here, self.whole - rest)):
+        for cells, weights in (
+            (here, self.split + self.whole - remainder),
+            (self.everywhere - here, self.whole - remainder),
+        ):
             for kind in np.flatnonzero((cells > 0) & weights.any(axis=1)):
-                found.append(Term.of(self.noise, int(cells[kind]) * self.merged, *weights[kind].tolist()))
-        if self.total_noise is not None and rest.any():
-            found.append(Term.of(self.total_noise, 1, *rest.tolist()))
-        return found
+                terms.append(Term.of(self.noise, int(cells[kind]) * self.merged, *weights[kind].tolist()))
+        if self.total_noise is not None and remainder.any():
+            terms.append(Term.of(self.total_noise, 1, *remainder.tolist()))
+        return terms
 
 
 def _alike(columns: list[Floats], size: int) -> tuple[Codes, Codes]:
@@ -245,9 +248,9 @@ def _numbered(values: NDArray[Any]) -> Codes:
     """Label equal values with equal numbers; without a sort where a sample shows few distinct values."""
     few = np.unique(values[:: max(1, len(values) // 1000)])
     if len(few) < 10:
-        place = np.minimum(np.searchsorted(few, values), len(few) - 1)
-        if (few[place] == values).all():
-            return np.asarray(place, dtype=np.int64)
+        index = np.minimum(np.searchsorted(few, values), len(few) - 1)
+        if (few[index] == values).all():
+            return np.asarray(index, dtype=np.int64)
     return np.asarray(np.unique(values, return_inverse=True)[1], dtype=np.int64)
 
 
@@ -255,18 +258,21 @@ RULE_OF_THREE = 3  # none that were seen may be three (Hanley, Lippman-Hand 1983
 LARGEST_CLUSTER = 2**12  # rows that come together, beyond which a normal law says as much
 
 
-def of_whole_rows(found: Interval, confidence: float) -> Interval:
+def of_whole_rows(interval: Interval, confidence: float) -> Interval:
     """Widen a model-based interval of a count by the clustering of rows, and round its ends outwards to whole rows."""
     few, tail = 0.0, -inf
-    if 0.0 < found.model < inf and isfinite(found.value):
+    if 0.0 < interval.model < inf and isfinite(interval.value):
         # A mean that is small beside its deviation is not known to be so small.
-        together = found.model * (found.model / max(found.value, found.model / 2.0))
+        together = interval.model * (interval.model / max(interval.value, interval.model / 2.0))
         few = max(RULE_OF_THREE, cluster(round(min(together, LARGEST_CLUSTER), 1), confidence))
-        if found.value > 0.0:
-            tail = long_tail(found.value, found.stderr * (found.stderr / found.value), confidence)
-    low, high = min(found.low, found.value - RULE_OF_THREE * (few > 0)), max(found.high, found.value + few, tail)
+        if interval.value > 0.0:
+            tail = long_tail(interval.value, interval.stderr * (interval.stderr / interval.value), confidence)
+    low, high = (
+        min(interval.low, interval.value - RULE_OF_THREE * (few > 0)),
+        max(interval.high, interval.value + few, tail),
+    )
     low, high = (low if isinf(low) else floor(low)), (high if isinf(high) else ceil(high))
-    return replace(found, low=max(0, low), high=high)
+    return replace(interval, low=max(0, low), high=high)
 
 
 def long_tail(mean: float, together: float, confidence: float) -> float:
@@ -318,18 +324,18 @@ class Evaluation:
             top, *bottom = (Functional(*(float(part[group]) for part in side)) for side in values)
             if terms is None:
                 self.undetermined.append(column)
-                found = Interval(nan, nan, *(column.bounds or (-inf, inf)), nan)
+                interval = Interval(nan, nan, *(column.bounds or (-inf, inf)), nan)
             elif bottom:
                 noises = shared.noises(terms)
-                found = ratio_interval(top, bottom[0], noises, self.confidence, column.bounds, signed=signed)
+                interval = ratio_interval(top, bottom[0], noises, self.confidence, column.bounds, signed=signed)
             else:
-                found = linear_interval(top, shared.noises(terms), self.confidence)
+                interval = linear_interval(top, shared.noises(terms), self.confidence)
                 if self.view.suppressed is not None and _is_plain_count(column):
                     unseen = float(sides[0].unseen[group])
-                    found = self.view.suppressed.below_threshold(found, top, terms, unseen, self.confidence)
+                    interval = self.view.suppressed.below_threshold(interval, top, terms, unseen, self.confidence)
                 if self.view.estimated and _counts_rows(column):
-                    found = of_whole_rows(found, self.confidence)
-            estimates.append(_estimate(found, column.scale, self.confidence))
+                    interval = of_whole_rows(interval, self.confidence)
+            estimates.append(_estimate(interval, column.scale, self.confidence))
         return estimates
 
     def _counted(self, amounts: tuple[Amount, ...]) -> bool:
@@ -378,16 +384,16 @@ def _counts_rows(column: Column) -> bool:
     return [(amount.of, amount.factor) for amount in column.numerator] == [(None, 1.0)]
 
 
-def _estimate(found: Interval, scale: float, confidence: float) -> Estimate:
+def _estimate(interval: Interval, scale: float, confidence: float) -> Estimate:
     """Scale an interval by a constant factor; a negative one swaps the ends."""
-    low, high = (found.low, found.high) if scale >= 0 else (found.high, found.low)
+    low, high = (interval.low, interval.high) if scale >= 0 else (interval.high, interval.low)
     size = abs(scale)
     return Estimate(
-        found.value * scale,
-        found.stderr * size,
+        interval.value * scale,
+        interval.stderr * size,
         low * scale,
         high * scale,
         confidence,
-        found.noise * size,
-        found.model * size,
+        interval.noise * size,
+        interval.model * size,
     )

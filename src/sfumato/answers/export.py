@@ -129,7 +129,7 @@ MOST_SERIES = 10  # told apart by colour, and named
 def plot_result(result: Result, column: str | None, ax: Axes | None) -> Axes:
     """Plot one numeric column with error bars; the first key is the x axis, the others give the coloured series."""
     name = _number(result, column)
-    place = result.columns.index(name)
+    index = result.columns.index(name)
     keys = [at for at, other in enumerate(result.columns) if other not in result.estimated]
     if not result.rows:
         raise QueryError("the answer has no rows, so that there is nothing to draw")
@@ -138,7 +138,7 @@ def plot_result(result: Result, column: str | None, ax: Axes | None) -> Axes:
     series: dict[str, list[tuple[int, Estimate]]] = {}
     for row in result.rows:
         at = labels.index(_label(row[keys[0]])) if keys else 0
-        found = row[place]
+        found = row[index]
         assert isinstance(found, Estimate)  # noqa: S101 (a column of numbers)
         series.setdefault(", ".join(_label(row[key]) for key in keys[1:]), []).append((at, found))
     if len(series) > MOST_SERIES:
@@ -165,11 +165,11 @@ def plot_result(result: Result, column: str | None, ax: Axes | None) -> Axes:
 def _draw(axes: Axes, points: list[tuple[int, Estimate]], number: int, of: int, named: str, *, bars: bool) -> None:
     """Draw one series as bars, or as points where there are many, with its error bars."""
     width = 0.8 / of
-    known = [(at, found) for at, found in points if _bounded(found)]
-    x = [at + (number - (of - 1) / 2) * width * (1.0 if bars else 0.5) for at, _ in known]
-    values = [found.value for _, found in known]
-    below = [max(found.value - found.low, 0.0) for _, found in known]
-    above = [max(found.high - found.value, 0.0) for _, found in known]
+    bounded = [(at, found) for at, found in points if _bounded(found)]
+    x = [at + (number - (of - 1) / 2) * width * (1.0 if bars else 0.5) for at, _ in bounded]
+    values = [found.value for _, found in bounded]
+    below = [max(found.value - found.low, 0.0) for _, found in bounded]
+    above = [max(found.high - found.value, 0.0) for _, found in bounded]
     colour = f"C{number}"
     if bars:
         axes.bar(x, values, width * 0.94, color=colour, alpha=0.55, label=named or None)
@@ -181,9 +181,9 @@ def _draw(axes: Axes, points: list[tuple[int, Estimate]], number: int, of: int, 
         )
 
 
-def _bounded(found: Estimate) -> bool:
+def _bounded(estimate: Estimate) -> bool:
     """Whether value and interval are finite; a value without an error bar would look exact."""
-    return all(map(math.isfinite, (found.value, found.low, found.high)))
+    return all(map(math.isfinite, (estimate.value, estimate.low, estimate.high)))
 
 
 def _number(result: Result, column: str | None) -> str:

@@ -288,12 +288,12 @@ class Grouped:
 
     def moved(self, to: Codes) -> Grouped:
         """Permute the places: place p becomes to[p]."""
-        place, whole = to[self.place], None
-        order = np.lexsort((self.group, place)) if (np.diff(place) < 0).any() else np.arange(len(place))
+        index, whole = to[self.place], None
+        order = np.lexsort((self.group, index)) if (np.diff(index) < 0).any() else np.arange(len(index))
         if self.whole is not None:
             whole = np.empty_like(self.whole)
             whole[to] = self.whole
-        return replace(self, place=place[order], group=self.group[order], weights=self.weights[order], whole=whole)
+        return replace(self, place=index[order], group=self.group[order], weights=self.weights[order], whole=whole)
 
     def together(self, place: Codes) -> tuple[Codes, Codes]:
         """Merge rows by (new place, group): the merged index of each row, and one row of each."""
@@ -322,21 +322,21 @@ def in_buckets(asked: Grouped, labels: Codes, sizes: Codes) -> tuple[Grouped, Fl
     """
     label = labels[asked.place]
     number, example = asked.together(label)
-    place, group = label[example], asked.group[example]
-    size, means = sizes[place, None], summed(number, asked.weights, len(example)) / sizes[place, None]
+    bucket, group = label[example], asked.group[example]
+    size, means = sizes[bucket, None], summed(number, asked.weights, len(example)) / sizes[bucket, None]
     ones = np.ones(len(number))
     if asked.whole is None:
         squares = squares_by_group(number, len(example), ones, asked.weights) / size[:, :, None]
         covariance = _cleaned(squares - products(means, means), squares)
-        return Grouped(place, group, means, None, asked.groups), covariance, None
+        return Grouped(bucket, group, means, None, asked.groups), covariance, None
     whole, beside = summed(labels, asked.whole, len(sizes)) / sizes[:, None], asked.whole[asked.place]
     in_all = squares_by_group(labels, len(sizes), np.ones(len(labels)), asked.whole) / sizes[:, None, None]
     squares = squares_by_group(number, len(example), ones, asked.weights + beside, beside) / size[:, :, None]
-    squares += in_all[place]
-    full = means + whole[place]
+    squares += in_all[bucket]
+    full = means + whole[bucket]
     covariance = _cleaned(squares - products(full, full), squares)
     alone = _cleaned(in_all - products(whole, whole), in_all)
-    return Grouped(place, group, means, whole, asked.groups), covariance, alone
+    return Grouped(bucket, group, means, whole, asked.groups), covariance, alone
 
 
 def _cleaned(covariance: Floats, squares: Floats) -> Floats:
@@ -360,11 +360,11 @@ def products(left: Floats, right: Floats) -> Floats:
 def squares_by_group(group: Codes, groups: int, scale: Floats, values: Floats, less: Floats | None = None) -> Floats:
     """Sum of scale * (v v^T - l l^T) over the rows of each group: (groups, sums, sums)."""
     sums = values.shape[1]
-    found = np.empty((groups, sums, sums))
+    result = np.empty((groups, sums, sums))
     for i in range(sums):
         for j in range(i + 1):
             product = values[:, i] * values[:, j]
             if less is not None:
                 product -= less[:, i] * less[:, j]
-            found[:, i, j] = found[:, j, i] = np.bincount(group, weights=scale * product, minlength=groups)
-    return found
+            result[:, i, j] = result[:, j, i] = np.bincount(group, weights=scale * product, minlength=groups)
+    return result

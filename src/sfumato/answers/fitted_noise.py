@@ -61,18 +61,18 @@ def noises_of(fits: Sequence[tuple[Fit, Floats]], order: Sequence[Sequence[int]]
     fits: each statistic's fit with weights on its cells, (cells, k). order: for every answer, the columns of its value,
     low and high, then of its denominator.
     """
-    found: list[list[Term]] = [[] for _ in order]
+    terms_by_answer: list[list[Term]] = [[] for _ in order]
     unknown = [False] * len(order)
     for fit, columns in fits:
         if not columns.any():
             continue
         errors = fit.errors(columns)
-        for place, chosen in enumerate(order):
+        for index, chosen in enumerate(order):
             if errors.unknown[list(chosen)].any():
-                unknown[place] = True
+                unknown[index] = True
             else:
-                found[place] += terms_of(errors, list(chosen))
-    return [None if unknown[place] else tuple(terms) for place, terms in enumerate(found)]
+                terms_by_answer[index] += terms_of(errors, list(chosen))
+    return [None if unknown[place] else tuple(terms) for place, terms in enumerate(terms_by_answer)]
 
 
 def terms_of(errors: Errors, chosen: Sequence[int]) -> list[Term]:
@@ -85,24 +85,24 @@ def terms_of(errors: Errors, chosen: Sequence[int]) -> list[Term]:
     shares = (parts / np.where(whole > 0, whole, 1.0)).max(axis=1)
     rows = np.flatnonzero(shares > NEGLIGIBLE)
     terms: list[Term] = []
-    rest = np.zeros((len(distinct), len(distinct)))
-    each = np.ones(len(shares), dtype=np.int64) if errors.counts is None else errors.counts
-    if each[rows].sum() > MANY:
+    pooled = np.zeros((len(distinct), len(distinct)))
+    multiplicity = np.ones(len(shares), dtype=np.int64) if errors.counts is None else errors.counts
+    if multiplicity[rows].sum() > MANY:
         # So many that sorting them would take longest of all. A sum of noises none of which has more than a small share
         # of the variance is normal but for a kurtosis of three times that share.
         tiny = rows[shares[rows] <= SMALL]
-        rest, rows = _covariance(weights[tiny], variances[tiny] * each[tiny]), rows[shares[rows] > SMALL]
-    kinds, counts = _alike(errors, weights[rows], rows, each[rows])
+        pooled, rows = _covariance(weights[tiny], variances[tiny] * multiplicity[tiny]), rows[shares[rows] > SMALL]
+    kinds, counts = _alike(errors, weights[rows], rows, multiplicity[rows])
     if len(kinds) > ALONE:
         order = np.argsort(-shares[rows[kinds]] * counts)
         many = order[ALONE:]
-        rest = rest + _covariance(weights[rows[kinds[many]]], variances[rows[kinds[many]]] * counts[many])
+        pooled = pooled + _covariance(weights[rows[kinds[many]]], variances[rows[kinds[many]]] * counts[many])
         kinds, counts = kinds[order[:ALONE]], counts[order[:ALONE]]
     for kind, count in zip(kinds, counts, strict=True):
         row = rows[kind]
         terms.append(Term.of(_noise(errors, int(row)), int(count), *weights[row][back].tolist()))
     model = errors.model[np.ix_(distinct, distinct)]
-    return [*terms, *normal_terms(rest, back, model=False), *normal_terms(model, back, model=True)]
+    return [*terms, *normal_terms(pooled, back, model=False), *normal_terms(model, back, model=True)]
 
 
 def _covariance(weights: Floats, variances: Floats) -> Floats:
@@ -116,7 +116,7 @@ def _noise(errors: Errors, row: int) -> Noise:
     return errors.design.noises[0 if which is None else int(which[row])]
 
 
-def _alike(errors: Errors, weights: Floats, rows: Codes, each: Codes) -> tuple[Codes, Codes]:
+def _alike(errors: Errors, weights: Floats, rows: Codes, multiplicity: Codes) -> tuple[Codes, Codes]:
     """Group rows by noise and by weights to ten digits: one row of each group, and the multiplicity of each."""
     if not len(rows):
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
@@ -125,7 +125,7 @@ def _alike(errors: Errors, weights: Floats, rows: Codes, each: Codes) -> tuple[C
     rounded = np.rint(weights / np.where(scale > 0, scale, 1.0) * 1e10)
     key = np.column_stack([which, rounded])
     kind = told_apart(key)
-    return np.unique(kind, return_index=True)[1], np.bincount(kind, each).astype(np.int64)
+    return np.unique(kind, return_index=True)[1], np.bincount(kind, multiplicity).astype(np.int64)
 
 
 def normal_terms(covariance: Floats, back: NDArray[np.int64], *, model: bool) -> list[Term]:
@@ -180,18 +180,18 @@ def merged_terms(
 
     group: of each mentioned cell, (cells,). present: groups in question. answer: columns of value, low and high.
     """
-    found: list[NoiseTerms] = [() for _ in present]
+    result: list[NoiseTerms] = [() for _ in present]
     places = sorted(domain.place(name) for name in names)
     grid = tuple(domain.shape[place] for place in places)
     statistic = _Statistic(fit, asked, group.reshape(grid), places, answer)
     order = np.argsort(group, kind="stable")
     starts, ends = (np.searchsorted(group[order], present, side=side) for side in ("left", "right"))
-    for place, number in enumerate(present.tolist()):
-        box = _box(order[starts[place] : ends[place]], grid)
+    for index, number in enumerate(present.tolist()):
+        box = _box(order[starts[index] : ends[index]], grid)
         errors = None if box is None else statistic.errors(number, box)
         if errors is not None:
-            found[place] = statistic.noises(errors)
-    return found
+            result[index] = statistic.noises(errors)
+    return result
 
 
 def _box(cells: Codes, grid: tuple[int, ...]) -> tuple[Codes, ...] | None:
@@ -227,32 +227,32 @@ class _Statistic:
         spread = np.broadcast_to(weights.reshape(*narrow, sums), (*shape, sums)).reshape(-1, sums)
         return self._fit.errors(axes, np.ascontiguousarray(spread))
 
-    def noises(self, found: Weighed) -> list[Term] | None:
+    def noises(self, weighed: Weighed) -> list[Term] | None:
         """Noise terms of one group, cached by its errors; None where the measurements do not determine it."""
-        if id(found) not in self._known:
-            sums = found.weights.shape[1]
-            errors = Errors(found.design, found.weights, np.zeros((sums, sums)), ~found.known, found.counts)
+        if id(weighed) not in self._known:
+            sums = weighed.weights.shape[1]
+            errors = Errors(weighed.design, weighed.weights, np.zeros((sums, sums)), ~weighed.known, weighed.counts)
             unknown = errors.unknown[list(self._answer)].any()
             # The errors are kept too, so that the number by which they are known stays their own.
-            self._known[id(found)] = found, None if unknown else terms_of(errors, self._answer)
-        return self._known[id(found)][1]
+            self._known[id(weighed)] = weighed, None if unknown else terms_of(errors, self._answer)
+        return self._known[id(weighed)][1]
 
     def _axes(self, box: tuple[Codes, ...]) -> list[Along] | None:
         """Classes of values along every axis of the domain; None where the fit cannot use them."""
         inside = self._split[np.ix_(*box)]
-        found = []
+        result = []
         for place, size in enumerate(self._fit.shape):
-            told = np.zeros(size, dtype=np.int64)
+            classes = np.zeros(size, dtype=np.int64)
             if place in self._places:
                 axis = self._places.index(place)
                 alike = told_apart(np.moveaxis(inside, axis, 0))
-                told[box[axis]] = 1 + alike
-                told = told * (int(self._base[axis].max()) + 1) + self._base[axis]
-            along = self._fit.along(place, told)
+                classes[box[axis]] = 1 + alike
+                classes = classes * (int(self._base[axis].max()) + 1) + self._base[axis]
+            along = self._fit.along(place, classes)
             if along is None:
                 return None
-            found.append(along)
-        return found
+            result.append(along)
+        return result
 
 
 ENDS = ("value", "low", "high")
@@ -269,7 +269,7 @@ class FittedNoise:
         """Noise terms of each present group; a column of weights for every end that differs from the value."""
         columns = [(side, end) for side in sides for end in (ENDS[:1] if side.exact else ENDS)]
         answer = [columns.index((side, end)) for side in sides for end in (ENDS[:1] * 3 if side.exact else ENDS)]
-        asked = [
+        queries = [
             Asked(
                 fit,
                 np.stack([_weights(side.split, fit.of, end, cells.size) for side, end in columns], axis=1),
@@ -278,34 +278,34 @@ class FittedNoise:
             for fit in self.fits
         ]
         group, names = groups.of_cells(cells), tuple(cells.codes)
-        weighed = [one for one in asked if one.split.any() or one.whole.any()]
-        each = [self._of_statistic(one, names, group, groups.present, answer) for one in weighed]
-        known: dict[tuple[int, ...], Terms] = {}  # groups with the same noises get them as the same value
-        found = []
-        for parts in zip(*each, strict=True) if each else [() for _ in groups.present]:
+        weighed = [one for one in queries if one.split.any() or one.whole.any()]
+        by_statistic = [self._of_statistic(one, names, group, groups.present, answer) for one in weighed]
+        cache: dict[tuple[int, ...], Terms] = {}  # groups with the same noises get them as the same value
+        result = []
+        for parts in zip(*by_statistic, strict=True) if by_statistic else [() for _ in groups.present]:
             same = tuple(map(id, parts))
-            if same not in known:
-                known[same] = None if None in parts else tuple(term for part in parts for term in part or ())
-            found.append(known[same])
-        return found
+            if same not in cache:
+                cache[same] = None if None in parts else tuple(term for part in parts for term in part or ())
+            result.append(cache[same])
+        return result
 
     def _of_statistic(
         self, asked: Asked, names: tuple[str, ...], group: Codes, present: Codes, answer: Sequence[int]
     ) -> list[GroupTerms]:
         """Noise terms of each present group in one statistic, by the quickest way that the fit offers."""
-        fit, found = asked.fit, list[GroupTerms]([() for _ in present])
+        fit, result = asked.fit, list[GroupTerms]([() for _ in present])
         if (merged := fit.merged(self.domain)) is not None:
-            found = merged_terms(asked, merged, self.domain, names, group, present, answer)
+            result = merged_terms(asked, merged, self.domain, names, group, present, answer)
         elif isinstance(fit, ByGroup) and len(present) > 1:
-            found = self._at_once(fit, asked, names, group, present, answer) or found
-        left = [place for place, terms in enumerate(found) if terms == ()]
+            result = self._at_once(fit, asked, names, group, present, answer) or result
+        left = [place for place, terms in enumerate(result) if terms == ()]
         block = max(1, at_once(self.domain.size) // asked.split.shape[1])
         for start in range(0, len(left), block):
             places = left[start : start + block]
             noises = self._laid_out(asked, names, group, present[places], answer)
             for place, terms in zip(places, noises, strict=True):
-                found[place] = terms
-        return found
+                result[place] = terms
+        return result
 
     def largest_model_part(self, side: Sum, groups: Groups) -> None:
         """None: the fits do not say."""
@@ -313,14 +313,14 @@ class FittedNoise:
     def signs_of_rows(self, within: NDArray[np.bool_], cells: Gathered) -> list[Sign] | None:
         """Test statistics for rows in sets of cells, (cells, sets), in blocks."""
         (count,) = (fit for fit in self.fits if fit.of == "count")
-        found: list[Sign] = []
+        result: list[Sign] = []
         for start in range(0, within.shape[1], at_once(self.domain.size)):
             some = within[:, start : start + at_once(self.domain.size)].astype(np.float64)
             signs = signs_of_rows(count, spread_over(self.domain, tuple(cells.codes), some) > 0.5)
             if signs is None:
                 return None
-            found += signs
-        return found
+            result += signs
+        return result
 
     def _at_once(
         self, fit: ByGroup, asked: Asked, names: tuple[str, ...], group: Codes, present: Codes, answer: Sequence[int]

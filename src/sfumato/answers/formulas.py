@@ -111,16 +111,16 @@ def estimates_of(column: Column, evaluation: Evaluation) -> list[Estimate]:
     """Estimate a column of any kind for every present group; for a difference, also whether it is significant."""
     rule = column.rule
     if rule is None:
-        found = evaluation.evaluate(column)
+        estimates = evaluation.evaluate(column)
     elif isinstance(rule, Formula):
         with np.errstate(all="ignore"):  # what is beyond all numbers is found unknown, and its interval unbounded
-            found = _Together(column, rule, evaluation).estimates()
+            estimates = _Together(column, rule, evaluation).estimates()
     else:
         each = quantiles(column, rule, evaluation) if isinstance(rule, Quantile) else spreads(column, rule, evaluation)
-        found = [_scaled(one, column.scale) for one in each]
+        estimates = [_scaled(one, column.scale) for one in each]
     if not column.difference:
-        return found
-    return [replace(one, real=bool(one.low > 0.0 or one.high < 0.0)) for one in found]
+        return estimates
+    return [replace(one, real=bool(one.low > 0.0 or one.high < 0.0)) for one in estimates]
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +145,7 @@ class _Together:
             return [self._apart(place, bounds) for place in range(len(at.groups.present))]
         sides = [at.sum_of(amounts) for amounts in self.sums]
         values = [at.values_of(side) for side in sides]
-        found = []
+        result = []
         for place, terms in enumerate(at.view.noises.terms(sides, at.view.cells, at.groups)):
             group = at.groups.present[place]
             numbers = [Functional(*(float(part[group]) for part in each)) for each in values]
@@ -154,10 +154,10 @@ class _Together:
             value = work_out(self.formula, lambda part: self._possible(part, numbers)).value  # noqa: B023
             together = self._jointly(numbers, terms) if isfinite(value) else None
             if together is None:
-                found.append(self._apart(place, bounds))
+                result.append(self._apart(place, bounds))
             else:
-                found.append(_within(replace(together, value=value), bounds, at.confidence))
-        return found
+                result.append(_within(replace(together, value=value), bounds, at.confidence))
+        return result
 
     def _jointly(self, numbers: list[Functional], terms: Terms) -> Interval | None:
         """Interval from the joint distribution of all sums; None where a denominator may be zero."""
@@ -202,6 +202,7 @@ class _Together:
 
     def _function(self, part: Formula | Column | float) -> Function:
         """Value and gradient of a part as a function of the sums."""
+
         def at(x: Floats) -> tuple[float, Floats]:
             found = work_out(part, lambda one: self._sloped(one, x))
             return found.value, found.slope
@@ -233,12 +234,12 @@ class _Together:
     def _possible(self, part: Column | float, numbers: list[Functional]) -> Sloped:
         """Value of a part clipped to its range; nan where its noisy denominator is not positive."""
         x = np.array([one.value for one in numbers])
-        found = self._sloped(part, x)
+        estimate = self._sloped(part, x)
         if isinstance(part, float) or part.denominator is None:
-            return found
+            return estimate
         bounds = self._bounds(part)
-        known = self._one(part.denominator, x).value > 0.0
-        return replace(found, value=min(max(found.value, bounds.low), bounds.high) if known else nan)
+        determined = self._one(part.denominator, x).value > 0.0
+        return replace(estimate, value=min(max(estimate.value, bounds.low), bounds.high) if determined else nan)
 
     def _one(self, amounts: tuple[Amount, ...], x: Floats) -> Sloped:
         """One sum as a dual number."""
@@ -264,13 +265,13 @@ class _Together:
             return Range(one.low, one.high)
 
         ends = work_out(self.formula, span)
-        found = self._of_parts(lambda column: apart[columns.index(column)][place].value)
+        estimate = self._of_parts(lambda column: apart[columns.index(column)][place].value)
         noise, model = (
-            hypot(*(float(s) * getattr(one[place], name) for s, one in zip(found.slope, apart, strict=True)))
+            hypot(*(float(s) * getattr(one[place], name) for s, one in zip(estimate.slope, apart, strict=True)))
             for name in ("noise", "model")
         )
         return _within(
-            Interval(found.value, hypot(noise, model), ends.low, ends.high, noise, model), bounds, at.confidence
+            Interval(estimate.value, hypot(noise, model), ends.low, ends.high, noise, model), bounds, at.confidence
         )
 
     def _of_parts(self, value: Callable[[Column], float]) -> Sloped:
@@ -298,31 +299,33 @@ class _Together:
         return self._memory[confidence]
 
 
-def _within(found: Interval, bounds: Range, confidence: float) -> Estimate:
+def _within(interval: Interval, bounds: Range, confidence: float) -> Estimate:
     """Clip an interval to the possible range; nan value and errors where the value is not finite."""
-    low, high = max(found.low, bounds.low), min(found.high, bounds.high)
-    if not isfinite(found.value):
-        found = replace(found, value=nan)
+    low, high = max(interval.low, bounds.low), min(interval.high, bounds.high)
+    if not isfinite(interval.value):
+        interval = replace(interval, value=nan)
     else:
-        low, high = min(low, found.value), max(high, found.value)
-    stderr, noise, model = (nan if isnan(found.value) else x for x in (found.stderr, found.noise, found.model))
-    return Estimate(found.value, stderr, low, high, confidence, noise, model)
+        low, high = min(low, interval.value), max(high, interval.value)
+    stderr, noise, model = (
+        nan if isnan(interval.value) else x for x in (interval.stderr, interval.noise, interval.model)
+    )
+    return Estimate(interval.value, stderr, low, high, confidence, noise, model)
 
 
-def _scaled(one: Estimate, scale: float) -> Estimate:
+def _scaled(estimate: Estimate, scale: float) -> Estimate:
     """Multiply an estimate by a constant; a multiple of a date is no date."""
     if scale == 1.0:
-        return one
-    low, high = sorted((one.low * scale, one.high * scale))
+        return estimate
+    low, high = sorted((estimate.low * scale, estimate.high * scale))
     size = abs(scale)
     return replace(
-        one,
-        value=one.value * scale,
-        stderr=one.stderr * size,
+        estimate,
+        value=estimate.value * scale,
+        stderr=estimate.stderr * size,
         low=low,
         high=high,
-        noise=one.noise * size,
-        model=one.model * size,
+        noise=estimate.noise * size,
+        model=estimate.model * size,
         dates=False,
         timed=False,
     )

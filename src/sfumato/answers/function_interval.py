@@ -85,18 +85,18 @@ class _Noisy:
         start, gradient = function(self.value)
         if not isfinite(start) or not np.isfinite(gradient).all():
             return None
-        place, found, reach = self._farthest(sign * gradient, None), start, None
+        point, previous, reach = self._farthest(sign * gradient, None), start, None
         for count in range(ROUNDS):
-            value, gradient = function(place)
+            value, gradient = function(point)
             if not isfinite(value) or not np.isfinite(gradient).all():
                 return None
-            settled = abs(value - found) <= CLOSE * abs(value - start)
+            settled = abs(value - previous) <= CLOSE * abs(value - start)
             if settled and reach is not None:
                 return value
             # How many standard errors the quantile is hangs little on the direction: worked out anew when settled.
             reach = self._reach(sign * gradient) if settled or reach is None else reach
             onward = self._farthest(sign * gradient, reach)
-            place, found = onward if count < HALF_SPEED else (place + onward) / 2.0, value
+            point, previous = onward if count < HALF_SPEED else (point + onward) / 2.0, value
         return None
 
     def _chosen(self, gradient: Floats) -> tuple[Floats, Floats]:

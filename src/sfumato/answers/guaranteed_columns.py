@@ -138,12 +138,12 @@ class FromFits:
     def ends(self, asked: Asked, cells: Gathered, tail: float) -> Ends:
         """Bounds of a sum: those of each statistic, with the tail split evenly between them."""
         names, parts = tuple(cells.codes), asked.statistics
-        found = Ends(0.0, 0.0)
+        bounds = Ends(0.0, 0.0)
         for of in parts:
             both = np.stack([asked.low[of], asked.high[of]], axis=1)
             both = spread_over(self.domain, names, both if cells.many is None else self._single(both, names))
-            found += self.finders[of](both[:, 0], both[:, 1], tail / len(parts))
-        return found
+            bounds += self.finders[of](both[:, 0], both[:, 1], tail / len(parts))
+        return bounds
 
     def _single(self, weights: Floats, names: Sequence[str]) -> Floats:
         """Expand weights on merged cells to weights on single cells, (cells, k)."""
@@ -162,11 +162,11 @@ def quantile_ends(rule: Quantile, at: Evaluation, source: Source, tail: float) -
     groups = along.evaluation.groups
     low, high = values_along(along)
     one_by_one = along.axis.size * len(groups.present) <= MOST_TESTED
-    found = []
+    bounds = []
     for number in groups.present:
         first, last = _Cells(along, rule.share, int(number), source).ends(tail, one_by_one=one_by_one)
-        found.append(Ends(float(low[first]), float(high[last])))
-    return found if rule.grouped else found * len(at.groups.present)
+        bounds.append(Ends(float(low[first]), float(high[last])))
+    return bounds if rule.grouped else bounds * len(at.groups.present)
 
 
 def quantile_tests(size: int, groups: int) -> int:
@@ -241,8 +241,8 @@ def _halving(holds: Callable[[int], bool], last: int) -> int:
 
 def guaranteed(column: Column, found: list[Estimate], at: Evaluation, source: Source) -> list[Estimate]:
     """Replace the intervals of a column's estimates by guaranteed ones, for every present group."""
-    each = _Columns(at, source).ends(column, (1.0 - at.confidence) / 2.0)
-    return [with_ends(one, around(one, ends)) for one, ends in zip(found, each, strict=True)]
+    bounds = _Columns(at, source).ends(column, (1.0 - at.confidence) / 2.0)
+    return [with_ends(one, around(one, ends)) for one, ends in zip(found, bounds, strict=True)]
 
 
 def around(typical: Estimate, ends: Ends) -> Ends:
@@ -292,25 +292,25 @@ class _Columns:
             )
         top = self._asked(column.numerator)
         if column.denominator is None:
-            found = [self._sum(one, tail) for one in top]
+            bounds = [self._sum(one, tail) for one in top]
         else:
             bottom = self._asked(column.denominator)
-            found = [self._ratio(one, other, column, tail / 2.0) for one, other in zip(top, bottom, strict=True)]
-        ends = self._scaled(found, column.scale)
+            bounds = [self._ratio(one, other, column, tail / 2.0) for one, other in zip(top, bottom, strict=True)]
+        ends = self._scaled(bounds, column.scale)
         return [whole(one) for one in ends] if column.kind == "count" and column.scale == 1.0 else ends
 
-    def _scaled(self, found: list[Ends], scale: float) -> list[Ends]:
+    def _scaled(self, bounds: list[Ends], scale: float) -> list[Ends]:
         """Bounds times a constant; a negative one swaps the ends."""
-        spans = [Range(one.low, one.high) * Range(scale, scale) for one in found]
+        spans = [Range(one.low, one.high) * Range(scale, scale) for one in bounds]
         return [Ends(one.low, one.high) for one in spans]
 
     def _sum(self, asked: Asked, tail: float) -> Ends:
         """Bounds of a sum, clipped at 0 where counts have weights of one sign."""
-        found = self.source.ends(asked, self.at.view.cells, tail)
+        bounds = self.source.ends(asked, self.at.view.cells, tail)
         counts = asked.statistics == ("count",)
         least = 0.0 if counts and asked.low["count"].min(initial=0.0) >= 0.0 else -inf
         most = 0.0 if counts and asked.high["count"].max(initial=0.0) <= 0.0 and not asked.unseen else inf
-        return Ends(max(found.low, least), max(min(found.high, most), least))
+        return Ends(max(bounds.low, least), max(min(bounds.high, most), least))
 
     def _ratio(self, top: Asked, bottom: Asked, column: Column, tail: float) -> Ends:
         """Bounds of a ratio: a share by its two disjoint counts, any other by r + (N - r D) / D."""
@@ -327,37 +327,37 @@ class _Columns:
 
     def _formula(self, column: Column, rule: Formula, tail: float) -> list[Ends]:
         """Bounds of a formula by interval arithmetic; the tail is split evenly between its parts."""
-        each = {one: self.ends(one, tail / len(rule.columns)) for one in rule.columns}
-        found = []
+        by_column = {one: self.ends(one, tail / len(rule.columns)) for one in rule.columns}
+        result = []
         for place in range(len(self.at.groups.present)):
 
             def span(part: Column | float, place: int = place) -> Range:
-                ends = Ends(part, part) if isinstance(part, float) else each[part][place]
+                ends = Ends(part, part) if isinstance(part, float) else by_column[part][place]
                 return Range(ends.low, ends.high)
 
             one = work_out(rule, span)
-            found.append(Ends(one.low, one.high))
-        return found
+            result.append(Ends(one.low, one.high))
+        return result
 
     def _asked(self, amounts: tuple[Amount, ...]) -> list[Asked]:
         """Weights of a sum, for every present group."""
         self.source.refuse(amounts)
         side = self.at.sum_of(amounts)
-        found = []
+        result = []
         for number in self.at.groups.present:
             mine = (self.at.group == number).astype(np.float64)
             low, high = (_weights(side, end, mine) for end in ("low", "high"))
-            found.append(Asked(low, high, float(side.unseen[number])))
-        return found
+            result.append(Asked(low, high, float(side.unseen[number])))
+        return result
 
 
 def _weights(side: Sum, end: str, mine: Floats) -> dict[str, Floats]:
     """Weights of the cells in one group by statistic, (cells,); mine: indicator of the group's cells, (cells,)."""
-    found: dict[str, Floats] = {}
+    result: dict[str, Floats] = {}
     for kind, mask in ((side.split, mine), (side.whole, np.ones_like(mine))):
         for of, weights in kind.items():
-            found[of] = found.get(of, np.zeros_like(mine)) + getattr(weights, end) * mask
-    return found
+            result[of] = result.get(of, np.zeros_like(mine)) + getattr(weights, end) * mask
+    return result
 
 
 def whole(ends: Ends) -> Ends:

@@ -68,17 +68,17 @@ def over_buckets(labels: Codes, totals: Find) -> Find:
     """Bounds from bucket totals, a bucket weighted by its least and greatest cell weight. labels: (cells,)."""
     order = np.argsort(labels, kind="stable")
     starts = np.append(0, np.cumsum(np.bincount(labels))[:-1])
-    known: dict[tuple[bytes, bytes, float], Ends] = {}  # cells of one bucket, asked one by one, have the same ends
+    cache: dict[tuple[bytes, bytes, float], Ends] = {}  # cells of one bucket, asked one by one, have the same ends
 
     def find(low: Floats, high: Floats, tail: float) -> Ends:
         least, most = np.minimum.reduceat(low[order], starts), np.maximum.reduceat(high[order], starts)
         weigh = np.flatnonzero((least != 0.0) | (most != 0.0))
         key = weigh.tobytes(), np.stack([least[weigh], most[weigh]]).tobytes(), tail
-        if key not in known:
-            if len(known) >= MOST_KNOWN:
-                known.clear()
-            known[key] = totals(least, most, tail)
-        return known[key]
+        if key not in cache:
+            if len(cache) >= MOST_KNOWN:
+                cache.clear()
+            cache[key] = totals(least, most, tail)
+        return cache[key]
 
     return find
 
@@ -162,8 +162,8 @@ def with_counts_along(counted: Sequence[Runs], others: Find) -> Find:
             if below is not None and above is not None:
                 rows = np.arange(runs.number)
                 least, most = (lowest(runs.measured, rows, each, tail / 2.0) for each in (below, -above))
-                rest = others(low, high, tail / 2.0)
-                return Ends(max(rest.low, least), min(rest.high, -most))
+                otherwise = others(low, high, tail / 2.0)
+                return Ends(max(otherwise.low, least), min(otherwise.high, -most))
         return others(low, high, tail)
 
     return find
@@ -171,9 +171,9 @@ def with_counts_along(counted: Sequence[Runs], others: Find) -> Find:
 
 def _alike(weights: Floats, runs: Runs) -> Floats | None:
     """Weight of each run, (runs,); None where the weights within a run differ."""
-    found = np.empty(runs.number)
-    found[runs.labels] = weights
-    return found if np.array_equal(found[runs.labels], weights) else None
+    by_run = np.empty(runs.number)
+    by_run[runs.labels] = weights
+    return by_run if np.array_equal(by_run[runs.labels], weights) else None
 
 
 RATES = (0.05, 0.1, 0.2, 0.4, 0.7)  # a, in parts of 1 / scale: small ones serve many cells, large ones few
@@ -231,8 +231,8 @@ def _moments(threshold: int, scale: float, a: float) -> tuple[float, float]:
             "typical interval"
         )
     rows = np.arange(threshold + ceil(FAR * scale) + 1)
-    found = log_moments(rows, threshold, scale, a)
-    return float(found[0]), max(0.0, float(((found[1:] - found[0]) / rows[1:]).max()))
+    moments = log_moments(rows, threshold, scale, a)
+    return float(moments[0]), max(0.0, float(((moments[1:] - moments[0]) / rows[1:]).max()))
 
 
 def log_moments(rows: Codes, threshold: int, scale: float, a: float) -> Floats:

@@ -46,17 +46,17 @@ def joint_confidence(covariance: Floats, confidence: float) -> float:
     least = 1.0 - (1.0 - confidence) / max(1, len(deviations))  # no better than that is no use
     if len(noisy) < 2:
         return confidence
-    alike = covariance[np.ix_(noisy, noisy)] / np.outer(deviations[noisy], deviations[noisy])
-    values, vectors = np.linalg.eigh(alike)
+    correlation = covariance[np.ix_(noisy, noisy)] / np.outer(deviations[noisy], deviations[noisy])
+    values, vectors = np.linalg.eigh(correlation)
     kept = values > NEGLIGIBLE * values.max()
     factors = vectors[:, kept] * np.sqrt(values[kept])
     points = qmc.Sobol(int(kept.sum()), scramble=True, seed=SEED).random(POINTS)
     largest = np.sort(np.abs(ndtri(np.clip(points, 1e-12, 1.0 - 1e-12)) @ factors.T).max(axis=1))
     beyond = ROUNDED_UP * sqrt(POINTS * confidence * (1.0 - confidence))
-    place = min(ceil(POINTS * confidence + beyond), POINTS) - 1
-    if len(np.unique(np.round(np.abs(alike), 9))) == 1:  # all the same error: nothing to round
+    rank = min(ceil(POINTS * confidence + beyond), POINTS) - 1
+    if len(np.unique(np.round(np.abs(correlation), 9))) == 1:  # all the same error: nothing to round
         return confidence
-    return min(least, 2.0 * NormalDist().cdf(float(largest[place])) - 1.0)
+    return min(least, 2.0 * NormalDist().cdf(float(largest[rank])) - 1.0)
 
 
 MOST = 400  # numbers whose noises are looked at together
@@ -75,8 +75,8 @@ def together(select: Select, content: Cube, confidence: float) -> float | None:
     if not plain or not 2 <= numbers <= MOST or content.domain.size * numbers > NUMBERS_AT_ONCE:
         return None
     names = kinds_asked(select, content.schema)
-    each = {name: np.arange(content.domain[name].size) for name in names}  # the fits are asked about single cells
-    at = Evaluation(content.view(each), groups, confidence)
+    classes = {name: np.arange(content.domain[name].size) for name in names}  # the fits are asked about single cells
+    at = Evaluation(content.view(classes), groups, confidence)
     sides = [at.sum_of(column.numerator) for column in columns]
     if not all(side.exact for side in sides):
         return None
@@ -105,7 +105,7 @@ def together(select: Select, content: Cube, confidence: float) -> float | None:
 
 def _beyond_normal(design: Design, rows: int) -> Floats:
     """Fourth cumulant of each measured row's noise, (rows,)."""
-    each = np.array(
+    cumulants = np.array(
         [0.0 if isinstance(one, Gaussian) else one.variance + 3.0 * one.variance**2 for one in design.noises]
     )
-    return np.full(rows, each[0]) if design.which is None else np.asarray(each[design.which])
+    return np.full(rows, cumulants[0]) if design.which is None else np.asarray(cumulants[design.which])

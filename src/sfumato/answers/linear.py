@@ -32,12 +32,22 @@ def answer_by_fit(queries: Queries, fit: Fit, confidence: float) -> list[Estimat
         columns = queries[start : start + block].dense().T.astype(np.float64)
         order = [[place] * 3 for place in range(columns.shape[1])]
         noises = noises_of([(fit, columns)], order)
-        for value, found in zip(values[start : start + block].tolist(), noises, strict=True):
-            if found is None:
+        for value, terms in zip(values[start : start + block].tolist(), noises, strict=True):
+            if terms is None:
                 estimates.append(Estimate(nan, nan, -inf, inf, confidence, nan))
                 continue
-            one = linear_interval(Functional(value, value, value), found, confidence)
-            estimates.append(Estimate(one.value, one.stderr, one.low, one.high, confidence, one.noise, one.model))
+            interval = linear_interval(Functional(value, value, value), terms, confidence)
+            estimates.append(
+                Estimate(
+                    interval.value,
+                    interval.stderr,
+                    interval.low,
+                    interval.high,
+                    confidence,
+                    interval.noise,
+                    interval.model,
+                )
+            )
     return estimates
 
 

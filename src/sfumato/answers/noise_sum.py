@@ -50,11 +50,11 @@ def log_characteristic(pieces: Floats, length: int) -> Floats:
     left = np.arange(length // 2 + 1)
     fall = pieces[3] * np.log1p(2.0 * pieces[1])  # those that leave the fewest frequencies come first
     for steps, size, share, many in pieces[:, np.argsort(-fall)].T:
-        places = left * int(steps) % length
+        frequencies = left * int(steps) % length
         if share == 0.0:
-            total[left] -= many * np.log1p((2.0 * size) * _squared_sines(length)[places])
+            total[left] -= many * np.log1p((2.0 * size) * _squared_sines(length)[frequencies])
         else:
-            drop = _gaussian_drop(size, np.asarray(places * (pi / length), dtype=np.float64))
+            drop = _gaussian_drop(size, np.asarray(frequencies * (pi / length), dtype=np.float64))
             total[left] += many * np.log(np.maximum(1.0 - share * drop, 1e-300))
         left = left[total[left] > GONE]
     return total
@@ -193,9 +193,9 @@ class _NearNormal:
 def normalised(terms: Terms) -> tuple[float, Signature]:
     """Largest |weight|, and the cache key of the terms in units of it with equal ones merged."""
     listed = list(terms)
-    found: dict[int, int] = {}
-    which = [found.setdefault(id(noise), place) for place, (_, noise, _) in enumerate(listed)]
-    kinds = {place: moments_of(listed[place][1]) for place in found.values()}
+    first: dict[int, int] = {}
+    which = [first.setdefault(id(noise), place) for place, (_, noise, _) in enumerate(listed)]
+    kinds = {place: moments_of(listed[place][1]) for place in first.values()}
     table = [(weight, *kinds[place], many) for (weight, _, many), place in zip(listed, which, strict=True)]
     return merged(*np.array(table, dtype=np.float64).reshape(len(table), 4).T)
 
@@ -280,11 +280,11 @@ def _pooled(table: Floats, alone: int) -> Floats:
     weight, variance, sigma_squared, many = table
     size = weight * np.sqrt(variance)
     order = np.argpartition(-many * size**2, alone)
-    rest = order[alone:]
-    smaller = np.minimum(np.log(size[rest].max() / size[rest]) / log1p(2.4 / alone), alone - 1.0).astype(np.int64)
+    pooled = order[alone:]
+    smaller = np.minimum(np.log(size[pooled].max() / size[pooled]) / log1p(2.4 / alone), alone - 1.0).astype(np.int64)
     label = np.empty(len(weight), dtype=np.int64)
     label[order[:alone]] = np.arange(alone)
-    label[rest] = alone + 2 * smaller + (sigma_squared[rest] > 0.0)
+    label[pooled] = alone + 2 * smaller + (sigma_squared[pooled] > 0.0)
     label = (np.cumsum(np.bincount(label) > 0) - 1)[label]  # numbered without gaps
     share = many * size**2
     count, total = np.bincount(label, many), np.bincount(label, share)
@@ -382,9 +382,11 @@ def reach(design: Design, rows: Codes, weights: Floats, tail: float) -> float:
         many = np.bincount(kinds, minlength=len(design.noises))
         return float(sizes[0]) * reach_of_count(design.noises, tuple(many.tolist()), tail)
     # Kind by kind, the distinct weights and how many rows have each.
-    each = [np.unique(sizes[kinds == kind], return_counts=True) for kind in range(len(design.noises))]
-    moments = np.array([moments_of(noise) for noise in design.noises]).T.repeat([len(one) for one, _ in each], axis=1)
-    distinct, many = (np.concatenate(part) for part in zip(*each, strict=True))
+    distinct_by_kind = [np.unique(sizes[kinds == kind], return_counts=True) for kind in range(len(design.noises))]
+    moments = np.array([moments_of(noise) for noise in design.noises]).T.repeat(
+        [len(one) for one, _ in distinct_by_kind], axis=1
+    )
+    distinct, many = (np.concatenate(part) for part in zip(*distinct_by_kind, strict=True))
     return half_width_of(distinct, moments[0], moments[1], many.astype(np.float64), 1.0 - 2.0 * tail)
 
 

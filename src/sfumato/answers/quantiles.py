@@ -66,13 +66,13 @@ class Extremes:
         empty, held = -1, last  # up to here there may be no rows; up to here there are, or the attribute ends
         while held - empty > 1:
             steps = min(held - empty, AT_ONCE + 1)
-            places = empty + (held - empty) * np.arange(1, steps, dtype=np.int64) // steps
-            within = inside[:, None] & (code[:, None] <= places)
+            cells = empty + (held - empty) * np.arange(1, steps, dtype=np.int64) // steps
+            within = inside[:, None] & (code[:, None] <= cells)
             signs = evaluation.view.noises.signs_of_rows(within, evaluation.view.cells)
             if signs is None:
                 return None
             unsure = [at for at, sign in enumerate(signs) if not sign.is_sure(level)]
-            ends = [empty, *places.tolist(), held]
+            ends = [empty, *cells.tolist(), held]
             empty, held = ends[unsure[-1] + 1 if unsure else 0], ends[unsure[-1] + 2 if unsure else 1]
         return held if self.least else last - held
 
@@ -84,12 +84,12 @@ ROUNDS = 24  # of looking at the noise where an end seems to be
 def quantiles(column: Column, rule: Quantile, evaluation: Evaluation) -> list[Estimate]:
     """Quantile with its interval for every present group."""
     search = _Search(Along.of(rule, evaluation), rule.share)
-    known = search.run()
-    if not all(known):
+    determined = search.run()
+    if not all(determined):
         evaluation.undetermined.append(column)
     present = range(len(search.along.evaluation.groups.present))
-    found = [_estimate(search, place, known[place], rule.whole) for place in present]
-    return found if rule.grouped else found * len(evaluation.groups.present)
+    estimates = [_estimate(search, place, determined[place], rule.whole) for place in present]
+    return estimates if rule.grouped else estimates * len(evaluation.groups.present)
 
 
 @dataclass(eq=False)
@@ -120,14 +120,14 @@ class _Search:
         suppressed = self.along.evaluation.view.suppressed
         if suppressed is not None:
             shares, unseen = (part[groups.present] for part in self.along.rests)
-            rest = suppressed.remainder["count"]
-            value = value + rest * tested(shares, shares)
+            remainder = suppressed.remainder["count"]
+            value = value + remainder * tested(shares, shares)
             before = unseen.cumsum(axis=1) > 0.5
             after = unseen.sum(axis=1, keepdims=True) - unseen.cumsum(axis=1) > 0.5
             every = self.along.everyone  # otherwise a row of the rest may not be meant at all
             least = np.where(after, -p, np.where(before & every, 1.0 - p, 0.0))
             most = np.where(before, 1.0 - p, np.where(after & every, -p, 0.0))
-            low, high = low + max(rest, 0.0) * least, high + max(rest, 0.0) * most
+            low, high = low + max(remainder, 0.0) * least, high + max(remainder, 0.0) * most
         return value, low, high
 
     @cached_property
@@ -148,20 +148,20 @@ class _Search:
         value, _, _ = self.sums
         self.widths, self.errors, self.modelled = [{} for _ in value], [{} for _ in value], [False] * len(value)
         start = np.clip((value < 0.0).sum(axis=1), 0, self.along.axis.size - 1)
-        asked = np.stack([start, np.full_like(start, (self.along.axis.size - 1) // 2)])
-        known = self._look(asked)
+        cells = np.stack([start, np.full_like(start, (self.along.axis.size - 1) // 2)])
+        determined = self._look(cells)
         for _ in range(ROUNDS):
-            ends = [self.ends(place) for place in range(len(known))]
-            asked = np.array(ends).T - np.array([[0], [1]])  # the high end is decided at the cell before
-            asked = np.clip(asked, 0, self.along.axis.size - 1)
+            ends = [self.ends(place) for place in range(len(determined))]
+            cells = np.array(ends).T - np.array([[0], [1]])  # the high end is decided at the cell before
+            cells = np.clip(cells, 0, self.along.axis.size - 1)
             new = [
-                known[place] and not {int(j) for j in asked[:, place]} <= self.widths[place].keys()
-                for place in range(len(known))
+                determined[place] and not {int(j) for j in cells[:, place]} <= self.widths[place].keys()
+                for place in range(len(determined))
             ]
             if not any(new):
                 break
-            self._look(asked)
-        return known
+            self._look(cells)
+        return determined
 
     def ends(self, place: int) -> tuple[int, int]:
         """First and last cell of a group that may hold the quantile; noise is interpolated between computed cells."""
@@ -199,9 +199,9 @@ class _Search:
             self.along.sum(lambda group, cell, at=at: np.where(cell <= at[group], 1.0 - p, -p))  # type: ignore[misc]
             for at in edge
         ]
-        found, shared = [], Shared()
+        determined, shared = [], Shared()
         for place, terms in enumerate(evaluation.view.noises.terms(sides, evaluation.view.cells, groups)):
-            found.append(terms is not None)
+            determined.append(terms is not None)
             if terms is None:
                 continue
             noises = shared.noises(terms)
@@ -214,7 +214,7 @@ class _Search:
                         noises.width_along(high, evaluation.confidence),
                     )
                     self.errors[place][cell] = noises.stderr(noises.weights[:, value])
-        return found
+        return determined
 
     def error(self, place: int, value: float) -> tuple[float, float]:
         """Standard errors of a quantile, from noise and from model: those of its rank over the density of rows."""
@@ -255,12 +255,12 @@ def values_along(along: Along) -> tuple[Floats, Floats]:
     return np.minimum(low, high), np.maximum(low, high)
 
 
-def _estimate(search: _Search, place: int, known: bool, whole: bool) -> Estimate:
+def _estimate(search: _Search, place: int, determined: bool, whole: bool) -> Estimate:
     """Estimate of one group's quantile: value, interval, and standard errors from its rank."""
     confidence = search.along.evaluation.confidence
     low, high = search.values
     first, last = search.ends(place)
-    value = _value(search, place, first, last) if known else nan
+    value = _value(search, place, first, last) if determined else nan
     if whole and search.along.axis.discrete:
         value = float(np.floor(value))
     least, most = float(low[first]), float(high[last])

@@ -190,22 +190,22 @@ def kinds_asked(select: Select, schema: Schema) -> Kinds:
     domain = schema.domain
     kinds: dict[str, Codes] = {}
     names = {*select.group_by, *(name for amount in select.amounts for name in amount.predicate.names)}
-    told = {name for column in select.aggregates for _, values in column.counted_by for name in values}
-    valued = told | {a.of for a in select.amounts if a.of is not None and a.of not in schema.measures}
+    counted = {name for column in select.aggregates for _, values in column.counted_by for name in values}
+    valued = counted | {a.of for a in select.amounts if a.of is not None and a.of not in schema.measures}
     names |= valued
     for name in sorted(names):
-        axis, found = domain[name], np.zeros(domain[name].size, dtype=np.int64)
+        axis, classes = domain[name], np.zeros(domain[name].size, dtype=np.int64)
         for values in dict.fromkeys(box[name] for amount in select.amounts for box in amount.predicate.boxes):
             covered = cover(axis, values)
             for part in (covered.share, covered.sure, covered.possible):
-                found = _told_apart(found, part)
+                classes = _told_apart(classes, part)
         if name in select.group_by or name in valued:
             seen = np.zeros(axis.size, dtype=bool)
             for predicate in (select.where, *(amount.predicate for amount in select.amounts)):
                 for box in predicate.boxes:
                     seen |= cover(axis, box[name]).possible > 0
-            found = _told_apart(found, np.where(seen, np.arange(axis.size, dtype=np.float64), -1.0))
-        kinds[name] = found
+            classes = _told_apart(classes, np.where(seen, np.arange(axis.size, dtype=np.float64), -1.0))
+        kinds[name] = classes
     return kinds
 
 
@@ -219,9 +219,9 @@ def _told_apart(kinds: Codes, by: Floats) -> Codes:
     numbers = np.unique(by[starts], return_inverse=True)[1].reshape(-1)
     both = kinds[starts] * (int(numbers.max()) + 1) + numbers
     _, first, kind = np.unique(both, return_index=True, return_inverse=True)
-    place = np.empty(len(first), dtype=np.int64)
-    place[np.argsort(first)] = np.arange(len(first))
-    return np.repeat(place[kind.reshape(-1)], np.diff(np.append(starts, len(kinds))))
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return np.repeat(rank[kind.reshape(-1)], np.diff(np.append(starts, len(kinds))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,10 +270,10 @@ def total(parts: Iterable[ByStatistic]) -> ByStatistic:
 def columns_of(sides: list[Weights | None], size: int) -> list[Floats]:
     """Value, low and high weights of each side in order, (size,) each; zeros for a side that is None."""
     nothing = np.zeros(size)
-    found: list[Floats] = []
+    columns: list[Floats] = []
     for side in sides:
-        found += [nothing] * 3 if side is None else [side.value, side.low, side.high]
-    return found
+        columns += [nothing] * 3 if side is None else [side.value, side.low, side.high]
+    return columns
 
 
 def cell_weights(amount: Amount, schema: Schema, codes: Mapping[str, Codes], size: int) -> ByStatistic:

@@ -118,10 +118,10 @@ class Along:
     def histogram(self) -> tuple[Floats, Floats, Floats]:
         """Noisy rows by group and value, (groups, axis size): value, least and greatest, without the remainder."""
         groups, values = self.evaluation.groups, self.evaluation.view.cells.values["count"]
-        place = self.evaluation.group * self.axis.size + self.code
+        index = self.evaluation.group * self.axis.size + self.code
         size = groups.number * self.axis.size
         value, low, high = (
-            np.asarray(np.bincount(place, weights=part * values, minlength=size), dtype=np.float64)
+            np.asarray(np.bincount(index, weights=part * values, minlength=size), dtype=np.float64)
             for part in (self.base.value, self.base.low, self.base.high)
         )
         shape = groups.number, self.axis.size
@@ -155,14 +155,14 @@ def spreads(column: Column, rule: Spread, evaluation: Evaluation) -> list[Estima
         along.sum(lambda _group, cell: half[cell] ** 2),
     ]
     values = [at.values_of(one) for one in sums]
-    found = []
+    estimates = []
     for group, terms in zip(at.groups.present, at.view.noises.terms(sums, at.view.cells, at.groups), strict=True):
         if terms is None:
             evaluation.undetermined.append(column)
         numbers = [Functional(*(float(part[group]) for part in each)) for each in values]
         bins = float(half.min()), float(half.max())
-        found.append(_estimate(numbers, terms, rule, at.confidence, bins, float(high.max() - low.min())))
-    return found if rule.grouped else found * len(evaluation.groups.present)
+        estimates.append(_estimate(numbers, terms, rule, at.confidence, bins, float(high.max() - low.min())))
+    return estimates if rule.grouped else estimates * len(evaluation.groups.present)
 
 
 def _centres(along: Along, middle: Floats) -> Floats:
@@ -194,11 +194,13 @@ def _estimate(
     def rows_left(x: Floats) -> tuple[float, Floats]:
         return float(x[0] - less), np.array([1.0, 0.0, 0.0, 0.0])
 
-    known = terms is not None and sums[0].value > less
-    value = sqrt(max(variance(np.array([one.value for one in sums]))[0], 0.0)) if known else nan
-    found = function_interval(variance, [rows_left], sums, terms, confidence) if terms is not None and known else None
-    if found is None or terms is None:
-        found = Interval(nan, nan, 0.0, inf, nan)
+    determined = terms is not None and sums[0].value > less
+    value = sqrt(max(variance(np.array([one.value for one in sums]))[0], 0.0)) if determined else nan
+    interval = (
+        function_interval(variance, [rows_left], sums, terms, confidence) if terms is not None and determined else None
+    )
+    if interval is None or terms is None:
+        interval = Interval(nan, nan, 0.0, inf, nan)
     elif bins[0] < widest:
         # Of bins of several widths: their mean square, as far as it is sure.
         parts = [
@@ -210,13 +212,13 @@ def _estimate(
             for term in terms
         ]
         reach = sqrt(min(ratio_interval(sums[3], sums[0], parts, confidence, (0.0, widest**2)).high, widest**2))
-    wider = reach * (sqrt(sums[0].value / (sums[0].value - less)) if known else 1.0)
-    low = max(sqrt(max(found.low, 0.0)) - wider, 0.0)
-    high = min(sqrt(max(found.high, 0.0)) + wider, most)
+    wider = reach * (sqrt(sums[0].value / (sums[0].value - less)) if determined else 1.0)
+    low = max(sqrt(max(interval.low, 0.0)) - wider, 0.0)
+    high = min(sqrt(max(interval.high, 0.0)) + wider, most)
     value = min(value, most)
     noise, model = (high - low) / 4.0, wider / sqrt(3.0)  # as wide as what is possible, where no more is known
-    if value > 0.0 and isfinite(found.noise):
-        noise, model = found.noise / (2.0 * value), hypot(found.model / (2.0 * value), model)
+    if value > 0.0 and isfinite(interval.noise):
+        noise, model = interval.noise / (2.0 * value), hypot(interval.model / (2.0 * value), model)
     if isnan(value):
         noise = model = nan
     if rule.root:

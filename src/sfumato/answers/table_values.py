@@ -54,12 +54,12 @@ def _call(name: str, args: list[Any]) -> Any:
         if name not in _OF_DATES and any(isinstance(arg, Estimate) and arg.dates for arg in args):
             raise QueryError("a date can be compared, and subtracted from a date, as in MAX(day) - MIN(day), no more")
         try:
-            found = _NUMBERS[name](*args)
+            value = _NUMBERS[name](*args)
         except (TypeError, ValueError, OverflowError):
             raise functions.not_together([_plain(arg) for arg in args]) from None
-        if isinstance(found, Estimate) and (math.isinf(found.value) or math.isinf(found.stderr)):
+        if isinstance(value, Estimate) and (math.isinf(value.value) or math.isinf(value.stderr)):
             raise QueryError("the query works out a number that is too large; use smaller constants")
-        return found
+        return value
     return functions.call(name, [_plain(arg) for arg in args])
 
 
@@ -174,6 +174,7 @@ def _instead(unknown: Estimate, other: float) -> Estimate:
 
 def _limit(choose: Callable[..., Any]) -> Callable[..., Any]:
     """GREATEST or LEAST of an estimate and constants."""
+
     def limited(*args: Any) -> Any:
         (estimate,) = [arg for arg in args if isinstance(arg, Estimate)]
         read = partial(_days, timed=estimate.timed) if estimate.dates else _number
@@ -240,13 +241,13 @@ def _sorted(rows: list[Row], rules: tuple[Rule, ...], orders: Orders) -> list[Ro
     """Sort rows by several keys with stable sorts, last key first; NULLs go last unless told otherwise."""
     for rule in reversed(rules):
         values = [(_value(rule, row, orders), row) for row in rows]
-        known = [pair for pair in values if pair[0] is not None]
+        valued = [pair for pair in values if pair[0] is not None]
         unknown = [row for value, row in values if value is None]
         try:
-            known.sort(key=lambda pair: pair[0], reverse=rule.descending)
+            valued.sort(key=lambda pair: pair[0], reverse=rule.descending)
         except TypeError:
             raise QueryError("ORDER BY has values of several types to compare; sort by one of them") from None
-        ordered = [row for _, row in known]
+        ordered = [row for _, row in valued]
         rows = [*unknown, *ordered] if rule.nulls_first else [*ordered, *unknown]
     return rows
 

@@ -142,12 +142,12 @@ def run_tables(asked: Tables, domain: Domain, ask: Ask, confidence: float) -> An
     noisy: set[int] = set()
     for table in asked.tables:
         path = followed(table)
-        found = _run(table, domain, ask, notes, path)
+        table_rows = _run(table, domain, ask, notes, path)
         chosen.append(tuple(path.choices))
         noisy |= {place for place, item in enumerate(table.items) if path.looks_at_noise(item.tree)}
-        notes += difference_notes(_columns(table, found), found, confidence)
-        moments.append([_moment_of(item, place, found, table, domain) for place, item in enumerate(table.items)])
-        rows += found
+        notes += difference_notes(_columns(table, table_rows), table_rows, confidence)
+        moments.append([_moment_of(item, place, table_rows, table, domain) for place, item in enumerate(table.items)])
+        rows += table_rows
     last = Followed(noisy, len(asked.tables[0].items))
     for step in asked.steps:
         before, rows = len(rows), done(step, rows, {})
@@ -173,8 +173,8 @@ def run_tables(asked: Tables, domain: Domain, ask: Ask, confidence: float) -> An
 def _moment_of(item: Item, place: int, rows: list[Row], table: Table, domain: Domain) -> str | None:
     """Time unit of an item that holds dates ("day" or "hour"), from its source column or else from its values."""
     if isinstance(item.tree, Ref):
-        found = {_moment_at(item.tree.place, part, table, domain) for part in table.parts} - {""}
-        if len(found) == 1 and (kind := found.pop()) is not None:
+        kinds = {_moment_at(item.tree.place, part, table, domain) for part in table.parts} - {""}
+        if len(kinds) == 1 and (kind := kinds.pop()) is not None:
             return kind
     types = {type(row[place]) for row in rows} - {type(None)}
     return "day" if types == {date} else "hour" if types == {datetime} else None
@@ -240,7 +240,7 @@ def _rows_of(part: Part, number: int, table: Table, domain: Domain, ask: Ask, no
         answers = list(zip(*labels, strict=True)) if names else [()]
         notes += part.select.notes
     ordinals = [_ordinals([block.keys[place] for block in part.blocks]) for place in range(_width(part))]
-    found = []
+    keyed = []
     for place, block in enumerate(part.blocks):
         there = Groups.of(Select((), names, block.where), domain).present
         start = len(names) + place * table.aggregates
@@ -257,8 +257,8 @@ def _rows_of(part: Part, number: int, table: Table, domain: Domain, ask: Ask, no
                     keys.append(block.keys[source[1]])
                     order.append(ordinals[source[1]][keys[-1]])
             numbers = answers[row][start : start + table.aggregates]
-            found.append((order, [*keys, *map(_with_real, numbers, table.differences), number]))
-    return [row for _, row in sorted(found, key=lambda pair: pair[0])]
+            keyed.append((order, [*keys, *map(_with_real, numbers, table.differences), number]))
+    return [row for _, row in sorted(keyed, key=lambda pair: pair[0])]
 
 
 def _with_real(cell: Estimate, difference: bool) -> Estimate:

@@ -83,9 +83,9 @@ def _chosen(schema: Schema, budget: Budget, workload: Workload | None, tried: Tr
     """Choice from forecasts of all mechanisms that fit schema, workload and budget."""
     if schema.domain.size > MOST_DENSE:
         return choose_among([], schema, budget, workload)
-    asked = workload or default_workload(schema.domain)
-    question = Question(schema, (), asked, trials=tried)
-    fitting = [one for one in considered() if _may_take(one, schema, asked)]
+    queries = workload or default_workload(schema.domain)
+    question = Question(schema, (), queries, trials=tried)
+    fitting = [one for one in considered() if _may_take(one, schema, queries)]
     if not budget.is_pure:
         fitting = [one for one in fitting if one.gaussian] or fitting[:1]
     plain = [one for one in fitting if not one.forecast.optimised]
@@ -93,9 +93,9 @@ def _chosen(schema: Schema, budget: Budget, workload: Workload | None, tried: Tr
     if schema.expected_rows is not None or schema.domain.size <= MANY_CELLS:
         outlooks += [outlook(one, question, budget) for one in plain if one.adaptive]
     searched = [one for one in fitting if one.forecast.optimised]
-    if searched and _could_win(outlooks, schema, budget, asked):
+    if searched and _could_win(outlooks, schema, budget, queries):
         outlooks += [found for one in searched if (found := _known(one, question, budget)) is not None]
-    return choose_among(outlooks, schema, budget, asked)
+    return choose_among(outlooks, schema, budget, queries)
 
 
 def _may_take(mechanism: Mechanism, schema: Schema, workload: Workload) -> bool:

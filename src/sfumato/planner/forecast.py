@@ -183,8 +183,8 @@ def _exact(mechanism: Mechanism, question: Question, budget: Budget, strategy: S
     blocks = list(question.workload.blocks)
     extra = [item.block for item in question.items if item.block is not None and item.block not in blocks]
     errors = expected_blocks(strategy, question.schema, budget, blocks + extra)
-    known = {id(block): float(error) for block, error in zip(blocks + extra, errors, strict=True)}
-    lines = [price(item, cube, question.confidence, known.get(id(item.block)), bounds) for item in question.items]
+    computed = {id(block): float(error) for block, error in zip(blocks + extra, errors, strict=True)}
+    lines = [price(item, cube, question.confidence, computed.get(id(item.block)), bounds) for item in question.items]
     overall = question.workload.overall(errors[: len(blocks)])
     note = "" if isfinite(overall) else "it does not determine every count that is asked for"
     return Outlook(mechanism.name, "exact", tuple(lines), overall, overall, overall, note)
@@ -196,12 +196,12 @@ def _foretold(mechanism: Mechanism, question: Question, budget: Budget) -> Outlo
     assert full is not None  # noqa: S101 (it adapts)
     error = full(schema, question.workload, budget)
     middle, least, most = (share * error for share in share_of_full(schema, budget))
-    found = Outlook(mechanism.name, "foretold", (), middle, least, most)
+    forecast = Outlook(mechanism.name, "foretold", (), middle, least, most)
     if not question.items:
-        return found
+        return forecast
     tried = _tried(mechanism, question, budget, None)
     if tried.how != "simulated":
-        return replace(found, note=tried.note)
+        return replace(forecast, note=tried.note)
     times = middle / tried.overall
     lines = tuple(
         line if item.block is None else line.times(times)
@@ -209,7 +209,7 @@ def _foretold(mechanism: Mechanism, question: Question, budget: Budget) -> Outlo
     )
     if schema.expected_rows is not None:
         least, most = times * tried.best, times * tried.worst
-    return replace(found, lines=lines, best=least, worst=most)
+    return replace(forecast, lines=lines, best=least, worst=most)
 
 
 def _tried(mechanism: Mechanism, question: Question, budget: Budget, most: int | None) -> Outlook:

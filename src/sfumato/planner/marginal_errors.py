@@ -88,9 +88,9 @@ def _even_fits(schema: Schema, budget: Budget, strategy: Strategy) -> dict[str, 
 
 def _evenly(rows: int, size: int) -> NDArray[np.int64]:
     """Spread rows evenly over cells: integer counts, (cells,)."""
-    each = np.full(size, rows // size, dtype=np.int64)
-    each[: rows % size] += 1
-    return each
+    counts = np.full(size, rows // size, dtype=np.int64)
+    counts[: rows % size] += 1
+    return counts
 
 
 FEW = 2**20  # numbers, up to which every query is solved for by itself
@@ -155,15 +155,15 @@ def errors_by_kind(
         strategy = mechanism.forecast.strategy(schema, workload, budget.is_pure)
         chosen = [(kind, _block(schema, axes)) for kind in kinds for axes in some_sets(schema.domain, kind, PRICED)]
         squares = expected_blocks(strategy, schema, budget, [block for _, block in chosen]) ** 2
-        found = {
+        squared = {
             kind: [square for (own, _), square in zip(chosen, squares, strict=True) if own == kind] for kind in kinds
         }
     elif content is not None:
         few = 1 if schema.domain.size > MANY_CELLS and not mechanism.holds.by_margins else ASKED
-        found = {kind: [_asked(content, axes, few) for axes in some_sets(schema.domain, kind, few)] for kind in kinds}
+        squared = {kind: [_asked(content, axes, few) for axes in some_sets(schema.domain, kind, few)] for kind in kinds}
     else:
         return {}
-    errors = {WORDS[kind]: sqrt(float(np.mean(squares))) for kind, squares in found.items()}
+    errors = {WORDS[kind]: sqrt(float(np.mean(squares))) for kind, squares in squared.items()}
     return {name: error for name, error in errors.items() if isfinite(error)}
 
 

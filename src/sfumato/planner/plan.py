@@ -81,10 +81,10 @@ def plan_special(
     workload = None if statements is None else statement_items(statements, schema)[1]
     mechanism.check(schema, workload)
     assert mechanism.forecast.promises is not None  # noqa: S101 (each has them: tests/models/base/test_mechanism_special.py)
-    found = mechanism.forecast.promises(schema, Budget.pure(spent), confidence, workload)
-    outlook = Outlook(name, "promised", promises=found.figures)
+    promised = mechanism.forecast.promises(schema, Budget.pure(spent), confidence, workload)
+    outlook = Outlook(name, "promised", promises=promised.figures)
     facts = (schema.dataset, name, spent, None, confidence, schema.domain.size, schema.expected_rows)
-    return Plan(*facts, None, (outlook,), found.words)
+    return Plan(*facts, None, (outlook,), promised.words)
 
 
 ASKED = {
@@ -116,12 +116,12 @@ def plan_margins(
     if error is not None:
         lines = tuple(Line(one.query, one.stderr, one.within, one.unit, one.guess, spent) for one in lines)
     note = "about, as if all pairs of attributes got even shares; it spends more where attributes depend on each other"
-    found = Outlook(
+    forecast = Outlook(
         mechanism.name, "simulated", lines, inf, inf, inf, note, None if error is None else spent, about=True
     )
     facts = (schema.dataset, mechanism.name, None if error is not None else spent, error, confidence)
     remarks = (hint,) if not delta and (hint := _delta(mechanism, schema, spent)) is not None else ()
-    plan = Plan(*facts, schema.domain.size, schema.expected_rows, choice, (found,), remarks)
+    plan = Plan(*facts, schema.domain.size, schema.expected_rows, choice, (forecast,), remarks)
     return replace(plan, delta=cost.delta)
 
 
@@ -141,6 +141,7 @@ def _by_kind(mechanism: Mechanism, schema: Schema, budget: Budget) -> dict[str, 
 
 def _least_epsilon(mechanism: Mechanism, schema: Schema, error: float, confidence: float, delta: Fraction) -> Fraction:
     """Smallest epsilon whose forecast keeps within the error, by bisection on a logarithmic scale."""
+
     def worst(epsilon: float) -> float:
         lines = foretold_lines(mechanism, schema, Cost(Fraction(epsilon), delta).budget, confidence)
         return max((line.within for line in lines), default=nan)
@@ -233,8 +234,8 @@ def _plan_for_epsilon(question: Question, spent: Fraction, only: Mechanism | Non
     """Plan at an epsilon: forecast all mechanisms, choose one, price it in full."""
     schema = question.schema
     if only:
-        found = outlook(only, question, question.budget(only, spent))
-        return _finish(question, spent, None, only.name, None, (found,))
+        forecast = outlook(only, question, question.budget(only, spent))
+        return _finish(question, spent, None, only.name, None, (forecast,))
     outlooks = [outlook(one, question, question.budget(one, spent), bounds=False, patient=False) for one in _each(step)]
     choice, cost = choose_for(schema, Cost(spent, question.delta), question.workload, question.trials)
     choice = with_hints(choice, outlooks)
@@ -257,15 +258,15 @@ def _plan_for_error(question: Question, error: float, only: Mechanism | None, st
     if only:
         found = least_epsilon(only, counts, error, line_by_line=True)
         return _finish(counts, None, error, only.name, None, (found,))
-    known = [one for one in MECHANISMS.values() if one.forecast.strategy is not None]
-    priced = {one.name: least_epsilon(one, counts, error, line_by_line=False) for one in _each(step) if one in known}
+    linear = [one for one in MECHANISMS.values() if one.forecast.strategy is not None]
+    priced = {one.name: least_epsilon(one, counts, error, line_by_line=False) for one in _each(step) if one in linear}
     exact = [found for found in priced.values() if found.epsilon is not None and not found.about]
     if not exact:
         raise QueryError(f"no mechanism keeps all of these within {error:g} rows; allow a larger error")
     best = min(exact, key=lambda found: found.epsilon or Fraction(0))
     priced[best.mechanism] = least_epsilon(MECHANISMS[best.mechanism], counts, error, line_by_line=True)
     for one in _each(step):
-        if one not in known:
+        if one not in linear:
             worth_trying = MUCH_MORE * float(best.epsilon or 1)
             priced[one.name] = least_epsilon(one, counts, error, line_by_line=False, most=worth_trying)
     outlooks = [priced[name] for name in MECHANISMS]
@@ -332,14 +333,14 @@ def _sparse_plan(
         least = [epsilon_for(lambda epsilon, item=item: line(item, epsilon).within, error) for item in counts]  # type: ignore[misc]
         pairs = zip(counts, least, strict=True)
         lines = tuple(replace(line(item, epsilon), epsilon=epsilon) for item, epsilon in pairs)
-        found = Outlook(name, "exact", lines, epsilon=max(least))
+        forecast = Outlook(name, "exact", lines, epsilon=max(least))
     else:
         assert spent is not None  # noqa: S101 (one of the two was given)
-        found = Outlook(name, "exact", tuple(line(item, spent) for item in items))
+        forecast = Outlook(name, "exact", tuple(line(item, spent) for item in items))
     threshold = planned_threshold(schema, Budget.pure(spent)) if spent is not None else None
     choice = choose_mechanism(schema, Budget.pure(spent or 1)) if chosen else None
     facts = (schema.dataset, name, spent, error, confidence, schema.domain.size, schema.expected_rows)
-    return Plan(*facts, choice, (found,), (), threshold)
+    return Plan(*facts, choice, (forecast,), (), threshold)
 
 
 def _by_margins(schema: Schema, only: Mechanism | None) -> Mechanism | None:

@@ -112,6 +112,6 @@ def _price_select(item: Item, content: Content, confidence: float) -> Line:
     within = max(max(number.high - number.value, number.value - number.low) for number in numbers)
     squares = [number.stderr**2 for number in numbers]
     stderr = sqrt(sum(squares) / len(squares))
-    known = all(isfinite(square) for square in squares)
+    finite = all(isfinite(square) for square in squares)
     guess = item.guess or not content.answers_linear
-    return Line(item.query, stderr if known else inf, within if known else inf, item.unit, guess)
+    return Line(item.query, stderr if finite else inf, within if finite else inf, item.unit, guess)

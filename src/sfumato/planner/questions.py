@@ -56,13 +56,13 @@ def read_statements(workload: str | Path | Sequence[str] | Statements, schema: S
     listed: list[str | tuple[str, Select]] = list(read_workload(workload) if isinstance(workload, str) else workload)
     if not listed:
         raise QueryError(f"{where} holds no query; write SELECT statements, separated by semicolons")
-    found: list[tuple[str, Select]] = []
-    for place, one in enumerate(listed, 1):
+    statements: list[tuple[str, Select]] = []
+    for number, one in enumerate(listed, 1):
         try:
-            found += _compiled(one, schema) if isinstance(one, str) else [one]
+            statements += _compiled(one, schema) if isinstance(one, str) else [one]
         except QueryError as problem:
-            raise type(problem)(f"{where}, statement {place} of {len(listed)}: {problem}") from None
-    return found
+            raise type(problem)(f"{where}, statement {number} of {len(listed)}: {problem}") from None
+    return statements
 
 
 def _compiled(text: str, schema: Schema) -> list[tuple[str, Select]]:
@@ -125,27 +125,27 @@ def default_items(schema: Schema) -> tuple[list[Item], Workload]:
 def sparse_items(schema: Schema) -> list[Item]:
     """Default questions for a domain that is too large to lay out."""
     axes = list(schema.domain)
-    asked = [(f"COUNT(*) FROM {schema.dataset}", _count(()))]
-    asked += [(f"COUNT(*) ... GROUP BY {axis.name}", _count((axis,))) for axis in axes if len(axes) > 1]
-    asked.append(("COUNT(*) of one cell", _count(tuple(axes))))
-    asked += [(query, select) for query, select, _ in of_measures(schema)]
-    return [Item(query, _unit_of(select), None, select, True) for query, select in asked]
+    questions = [(f"COUNT(*) FROM {schema.dataset}", _count(()))]
+    questions += [(f"COUNT(*) ... GROUP BY {axis.name}", _count((axis,))) for axis in axes if len(axes) > 1]
+    questions.append(("COUNT(*) of one cell", _count(tuple(axes))))
+    questions += [(query, select) for query, select, _ in of_measures(schema)]
+    return [Item(query, _unit_of(select), None, select, True) for query, select in questions]
 
 
 def of_measures(schema: Schema) -> list[tuple[str, Select, bool]]:
     """Sum of every measure, and its average where the number of rows is stated; the flag: depends on the data."""
-    asked = []
+    questions = []
     for name, measure in schema.measures.items():
         everyone = Amount(Predicate.everything(), name)
         summed = _select(Column("sum", (everyone,), kind="sum"))
-        asked.append((f"SUM({name}) FROM {schema.dataset}", summed, False))
+        questions.append((f"SUM({name}) FROM {schema.dataset}", summed, False))
         if schema.expected_rows:
             present = name if measure.missing == "keep" else None
             rows = (Amount(Predicate.everything(), None, present=present),)
             bounds = (float(measure.lower), float(measure.upper))
             mean = _select(Column("avg", (everyone,), rows, bounds=bounds, kind="average"))
-            asked.append((f"AVG({name}) FROM {schema.dataset}", mean, True))
-    return asked
+            questions.append((f"AVG({name}) FROM {schema.dataset}", mean, True))
+    return questions
 
 
 def _in_words(axes: tuple[Axis, ...]) -> str:

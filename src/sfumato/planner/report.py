@@ -111,9 +111,9 @@ def _comparison(plan: Plan) -> Iterator[str | Comparison]:
     ]
     yield "Expected error, root mean square, mechanism by question; overall: as the workload weighs them."
     yield Comparison(("mechanism", *names.values(), "overall", "how"), tuple(figures), (0, len(chosen) + 2))
-    asked = priced[0].lines
+    questions = priced[0].lines
     yield Comparison(
-        ("", "question", "unit"), tuple((names[p], asked[p].query, asked[p].unit) for p in chosen), (0, 1, 2)
+        ("", "question", "unit"), tuple((names[p], questions[p].query, questions[p].unit) for p in chosen), (0, 1, 2)
     )
     if any(found.how == "simulated" for found in priced):
         guess = f"{ROWS_PER_CELL} rows a cell, guessed: no expected_rows"
@@ -129,10 +129,10 @@ def _comparison(plan: Plan) -> Iterator[str | Comparison]:
 
 def _epsilons(plan: Plan) -> Iterator[str | Comparison]:
     """Table of the smallest epsilon of every mechanism."""
-    found = sorted((one for one in plan.outlooks if one.epsilon is not None), key=lambda one: one.epsilon or 0)
-    rows = [(one.mechanism, _epsilon(one), one.how) for one in found]
+    priced = sorted((one for one in plan.outlooks if one.epsilon is not None), key=lambda one: one.epsilon or 0)
+    rows = [(one.mechanism, _epsilon(one), one.how) for one in priced]
     yield Comparison(("mechanism", "smallest epsilon", "how"), tuple(rows), (0, 2))
-    if any(one.about for one in found):
+    if any(one.about for one in priced):
         yield "about: tried on public synthetic shapes, the unkindest of which keeps within the error; no promise."
     yield from _left_out(plan)
 
@@ -194,8 +194,8 @@ def _telling(priced: Sequence[Outlook]) -> list[int]:
         return [found.lines[place].stderr for found in exact]
 
     def spread(place: int) -> float:
-        known = [error for error in errors(place) if isfinite(error)]
-        return max(known, default=0.0) / max(min(known, default=inf), 1e-9)
+        finite = [error for error in errors(place) if isfinite(error)]
+        return max(finite, default=0.0) / max(min(finite, default=inf), 1e-9)
 
     ranked = sorted(range(len(priced[0].lines)), key=spread, reverse=True)
     stories = {tuple(_short(error) for error in errors(place)): place for place in reversed(ranked)}
@@ -208,18 +208,18 @@ def _chosen(plan: Plan) -> Outlook:
     return next(found for found in plan.outlooks if found.mechanism == plan.mechanism)
 
 
-def _epsilon(found: Outlook) -> str:
+def _epsilon(outlook: Outlook) -> str:
     """Printed smallest epsilon."""
-    if found.epsilon is None:
+    if outlook.epsilon is None:
         return "unknown"
-    return f"about {readable(found.epsilon)}" if found.about else readable(found.epsilon)
+    return f"about {readable(outlook.epsilon)}" if outlook.about else readable(outlook.epsilon)
 
 
-def _overall(found: Outlook) -> str:
+def _overall(outlook: Outlook) -> str:
     """Printed overall error, as a range where it depends on the data."""
-    if found.how in ("simulated", "foretold"):
-        return _from_to(found.best, found.worst)
-    return _short(found.overall)
+    if outlook.how in ("simulated", "foretold"):
+        return _from_to(outlook.best, outlook.worst)
+    return _short(outlook.overall)
 
 
 def _range(line: Line) -> str:

@@ -46,8 +46,8 @@ class Case:
     @cached_property
     def _exact(self) -> list[Outlook]:
         """Forecasts known exactly, of mechanisms that answer every query; others are taken by name only."""
-        known = [found for found in self.outlooks if found.how == "exact" and isfinite(found.overall)]
-        return [found for found in known if MECHANISMS[found.mechanism].answers == "everything"]
+        exact = [found for found in self.outlooks if found.how == "exact" and isfinite(found.overall)]
+        return [found for found in exact if MECHANISMS[found.mechanism].answers == "everything"]
 
     @cached_property
     def best(self) -> Outlook:
@@ -129,29 +129,31 @@ class Case:
     @property
     def hoped(self) -> str:
         """Forecast of the adaptive mechanism, in words."""
-        found, about = self.adapting, as_rows(self.adapting.overall)
-        if found.how == "simulated":
+        forecast, about = self.adapting, as_rows(self.adapting.overall)
+        if forecast.how == "simulated":
             return f"{about} rows a query in the middle of the public shapes {self.rows}"
         if self.schema.expected_rows is None:
-            least, most = as_rows(found.best), as_rows(found.worst)
+            least, most = as_rows(forecast.best), as_rows(forecast.worst)
             return f"about {about} rows a query to be expected {self.rows} (from {least} if few to {most} if many)"
         return f"about {about} rows a query to be expected {self.rows}"
 
     @property
     def unforeseen(self) -> str:
         """Remark on what the adaptive mechanism's error depends on."""
-        found = self.adapting
+        forecast = self.adapting
         if self.schema.expected_rows is None:
             return "How many rows there are: state expected_rows, which decides what empty places are worth."
-        if found.how == "simulated":
-            ends = f"from {as_rows(found.best)} rows on the kindest shape to {as_rows(found.worst)} on the unkindest"
-            return f"How {found.mechanism} fares depends on the data: {ends}."
-        return f"Whether the table is empty or even in places, from which {found.mechanism} would gain."
+        if forecast.how == "simulated":
+            ends = (
+                f"from {as_rows(forecast.best)} rows on the kindest shape to {as_rows(forecast.worst)} on the unkindest"
+            )
+            return f"How {forecast.mechanism} fares depends on the data: {ends}."
+        return f"Whether the table is empty or even in places, from which {forecast.mechanism} would gain."
 
 
-def _overall(found: Outlook) -> float:
+def _overall(forecast: Outlook) -> float:
     """Overall error of a forecast, as a sort key."""
-    return found.overall
+    return forecast.overall
 
 
 Words = Callable[[Case], str]

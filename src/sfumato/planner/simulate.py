@@ -120,12 +120,12 @@ def _scattered(expected: Floats, salt: int) -> Counts:
     few = np.flatnonzero(expected <= FEW)
     uniform = hashed(few.astype(np.uint64), 200 + salt)
     chance = np.exp(-expected[few])
-    below, found = chance.copy(), np.zeros(len(few))
+    below, counted = chance.copy(), np.zeros(len(few))
     for number in range(1, int(4 * FEW)):  # the smallest count whose chance to be reached exceeds the hash
-        found += uniform > below
+        counted += uniform > below
         chance = chance * expected[few] / number
         below += chance
-    counts[few] = found
+    counts[few] = counted
     return counts.astype(np.int64)
 
 
@@ -194,22 +194,22 @@ def try_out(
     plain = schema.model_copy(update={"measures": {}})
     share = budget.split(*schema.weights.values())[0]
     rows = schema.expected_rows or guessed_rows(schema.domain.size)
-    found: dict[str, tuple[Trial, ...]] = {}
+    by_shape: dict[str, tuple[Trial, ...]] = {}
     work, done = runs * mechanism.forecast.work(plain, workload, share, rows), 0
-    for place, (shape, table) in enumerate(prior_tables(schema.domain.shape, rows).items()):
+    for number, (shape, table) in enumerate(prior_tables(schema.domain.shape, rows).items()):
         if most is not None and done > most:
             break
         done += work
         trials = []
         for run in range(runs):
-            curator = over_counts(plain, table, share, TestingEntropy(1000 * place + run))
+            curator = over_counts(plain, table, share, TestingEntropy(1000 * number + run))
             trials.append(Trial(table, mechanism.run(curator, plain, share, workload)))
-        found[shape] = tuple(trials)
+        by_shape[shape] = tuple(trials)
 
     def again(table: Counts) -> Content:
         return mechanism.run(over_counts(schema, table, budget, TestingEntropy(0)), schema, budget, workload)
 
-    return Trials(found, again)
+    return Trials(by_shape, again)
 
 
 def simulated_line(item: Item, trials: Trials, schema: Schema, budget: Budget, confidence: float) -> Line:

@@ -77,8 +77,8 @@ def near_epsilon(within: Callable[[Fraction], float], error: float) -> Fraction:
     """
     epsilon = Fraction(1)
     for _ in range(CORRECTIONS):
-        found = within(epsilon)
-        if not isfinite(found) or (wanted := float(epsilon) * max(found, error / 1e3) / error) > MOST:
+        width = within(epsilon)
+        if not isfinite(width) or (wanted := float(epsilon) * max(width, error / 1e3) / error) > MOST:
             raise _out_of_reach(error)
         settled = abs(wanted / float(epsilon) - 1) < 1e-3
         epsilon = rounded_up(wanted, 3)
@@ -95,20 +95,20 @@ def near_epsilon(within: Callable[[Fraction], float], error: float) -> Fraction:
 def _line(mechanism: Mechanism, question: Question, item: Item, strategy: Strategy, epsilon: Fraction) -> Line:
     """Error of one question at one epsilon, from the stand-in."""
     cube = stand_in(mechanism, question.schema, question.budget(mechanism, epsilon), strategy)
-    found = price(item, cube, question.confidence)
-    return found if isfinite(found.within) else replace(found, within=inf)
+    line = price(item, cube, question.confidence)
+    return line if isfinite(line.within) else replace(line, within=inf)
 
 
 def _about(mechanism: Mechanism, question: Question, error: float, at_one: Outlook, most: float) -> Outlook:
     """Smallest epsilon by simulation on the public shapes; the result was simulated and keeps the error there."""
-    epsilon, found = Fraction(1), at_one
+    epsilon, forecast = Fraction(1), at_one
     too_little, enough, kept = 0.0, inf, None
     for trial in range(TRIALS):
         if trial:
-            found = outlook(mechanism, question, question.budget(mechanism, epsilon), patient=False)
-        off = max((line.within for line in found.lines), default=inf) / error
+            forecast = outlook(mechanism, question, question.budget(mechanism, epsilon), patient=False)
+        off = max((line.within for line in forecast.lines), default=inf) / error
         if off <= 1:
-            enough, kept = float(epsilon), replace(found, epsilon=epsilon, about=True)
+            enough, kept = float(epsilon), replace(forecast, epsilon=epsilon, about=True)
         else:
             too_little = float(epsilon)
         if enough <= CLOSE * too_little or too_little >= most:

@@ -124,8 +124,8 @@ def positive_sum_quantile(cells: int, scale: float, tail: float) -> float:
         return float(_lattice_quantile(cells, scale, tail))
     step = deviation / COARSE
     coarse_mean, coarse_variance = (cells * cumulant for cumulant in positive_cumulants(scale / step)[:2])
-    place = _lattice_quantile(cells, scale / step, tail) + 0.5  # a coarse value stands for half a step on either side
-    return float(max(0, ceil(mean + (place - coarse_mean) * deviation / sqrt(coarse_variance))))
+    rank = _lattice_quantile(cells, scale / step, tail) + 0.5  # a coarse value stands for half a step on either side
+    return float(max(0, ceil(mean + (rank - coarse_mean) * deviation / sqrt(coarse_variance))))
 
 
 def positive_cumulants(scale: float) -> tuple[float, float, float, float]:

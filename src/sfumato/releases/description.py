@@ -53,12 +53,14 @@ def typical_errors(content: Content, confidence: float) -> tuple[TypicalError, .
     laid_out = content.domain.size if content.answers_linear else 0
     sets = 1 if laid_out > VERY_MANY_CELLS else ASKED
     values = 1 if laid_out > MANY_CELLS else ASKED
-    found = []
+    errors = []
     for kind, words in enumerate(KINDS[: len(content.domain.axes) + 1]):
-        asked = [ask_for_counts(content, axes, values, confidence) for axes in some_sets(content.domain, kind, sets)]
-        middle = median((count.high - count.low) / 2 for counts in asked for count in counts)
-        found.append(TypicalError(words, middle if middle < float("inf") else None))
-    return tuple(found)
+        estimates = [
+            ask_for_counts(content, axes, values, confidence) for axes in some_sets(content.domain, kind, sets)
+        ]
+        middle = median((count.high - count.low) / 2 for counts in estimates for count in counts)
+        errors.append(TypicalError(words, middle if middle < float("inf") else None))
+    return tuple(errors)
 
 
 def ask_for_counts(content: Content, axes: Sequence[Axis], few: int, confidence: float = 0.95) -> list[Estimate]:
@@ -69,13 +71,13 @@ def ask_for_counts(content: Content, axes: Sequence[Axis], few: int, confidence:
     return [number for row in result.rows for number in row if isinstance(number, Estimate)]
 
 
-def _where(axes: Sequence[Axis], place: int) -> Predicate:
+def _where(axes: Sequence[Axis], combination: int) -> Predicate:
     """Predicate of one combination of values, chosen by its number."""
-    found = Predicate.everything()
+    predicate = Predicate.everything()
     for number, axis in enumerate(axes):
-        code = int(places_among(axis.places, place + number + 1)[-1])
-        found &= Predicate.where(axis.name, axis.values_in(code))
-    return found
+        code = int(places_among(axis.places, combination + number + 1)[-1])
+        predicate &= Predicate.where(axis.name, axis.values_in(code))
+    return predicate
 
 
 MOST_GROUPS = 20  # of an example, so that its answer fits on a screen
@@ -93,8 +95,8 @@ def example_queries(schema: Schema) -> tuple[str, ...]:
     """
     ways = [(table, name) for name, table in product((_as_it_is, _in_quotes), (schema.dataset, "release"))]
     spelled = [list(_written(schema, table, name)) for table, name in ways]
-    found = (next(filter(lambda text: _compiles(text, schema), texts), None) for texts in zip(*spelled, strict=True))
-    return tuple(text for text in found if text is not None)
+    queries = (next(filter(lambda text: _compiles(text, schema), texts), None) for texts in zip(*spelled, strict=True))
+    return tuple(text for text in queries if text is not None)
 
 
 def _written(schema: Schema, table: str, name: Name) -> Iterator[str]:
@@ -123,9 +125,9 @@ def _middle(axis: Axis, name: Name) -> str:
     return f"{name(axis.name)} >= {low} AND {name(axis.name)} < {high}"
 
 
-def _edge(axis: Axis, place: int) -> str:
+def _edge(axis: Axis, index: int) -> str:
     """SQL literal of a bin edge."""
-    edge = float(axis.edges[place])
+    edge = float(axis.edges[index])
     if axis.kind == "date":
         return f"DATE '{EPOCH + timedelta(days=int(edge))}'"
     return str(int(edge)) if edge == int(edge) else repr(edge)

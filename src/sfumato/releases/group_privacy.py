@@ -53,15 +53,15 @@ def group_privacy(
     if any(each < 1 or each != int(each) for each in people):
         raise BudgetError("a group has 1, 2, 3, ... members")
     single, small = as_epsilon(epsilon), float(Fraction(str(delta)))
-    found = []
+    promises = []
     for number in people:
         if rho is not None:
             larger = single if number == 1 else epsilon_for(as_epsilon(rho, "rho") * number**2, delta)
-            found.append(GroupPromise(number, larger, small))
+            promises.append(GroupPromise(number, larger, small))
         else:
             steps = sum(exp(min(step * float(single), LARGEST)) for step in range(number))
-            found.append(GroupPromise(number, number * single, min(1.0, small * steps)))
-    return tuple(found)
+            promises.append(GroupPromise(number, number * single, min(1.0, small * steps)))
+    return tuple(promises)
 
 
 def in_words(promises: Sequence[GroupPromise]) -> str:
@@ -74,11 +74,11 @@ def in_words(promises: Sequence[GroupPromise]) -> str:
     return f"For a family left out together: {'; '.join(listed)}."
 
 
-def _epsilon(one: GroupPromise) -> str:
+def _epsilon(promise: GroupPromise) -> str:
     """Printed epsilon."""
-    return readable(one.epsilon) if len(readable(one.epsilon)) < 8 else f"{float(one.epsilon):.3g}"
+    return readable(promise.epsilon) if len(readable(promise.epsilon)) < 8 else f"{float(promise.epsilon):.3g}"
 
 
-def _delta(one: GroupPromise) -> str:
+def _delta(promise: GroupPromise) -> str:
     """Printed delta, empty if 0."""
-    return f", delta {one.delta:.2g}" if one.delta else ""
+    return f", delta {promise.delta:.2g}" if promise.delta else ""

@@ -92,13 +92,13 @@ class Release:
         for select in selects_of(statement) if strict else ():
             strict_check(select, self.domain)
         if isinstance(statement, Select) and not statement.chooses:
-            found = self.content.select(statement, confidence)
+            result = self.content.select(statement, confidence)
         else:
             from sfumato.answers.question import Manner
             from sfumato.answers.statement import run_in_manner
 
-            found = run_in_manner(statement, self.content, confidence, Manner(selected=selected))
-        return replace(found, counted=counted_in_short(self.schema))
+            result = run_in_manner(statement, self.content, confidence, Manner(selected=selected))
+        return replace(result, counted=counted_in_short(self.schema))
 
     def _query_in_manner(self, sql: str, confidence: float, strict: bool, manner: Manner) -> Result:
         """Answer a statement with intervals of another kind than typical ones."""
@@ -109,13 +109,13 @@ class Release:
         content = self.content
         if manner.unbiased:
             content = content.as_measured()
-        found = text_in_manner(sql, content, confidence, manner)
-        if found is None:
+        result = text_in_manner(sql, content, confidence, manner)
+        if result is None:
             statement = compile_statement(sql, self.schema)
             for select in selects_of(statement) if strict else ():
                 strict_check(select, self.domain)
-            found = run_in_manner(statement, content, confidence, manner)
-        return replace(found, counted=counted_in_short(self.schema))
+            result = run_in_manner(statement, content, confidence, manner)
+        return replace(result, counted=counted_in_short(self.schema))
 
     def describe(self, *, confidence: float = 0.95) -> Description:
         """Describe content, guarantee, counting rules and typical errors, with example queries."""

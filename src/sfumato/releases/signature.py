@@ -179,14 +179,14 @@ def check_signature(path: str | PathLike[str], digest: str, key: str | PathLike[
     """Verify a release's signature, or raise. digest: of the bytes that were opened. key: a public key file."""
     wanted = read_public(Path(key))
     beside = signature_beside(path)
-    found = read_signature(beside)
-    if found is None:
+    signature = read_signature(beside)
+    if signature is None:
         raise SignatureError(
             f"{path} is not signed: there is no {beside.name} beside it; ask the publisher for it, or have the release "
             "signed with `sfumato sign`"
         )
-    _verify(found, path, beside, digest, wanted)
-    return found
+    _verify(signature, path, beside, digest, wanted)
+    return signature
 
 
 def read_signature(path: Path) -> Signature | None:
@@ -201,10 +201,10 @@ def read_signature(path: Path) -> Signature | None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it cannot be read"
         raise SignatureError(f"the signature {path} cannot be read ({reason}); check your access to it") from None
-    found = _parsed(content)
-    if found is None:
+    signature = _parsed(content)
+    if signature is None:
         raise SignatureError(f"{path} is not a signature that Sfumato writes; ask the publisher for a fresh copy")
-    return found
+    return signature
 
 
 def _parsed(content: bytes) -> Signature | None:
@@ -212,31 +212,36 @@ def _parsed(content: bytes) -> Signature | None:
     if len(content) > MOST_BYTES:
         return None
     try:
-        found = Signature(**json.loads(content.decode("utf-8")))
-        same = found.text.encode("utf-8") == content  # one spelling only, so that nothing can hide in it
-        whole = (len(b64decode(found.public_key, validate=True)), len(b64decode(found.signature, validate=True)))
-        known = (found.format, found.version, found.algorithm) == ("sfumato-signature", 1, "Ed25519")
-        return found if same and whole == (32, 64) and known and _DIGEST.fullmatch(found.digest) else None
+        signature = Signature(**json.loads(content.decode("utf-8")))
+        same = signature.text.encode("utf-8") == content  # one spelling only, so that nothing can hide in it
+        whole = (
+            len(b64decode(signature.public_key, validate=True)),
+            len(b64decode(signature.signature, validate=True)),
+        )
+        ours = (signature.format, signature.version, signature.algorithm) == ("sfumato-signature", 1, "Ed25519")
+        return signature if same and whole == (32, 64) and ours and _DIGEST.fullmatch(signature.digest) else None
     except (ValueError, TypeError, RecursionError, NotBase64):
         return None
 
 
-def _verify(found: Signature, path: str | PathLike[str], beside: Path, digest: str, wanted: Ed25519PublicKey) -> None:
+def _verify(
+    signature: Signature, path: str | PathLike[str], beside: Path, digest: str, wanted: Ed25519PublicKey
+) -> None:
     """Verify key, digest and signature, or raise a SignatureError."""
     from cryptography.exceptions import InvalidSignature
 
-    if b64decode(found.public_key) != raw(wanted):
+    if b64decode(signature.public_key) != raw(wanted):
         raise SignatureError(
-            f"{path} is signed by another key, {found.by}, and not by {fingerprint(wanted)}; do not trust it, or name "
-            "the key of whoever signed it"
+            f"{path} is signed by another key, {signature.by}, and not by {fingerprint(wanted)}; do not trust it, or "
+            "name the key of whoever signed it"
         )
-    if found.digest != digest:
+    if signature.digest != digest:
         raise SignatureError(
             f"{beside.name} is the signature of another release: {path} was changed or replaced since it was signed; "
             "ask the publisher for both files"
         )
     try:
-        wanted.verify(b64decode(found.signature), SIGNED + bytes.fromhex(digest))
+        wanted.verify(b64decode(signature.signature), SIGNED + bytes.fromhex(digest))
     except InvalidSignature:
         raise SignatureError(
             f"{beside.name} is forged or damaged: it is no signature of {path} by {fingerprint(wanted)}; ask the "

@@ -175,7 +175,7 @@ class Content(ABC):
 
 
 class ContentOfCells(Content):
-    """A content that can show cells along the attributes of a query: the evaluator does the rest."""
+    """Content that shows cells along the attributes of a query, for the evaluator in answers/evaluate.py."""
 
     @abstractmethod
     def view(self, kinds: Kinds) -> View:

@@ -75,12 +75,12 @@ class Cube(ContentOfCells):
         from sfumato.answers.question import gathered, gathered_by_kind
 
         noises = CountedNoise(self.noises) if self.plain else FittedNoise(self.fits, self.domain)
-        places = sorted(self.domain.place(name) for name in kinds)
-        summed = {fit.of: self._along(fit, places) for fit in self.fits}
-        if self.plain and places:
-            by_place = {place: np.asarray(kinds[self.domain.names[place]]) for place in places}
+        axes = sorted(self.domain.place(name) for name in kinds)
+        summed = {fit.of: self._along(fit, axes) for fit in self.fits}
+        if self.plain and axes:
+            by_place = {place: np.asarray(kinds[self.domain.names[place]]) for place in axes}
             return View(self.schema, gathered_by_kind(self.domain, summed, by_place), noises)
-        return View(self.schema, gathered(self.domain, summed, places), noises)
+        return View(self.schema, gathered(self.domain, summed, axes), noises)
 
     @property
     def independent(self) -> bool:
@@ -100,9 +100,9 @@ class Cube(ContentOfCells):
 
         return FromFits(self.domain, finders(self.fits, self.domain), kinds)
 
-    def _along(self, fit: Fit, places: Sequence[int]) -> Floats:
+    def _along(self, fit: Fit, axes: Sequence[int]) -> Floats:
         """Marginal estimate of one statistic along some axes, flat."""
-        return fit.sums(self.domain, places)
+        return fit.sums(self.domain, axes)
 
     def as_measured(self) -> Cube:
         """Cube of unbiased estimates: itself if all fits are, or the independently measured cells that they rest on.
@@ -128,16 +128,16 @@ class Cube(ContentOfCells):
         if queries.columns != self.domain.size:
             raise QueryError(f"the queries span {queries.columns} cells, the release has {self.domain.size}")
         if self.plain:
-            found = answer_by_cells(queries, self.fits[0], self.noises["count"], confidence)
+            estimates = answer_by_cells(queries, self.fits[0], self.noises["count"], confidence)
         else:
-            found = answer_by_fit(queries, self.fits[0], confidence)
+            estimates = answer_by_fit(queries, self.fits[0], confidence)
         if interval == "typical" and self.plain:
-            return found
+            return estimates
         from sfumato.answers.linear import in_kind, no_wider
 
         if interval == "typical":
-            return no_wider(queries, self.fits[0], self.domain, found, confidence)
-        return in_kind(queries, self.fits[0], self.domain, found, confidence, interval)
+            return no_wider(queries, self.fits[0], self.domain, estimates, confidence)
+        return in_kind(queries, self.fits[0], self.domain, estimates, confidence, interval)
 
     def cells(self) -> Floats:
         return self.fits[0].estimate
@@ -177,11 +177,11 @@ class Cube(ContentOfCells):
             if len(columns) < len(self.fits):
                 raise ReleaseFileError("a file keeps each statistic of noisy cells once; put several into a fit")
             return Written("cube", statistics, {CELLS: columns})
-        for place, fit in enumerate(self.fits):
+        for index, fit in enumerate(self.fits):
             if fit.family in WITHOUT_ESTIMATE:
-                statistics[place] = replace(statistics[place], member=NUMBERS, column=VALUE)
+                statistics[index] = replace(statistics[index], member=NUMBERS, column=VALUE)
                 continue
-            column = statistics[place].column
+            column = statistics[index].column
             columns[column], columns[parts_column(column)] = in_whole_numbers(fit.estimate)
         written = write_fits(self.fits, self.domain)
         arrays = written.arrays.all
@@ -226,11 +226,13 @@ class Cube(ContentOfCells):
         arrays = Arrays(members.arrays_in(manifest, member(NUMBERS)[VALUE]))
         reading = Reading(manifest.queries, arrays, schema.domain)
         fits = []
-        for one, record in zip(manifest.statistics, manifest.fits, strict=True):
+        for statistic, record in zip(manifest.statistics, manifest.fits, strict=True):
             estimate = None
             if record.family not in WITHOUT_ESTIMATE:
                 # Taken out, so that they are not kept beside the estimate that is made of them.
-                estimate = from_whole_numbers(columns.pop(one.column), columns.pop(parts_column(one.column)))
+                estimate = from_whole_numbers(
+                    columns.pop(statistic.column), columns.pop(parts_column(statistic.column))
+                )
             fits.append(reading.fit(record, estimate))
         reading.refuse_leftovers()
         return cls(schema, tuple(fits))

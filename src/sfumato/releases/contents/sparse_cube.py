@@ -59,9 +59,9 @@ class SparseCube(ContentOfCells):
 
     @cached_property
     def values(self) -> dict[str, Floats]:
-        """The noisy number of each published cell, by statistic."""
-        found = {measured.of: measured.answers.astype(np.float64) for measured in self.measurements}
-        return {of: found.get(of, np.zeros(len(self.listed))) for of in self.total_noises}
+        """Noisy number of each published cell by statistic, (published,) each; zeros if none was measured."""
+        answers = {measured.of: measured.answers.astype(np.float64) for measured in self.measurements}
+        return {of: answers.get(of, np.zeros(len(self.listed))) for of in self.total_noises}
 
     @cached_property
     def remainder(self) -> dict[str, float]:
@@ -89,8 +89,8 @@ class SparseCube(ContentOfCells):
         from sfumato.answers.guaranteed_sums import FromThreshold, Thresholded
 
         (total,) = (total for total in self.totals if total.of == "count")
-        known = Thresholded(self.threshold, self.noises["count"], float(total.answers[0]), total.noise)
-        return FromThreshold(known, float(self.domain.size))
+        thresholded = Thresholded(self.threshold, self.noises["count"], float(total.answers[0]), total.noise)
+        return FromThreshold(thresholded, float(self.domain.size))
 
     def cells(self) -> Floats:
         """Estimated count of every cell, (cells,); the remainder is spread evenly over unpublished ones."""
@@ -150,13 +150,15 @@ class SparseCube(ContentOfCells):
         columns = member(name)
         cells = columns[CELL]
         measurements = []
-        for one in manifest.statistics:
-            assert one.noise is not None  # noqa: S101 (checked when the file was opened)
-            answers, noises = columns[one.column], (one.noise.noise,)
-            if one.of == "count":
-                counted = Measurement(one.of, Identity(size), answers, noises, above=manifest.threshold, cells=cells)
+        for statistic in manifest.statistics:
+            assert statistic.noise is not None  # noqa: S101 (checked when the file was opened)
+            answers, noises = columns[statistic.column], (statistic.noise.noise,)
+            if statistic.of == "count":
+                counted = Measurement(
+                    statistic.of, Identity(size), answers, noises, above=manifest.threshold, cells=cells
+                )
                 measurements.append(counted)
             else:
-                measurements.append(Measurement(one.of, Cells(size, cells), answers, noises))
+                measurements.append(Measurement(statistic.of, Cells(size, cells), answers, noises))
         totals = (Measurement(t.of, Total(size), np.array([t.value]), (t.noise.noise,)) for t in manifest.totals)
         return cls(schema, tuple(measurements), tuple(totals))

@@ -95,14 +95,14 @@ def read_directory(file: IO[bytes], size: int) -> list[Entry]:
         raise refusal("it was cut short, or something was added to it")
     if not 2 <= count <= 1 + MOST_MEMBERS or length > count * (_CENTRAL.size + 64):
         raise refusal("it does not have as many members as a release has")
-    directory, entries, place = _at(file, start, length + _ENDING.size), list[Entry](), 0
+    directory, entries, offset = _at(file, start, length + _ENDING.size), list[Entry](), 0
     for _ in range(count):
-        if place + _CENTRAL.size > length:
+        if offset + _CENTRAL.size > length:
             _foreign()
-        record = _CENTRAL.unpack_from(directory, place)
-        name = directory[place + _CENTRAL.size : place + _CENTRAL.size + record[10]]
+        record = _CENTRAL.unpack_from(directory, offset)
+        name = directory[offset + _CENTRAL.size : offset + _CENTRAL.size + record[10]]
         entries.append(Entry(_safe_name(name), record[7], record[8], record[16]))
-        place += len(entries[-1].central)
+        offset += len(entries[-1].central)
         if entries[-1].size > size:
             _foreign()
     if len({entry.name for entry in entries}) < count:

@@ -50,12 +50,12 @@ def numbers_laid_out(manifest: Manifest, axes: Sequence[int]) -> int:
     """Upper bound of the eight-byte numbers in memory while a file is opened."""
     read = sum(member.rows * len(member.columns) for member in manifest.members.values())
     held = sum(member.bytes for member in manifest.members.values()) // 8
-    each = max((FAMILIES[fit.family].room for fit in manifest.fits), default=1)
+    room = max((FAMILIES[fit.family].room for fit in manifest.fits), default=1)
     cells = max((member.rows for member in manifest.members.values()), default=0)
     spanned = [one.columns for fit in manifest.fits for one in fit.measurements]
     besides = sum(3 * min(columns, MOST_SPANNED) for columns in spanned if columns > cells)
     # While an axis is made there are two of it; by the time the values are read there is one.
-    return sum(axes) + max([each * read + held + besides, *axes])
+    return sum(axes) + max([room * read + held + besides, *axes])
 
 
 OF_SOME_KINDS = frozenset({"threshold", "totals", "fits", "queries", "arrays", "details"})  # of the manifest
@@ -131,8 +131,8 @@ def _check_receipt(manifest: Manifest, schema: Schema) -> None:
         "epsilon": write_fraction(promised.epsilon),
         "delta": write_fraction(promised.delta),
     }
-    told = manifest.receipt or {}
-    if any(told.get(name, fact) != fact for name, fact in facts.items()):
+    receipt = manifest.receipt or {}
+    if any(receipt.get(name, fact) != fact for name, fact in facts.items()):
         raise refusal("its ledger receipt contradicts its guarantee or its dataset")
 
 

@@ -93,8 +93,8 @@ def _describe(queries: Queries, arrays: Arrays, depth: int) -> Record:
     for key in form.numbers:
         record[key] = _as_json(getattr(queries, key))
     for key in form.arrays:
-        found = getattr(queries, key)
-        record[key] = [arrays.keep(one) for one in found] if isinstance(found, tuple) else arrays.keep(found)
+        values = getattr(queries, key)
+        record[key] = [arrays.keep(one) for one in values] if isinstance(values, tuple) else arrays.keep(values)
     if form.parts is not None:
         record["parts"] = [_describe(part, arrays, depth + 1) for part in parts]
     return record
@@ -121,16 +121,16 @@ def _rebuild(record: Any, arrays: Arrays, families: Families, most: int, depth: 
         raise ValueError
     if "columns" in form.numbers and not (type(record["columns"]) is int and 1 <= record["columns"] <= most):
         raise ValueError
-    given = [_only_whole(record[key]) for key in form.numbers]
+    arguments = [_only_whole(record[key]) for key in form.numbers]
     for key in form.arrays:
-        places = record[key]
-        given.append([arrays.take(place) for place in places] if type(places) is list else arrays.take(places))
+        indices = record[key]
+        arguments.append([arrays.take(place) for place in indices] if type(indices) is list else arrays.take(indices))
     parts: list[Queries] = []
     for key in inner:
         _refuse(too_many(len(record[key])))
         parts = [_rebuild(part, arrays, families, most, depth + 1) for part in record[key]]
-    _refuse(form.unkept(*parts, *given))
-    return make(*parts, *given)
+    _refuse(form.unkept(*parts, *arguments))
+    return make(*parts, *arguments)
 
 
 def _as_json(value: Any) -> Any:
@@ -177,14 +177,14 @@ class WrittenFits:
 
     def measurement(self, measured: Measurement) -> MeasurementRecord:
         """Record of a measurement; its queries are written once however many share them."""
-        place = self._places.get(id(measured.queries))
-        if place is None:
-            place = self._places[id(measured.queries)] = len(self.queries)
+        index = self._places.get(id(measured.queries))
+        if index is None:
+            index = self._places[id(measured.queries)] = len(self.queries)
             self.queries.append(describe(measured.queries, self.arrays))
         return MeasurementRecord(
             measured.of,
             measured.queries.columns,
-            place,
+            index,
             self.arrays.keep(measured.answers),
             [noise_record(noise) for noise in measured.noises],
             None if measured.which is None else self.arrays.keep(measured.which),
@@ -232,16 +232,16 @@ class Reading:
             raise refusal("its estimates do not follow from its fits")
         return fit
 
-    def _arrays(self, places: dict[str, int]) -> FitArrays:
+    def _arrays(self, indices: dict[str, int]) -> FitArrays:
         """Arrays of a fit, with integer and 1024ths arrays joined to numbers."""
-        taken = {name: self.arrays.take(place) for name, place in places.items()}
-        found: FitArrays = {}
+        taken = {name: self.arrays.take(place) for name, place in indices.items()}
+        result: FitArrays = {}
         for name in [name for name in taken if name + IN_PARTS in taken]:
             whole, parts = taken.pop(name), taken.pop(name + IN_PARTS)
             if len(parts) != len(whole) or ((parts < 0) | (parts >= PARTS)).any():
                 raise refusal("a fit in it has numbers that are not spelled as Sfumato spells them")
-            found[name] = from_whole_numbers(whole, parts)
-        return found | taken
+            result[name] = from_whole_numbers(whole, parts)
+        return result | taken
 
     def _measurement(self, record: MeasurementRecord, of: str, columns: int | None) -> Measurement:
         """Restore a measurement of a statistic over so many cells or buckets, checked row by row.
@@ -262,15 +262,15 @@ class Reading:
             raise refusal("it does not say which of its answers carry which noise")
         return Measurement(record.of, queries, answers, tuple(noise.noise for noise in record.noises), which)
 
-    def _queries(self, place: int, columns: int) -> Queries:
+    def _queries(self, index: int, columns: int) -> Queries:
         """Query matrix by its index, built once."""
-        if place >= len(self.queries):
+        if index >= len(self.queries):
             raise refusal("it names queries that it does not have")
-        if place not in self._built:
-            self._built[place] = rebuild(self.queries[place], self.arrays, columns)
-        if self._built[place].columns != columns:
+        if index not in self._built:
+            self._built[index] = rebuild(self.queries[index], self.arrays, columns)
+        if self._built[index].columns != columns:
             raise refusal("its queries do not span its cells")
-        return self._built[place]
+        return self._built[index]
 
     def refuse_leftovers(self) -> None:
         """Refuse a file with unused records or arrays."""
@@ -279,9 +279,9 @@ class Reading:
             raise refusal("it has queries that nothing in it names")
 
 
-def _alike(one: Floats, other: Floats) -> bool:
+def _alike(estimate: Floats, other: Floats) -> bool:
     """Whether two estimates agree up to rounding, with equal shapes (NumPy would broadcast)."""
-    return one.shape == other.shape and np.allclose(one, other, rtol=1e-9, atol=2 / PARTS)
+    return estimate.shape == other.shape and np.allclose(estimate, other, rtol=1e-9, atol=2 / PARTS)
 
 
 def in_whole_numbers(estimate: Floats) -> tuple[Whole, Whole]:

@@ -64,9 +64,9 @@ def check_columns(
     besides: member and column each.
     """
     kept_by = manifest.statistics if statistics is None else statistics
-    places = [(one.member, one.column) for one in kept_by] + list(besides)
+    wanted = [(one.member, one.column) for one in kept_by] + list(besides)
     kept = [(name, column) for name, member in manifest.members.items() for column in member.columns]
-    if sorted(places) != sorted(kept):
+    if sorted(wanted) != sorted(kept):
         raise refusal("its statistics are not the columns of its members, one each")
 
 
@@ -135,13 +135,13 @@ def read_columns(data: bytes, names: Sequence[str], rows: int) -> dict[str, Whol
         columns = {name: np.empty(rows, dtype=np.int64) for name in names}
         file, start = pq.ParquetFile(pa.BufferReader(data)), 0
         for group in range(file.num_row_groups):
-            part = file.read_row_group(group, use_threads=False)
-            if not part.schema.equals(arrow_schema(names)):
+            group_columns = file.read_row_group(group, use_threads=False)
+            if not group_columns.schema.equals(arrow_schema(names)):
                 raise refusal("a member does not have the columns its manifest names")
-            for values, column in zip(columns.values(), part.columns, strict=True):
-                _fill(values[start : start + len(part)], column)
-            start += len(part)
-            del part, column  # before the next, or there are two at a time
+            for values, column in zip(columns.values(), group_columns.columns, strict=True):
+                _fill(values[start : start + len(group_columns)], column)
+            start += len(group_columns)
+            del group_columns, column  # before the next, or there are two at a time
             pa.default_memory_pool().release_unused()
     except MemoryError:
         raise ReleaseFileError("its values do not fit in memory; open it on a larger machine") from None
@@ -246,11 +246,11 @@ def _check_pages(data: bytes, at: int, end: int, rows: int) -> None:
         raise refusal("a member does not hold the values its footer claims")
 
 
-def _fields(found: Any, known: set[int]) -> dict[int, Any]:
+def _fields(struct: Any, allowed: set[int]) -> dict[int, Any]:
     """Thrift struct with only known field numbers, or a refusal."""
-    if not isinstance(found, dict) or not found.keys() <= known:
+    if not isinstance(struct, dict) or not struct.keys() <= allowed:
         raise refusal("a member is not Parquet as Sfumato writes it")
-    return found
+    return struct
 
 
 class _Compact:

@@ -1,10 +1,6 @@
-"""Every family of fits, by the word that a file knows it by: a new one is a file beside this one and a line here.
+"""Record types of a manifest (fractions, names, noises, measurements, fits) and the registry of fit families.
 
-A family is imported when it is looked up: most releases have fits of one family.
-
-What the records of a manifest are made of: exact numbers as text, names that are safe, noise, fits.
-
-A record is read from files that strangers hand around: every field is known, so that nothing can hide in it.
+Records are read from untrusted files: unknown keys are refused. A family of fits is imported when it is looked up.
 """
 
 from __future__ import annotations
@@ -32,12 +28,12 @@ class _Families(UserDict[str, type[Fit] | str]):
     """Registry of fit classes by family name, imported on first lookup."""
 
     def __getitem__(self, family: str) -> type[Fit]:
-        found = self.data[family]
-        if isinstance(found, str):
-            module, _, name = found.rpartition(".")
-            found = self.data[family] = getattr(import_module(module), name)
-        assert not isinstance(found, str)  # noqa: S101 (for the type checker)
-        return found
+        entry = self.data[family]
+        if isinstance(entry, str):
+            module, _, name = entry.rpartition(".")
+            entry = self.data[family] = getattr(import_module(module), name)
+        assert not isinstance(entry, str)  # noqa: S101 (for the type checker)
+        return entry
 
 
 FAMILIES = _Families(

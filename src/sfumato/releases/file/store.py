@@ -37,11 +37,11 @@ class Contents:
     @property
     def columns(self) -> dict[str, dict[str, Whole]]:
         """Columns of all members, with concatenated arrays split."""
-        found = {name: dict(columns) for name, columns in self.members.items()}
-        if NUMBERS in found and self.manifest.arrays:
-            arrays = arrays_in(self.manifest, found[NUMBERS].pop(VALUE))
-            found[NUMBERS] |= {f"array {place}": array for place, array in enumerate(arrays)}
-        return found
+        by_member = {name: dict(columns) for name, columns in self.members.items()}
+        if NUMBERS in by_member and self.manifest.arrays:
+            arrays = arrays_in(self.manifest, by_member[NUMBERS].pop(VALUE))
+            by_member[NUMBERS] |= {f"array {place}": array for place, array in enumerate(arrays)}
+        return by_member
 
 
 def contents_of(release: Release) -> Contents:

@@ -1,7 +1,4 @@
-"""A reader's own CSV file, plain or written as the released table was: synthetic rows are written so too.
-
-From values to cells: rows that somebody brings to a published model. They are the reader's own, and stay so.
-"""
+"""Encode rows that a user brings to a published model as cell codes; read CSV files in the table's dialect."""
 
 from __future__ import annotations
 
@@ -143,7 +140,7 @@ def codes_in(rows: pa.Table, schema: Schema, names: Sequence[str], *, whole: boo
     Columns have the names of attributes, or those of the table that was released, as synthetic rows have them. whole:
     an attribute of whole numbers has `NOWHERE` for others too, which otherwise are rounded down, as in a table.
     """
-    found = {}
+    codes = {}
     for name in names:
         attribute = schema.attributes[name]
         column = _column(rows, name, attribute.column)
@@ -151,15 +148,15 @@ def codes_in(rows: pa.Table, schema: Schema, names: Sequence[str], *, whole: boo
             said = "" if attribute.column == name else f" nor {attribute.column!r}, as the table has it"
             raise QueryError(f"the rows have no column {name!r}{said}; the model needs {', '.join(names)}")
         dates = None if schema.file is None else schema.file.date_format(attribute.column or name)
-        found[name] = _codes(rows.column(column), attribute, schema.domain[name], dates, whole=whole)
-    return found
+        codes[name] = _codes(rows.column(column), attribute, schema.domain[name], dates, whole=whole)
+    return codes
 
 
 def _column(rows: pa.Table, *wanted: str | None) -> str | None:
     """First column of one of these names, ignoring case and outer blanks as for a released table."""
-    known = {same_name(name): name for name in reversed(rows.column_names)}
-    known |= {name: name for name in rows.column_names}
-    return next((known[key] for name in wanted if name for key in (name, same_name(name)) if key in known), None)
+    columns = {same_name(name): name for name in reversed(rows.column_names)}
+    columns |= {name: name for name in rows.column_names}
+    return next((columns[key] for name in wanted if name for key in (name, same_name(name)) if key in columns), None)
 
 
 def _codes(column: Any, attribute: Attribute, axis: Axis, dates: str | None, *, whole: bool) -> Codes:
@@ -190,8 +187,8 @@ def _places(numbers: Floats, axis: Axis, *, whole: bool = False) -> Codes:
     """Cells of numbers, (rows,), clipped to the bounds; NaN is a missing value."""
     places = np.clip(np.searchsorted(axis.edges, numbers, side="right") - 1, 0, axis.places - 1)
     nowhere = np.isnan(numbers) if not whole else ~(np.floor(numbers) == numbers)
-    found = np.where(nowhere, NOWHERE, places)
-    return np.asarray(np.where(np.isnan(numbers) & axis.missing, axis.places, found), dtype=np.int64)
+    cells = np.where(nowhere, NOWHERE, places)
+    return np.asarray(np.where(np.isnan(numbers) & axis.missing, axis.places, cells), dtype=np.int64)
 
 
 def _moments(seconds: Floats, attribute: Date) -> Floats:
@@ -222,8 +219,8 @@ def _cell(value: object, attribute: Attribute, axis: Axis, dates: str | None, sh
         number = _moment(value, attribute, dates) if isinstance(attribute, Date) else axis.read(value)
     except (QueryError, ValueError):
         return NOWHERE
-    place = int(np.searchsorted(axis.edges, number, side="right")) - 1
-    return min(max(place, 0), axis.places - 1)
+    index = int(np.searchsorted(axis.edges, number, side="right")) - 1
+    return min(max(index, 0), axis.places - 1)
 
 
 def _moment(value: object, attribute: Date, dates: str | None) -> float:

@@ -56,12 +56,12 @@ class RowsOfCells:
     @cached_property
     def _means(self) -> dict[str, Floats]:
         """Mean of each measure in every cell, (cells,) each."""
-        domain, found = self.schema.domain, {}
+        domain, means = self.schema.domain, {}
         for name, measure in summed(self.schema).items():
             sums = self.values[name].reshape(domain.shape)
-            known = Sums(measure, sums, self.errors[name], self.total, float(sums.sum()))
-            found[name] = fit_means(known, self._rows, LaidOut(domain.shape), domain).reshape(-1)
-        return found
+            estimated = Sums(measure, sums, self.errors[name], self.total, float(sums.sum()))
+            means[name] = fit_means(estimated, self._rows, LaidOut(domain.shape), domain).reshape(-1)
+        return means
 
 
 MOST_RANKED = 2**50  # cells of a domain of which each can still be hit by a random number
@@ -100,15 +100,15 @@ class RowsOfListedCells:
 
     def draw(self, places: Floats, random: RandomNumbers) -> Block:
         domain = self.schema.domain
-        found = np.searchsorted(self._ends, places, side="right")
-        elsewhere = found == len(self.listed)
-        cells = np.append(self.listed, 0)[found]
+        index = np.searchsorted(self._ends, places, side="right")
+        elsewhere = index == len(self.listed)
+        cells = np.append(self.listed, 0)[index]
         codes = {name: domain.codes_along(name, cells) for name in domain.names}
         if elsewhere.any():
             others = self._anywhere(int(elsewhere.sum()), random)
             for name, along in codes.items():
                 along[elsewhere] = others[name]
-        return Block(codes, {name: means[found] for name, means in self._means.items()})
+        return Block(codes, {name: means[index] for name, means in self._means.items()})
 
     def _anywhere(self, rows: int, random: RandomNumbers) -> dict[str, Codes]:
         """Cells drawn uniformly from those that are not listed."""
@@ -124,9 +124,9 @@ class RowsOfListedCells:
     @cached_property
     def _rows(self) -> Floats:
         """Rows of each listed cell, then of all others, (listed + 1,)."""
-        counts, rest = self.values["count"], self.remainder["count"] if self._hidden else 0.0
-        if rest >= 0:
-            return np.append(np.maximum(counts, 0.0), rest)
+        counts, remainder = self.values["count"], self.remainder["count"] if self._hidden else 0.0
+        if remainder >= 0:
+            return np.append(np.maximum(counts, 0.0), remainder)
         domain = self.schema.domain
 
         def answers(axes: tuple[int, ...]) -> Floats:
@@ -142,12 +142,12 @@ class RowsOfListedCells:
 
     @cached_property
     def _means(self) -> dict[str, Floats]:
-        domain, found = self.schema.domain, {}
+        domain, result = self.schema.domain, {}
         for name, measure in summed(self.schema).items():
             whole = float(self.values[name].sum()) + self.remainder[name]
-            known = Sums(measure, self.values[name], self.errors[name], self.total, whole)
-            rest = max(self._rows[-1], 0.0) + known.worth
-            pull = (known.overall - float(measure.centre)) / float(measure.step) * known.worth
-            means = fit_means(known, self._rows[:-1], Listed(domain, self.listed), domain)
-            found[name] = np.append(means, known.mean(self.remainder[name] + pull, rest))
-        return found
+            estimated = Sums(measure, self.values[name], self.errors[name], self.total, whole)
+            hidden_rows = max(self._rows[-1], 0.0) + estimated.worth
+            pull = (estimated.overall - float(measure.centre)) / float(measure.step) * estimated.worth
+            means = fit_means(estimated, self._rows[:-1], Listed(domain, self.listed), domain)
+            result[name] = np.append(means, estimated.mean(self.remainder[name] + pull, hidden_rows))
+        return result

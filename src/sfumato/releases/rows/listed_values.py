@@ -46,16 +46,16 @@ def cell_of(attribute: Attribute, axis: Axis, text: str | None) -> int | None:
     if text is None:
         return missing
     if isinstance(attribute, Category):
-        place = attribute.spellings.get(folded(text, attribute.fold or ()))
-        return len(attribute.values) if place is None and attribute.other else place
+        cell = attribute.spellings.get(folded(text, attribute.fold or ()))
+        return len(attribute.values) if cell is None and attribute.other else cell
     if isinstance(attribute, Boolean):
-        told = attribute.spellings.get(folded(text, attribute.fold or ()))
-        return _TRUTHS.get(text, missing) if told is None else int(told)
+        truth = attribute.spellings.get(folded(text, attribute.fold or ()))
+        return _TRUTHS.get(text, missing) if truth is None else int(truth)
     number = as_number(text)
     if number is None or not isinstance(attribute, Integer | Number):
         return missing
-    place = int(np.searchsorted(axis.edges, number, side="right")) - 1
-    return min(max(place, 0), axis.places - 1)
+    cell = int(np.searchsorted(axis.edges, number, side="right")) - 1
+    return min(max(cell, 0), axis.places - 1)
 
 
 def in_digits(attribute: Category, counted: bool) -> bool:

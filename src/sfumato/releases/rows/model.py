@@ -122,11 +122,11 @@ def gather_margin(table: Floats, groupings: Sequence[Grouping]) -> Floats:
 
 def volumes(groupings: Sequence[Grouping], sizes: Mapping[str, int]) -> Floats:
     """Number of domain cells in each combination of groups, (groups, ...); sizes: of all attributes."""
-    found = np.ones((1,) * len(groupings))
-    for place, grouping in enumerate(groupings):
-        shape = [-1 if place == other else 1 for other in range(len(groupings))]
-        found = found * grouping.widths.reshape(shape).astype(np.float64)
+    cells = np.ones((1,) * len(groupings))
+    for number, grouping in enumerate(groupings):
+        shape = [-1 if number == other else 1 for other in range(len(groupings))]
+        cells = cells * grouping.widths.reshape(shape).astype(np.float64)
     named = {grouping.name for grouping in groupings}
     for name, size in sizes.items():
-        found = found if name in named else found * float(size)
-    return found
+        cells = cells if name in named else cells * float(size)
+    return cells

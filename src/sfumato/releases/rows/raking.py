@@ -128,8 +128,8 @@ def halved_without_negatives(answers: Floats) -> Floats:
 
 def _divide(parents: Floats, children: Floats, axis: int) -> Floats:
     """Split each parent between its two children in proportion to their positive parts; an only child gets all."""
-    found = np.maximum(children, 0.0)
-    first, second = _halves(found, axis)
+    children_rows = np.maximum(children, 0.0)
+    first, second = _halves(children_rows, axis)
     pairs = _first(axis, second.shape[axis])
     sums = first.copy()
     sums[pairs] += second
@@ -144,7 +144,7 @@ def _divide(parents: Floats, children: Floats, axis: int) -> Floats:
         evenly = np.where(nothing, parents * alone.reshape([-1 if a == axis else 1 for a in range(first.ndim)]), 0.0)
         first += evenly
         second += evenly[pairs]
-    return found
+    return children_rows
 
 
 def _halves(level: Floats, axis: int) -> tuple[Floats, Floats]:
@@ -193,9 +193,9 @@ def possible_margins(domain: Domain, answers: Answers) -> tuple[list[Margin], li
     every = range(len(domain.axes))
     singles = [_single(domain, place, answers((place,))) for place in every]
     pairs: list[Margin] = []
-    for one, two in combinations(every, 2):
-        if domain.axes[one].size * domain.axes[two].size <= max(MOST_OF_A_PAIR, domain.size * (len(every) == 2)):
-            pairs.append(((one, two), _pair(answers((one, two)), singles[one], singles[two])))
+    for first, second in combinations(every, 2):
+        if domain.axes[first].size * domain.axes[second].size <= max(MOST_OF_A_PAIR, domain.size * (len(every) == 2)):
+            pairs.append(((first, second), _pair(answers((first, second)), singles[first], singles[second])))
     return [((place,), single) for place, single in enumerate(singles)], pairs
 
 
@@ -224,9 +224,9 @@ def rake(layout: Layout, cells: Floats, margins: Sequence[Margin]) -> Floats:
     return cells
 
 
-def _single(domain: Domain, place: int, answers: Floats) -> Floats:
+def _single(domain: Domain, number: int, answers: Floats) -> Floats:
     """Projected one-way marginal: by bisection along an ordered attribute, otherwise Euclidean."""
-    return halved_without_negatives(answers) if domain.axes[place].ordered else without_negatives(answers)
+    return halved_without_negatives(answers) if domain.axes[number].ordered else without_negatives(answers)
 
 
 def _pair(answers: Floats, first: Floats, second: Floats) -> Floats:

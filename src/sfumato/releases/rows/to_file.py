@@ -78,24 +78,24 @@ class Tally:
         """Count further rows. codes: cell of each along every attribute, (rows,); -1 for a value outside all cells."""
         labels = {name: grouping.labels(np.maximum(codes[name], 0)) for name, grouping in self.groupings.items()}
         self.seen[0] += len(next(iter(codes.values())))
-        for place, names in enumerate(self.tables):
+        for index, names in enumerate(self.tables):
             label, there = labels[names[0]], codes[names[0]] >= 0
             for name in names[1:]:
                 label, there = label * self.groupings[name].size + labels[name], there & (codes[name] >= 0)
-            flat = self.counts[place].reshape(-1)
+            flat = self.counts[index].reshape(-1)
             flat += np.bincount(label[there], minlength=len(flat))
 
     def compare(self, model: RowModel) -> tuple[Agreement, ...]:
         """Agreement of the rows with the release's marginals: one-way, then two-way."""
-        found = []
+        agreements = []
         for ways, words in ((1, "one attribute"), (2, "two attributes")):
             chosen = [place for place, names in enumerate(self.tables) if len(names) == ways]
-            asked = [[self.groupings[name] for name in self.tables[place]] for place in chosen]
-            answered = [model.margin(groupings) / model.total for groupings in asked]
+            groupings_of = [[self.groupings[name] for name in self.tables[place]] for place in chosen]
+            answered = [model.margin(groupings) / model.total for groupings in groupings_of]
             if chosen:
                 drawn = [self.counts[place] / self.rows for place in chosen]
-                found.append(_agreement(words, drawn, answered, self.rows))
-        return tuple(found)
+                agreements.append(_agreement(words, drawn, answered, self.rows))
+        return tuple(agreements)
 
 
 def _agreement(words: str, drawn: Sequence[Floats], answered: Sequence[Floats], rows: int) -> Agreement:

@@ -1,7 +1,4 @@
-"""Synthetic rows as CSV, written as the table's own file was: what was stated of it holds for these rows too.
-
-Synthetic rows to a file, batch by batch, whole or not at all.
-"""
+"""Write synthetic rows to CSV, plain or in the dialect of the table's file, or to Parquet; atomic, batch by batch."""
 
 from __future__ import annotations
 
