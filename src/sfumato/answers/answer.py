@@ -172,8 +172,8 @@ class NoiseInTails:
     def signs_of_rows(self, within: NDArray[np.bool_], cells: Gathered) -> list[Sign] | None:
         return self.near.signs_of_rows(within, cells)
 
-    def largest_model_part(self, asked: Sum, groups: Groups) -> tuple[str, ...] | None:
-        return self.near.largest_model_part(asked, groups)
+    def largest_model_part(self, side: Sum, groups: Groups) -> tuple[str, ...] | None:
+        return self.near.largest_model_part(side, groups)
 
     def _far(self, terms: Terms) -> Terms:
         """Convert terms to their tail distributions, once for all groups that share the same tuple of terms."""

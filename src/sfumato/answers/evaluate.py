@@ -353,25 +353,25 @@ class Evaluation:
         unseen = np.sum([rest.unseen for rest in rests], axis=0)
         return Sum(split, whole, total(rest.weights for rest in rests), unseen)
 
-    def values_of(self, asked: Sum) -> tuple[Floats, Floats, Floats]:
+    def values_of(self, side: Sum) -> tuple[Floats, Floats, Floats]:
         """Value, low and high of a sum for every group, each (groups,), from the noisy numbers."""
         values, suppressed = self.view.cells.values, self.view.suppressed
 
         def part(name: str) -> Floats:
             answer = np.zeros(self.groups.number)
-            for of, weights in asked.split.items():
+            for of, weights in side.split.items():
                 products = getattr(weights, name) * values[of]
                 answer += np.bincount(self.group, weights=products, minlength=self.groups.number)
-            for of, weights in asked.whole.items():
+            for of, weights in side.whole.items():
                 answer += float(getattr(weights, name) @ values[of])
-            for of, weights in asked.rest.items():
+            for of, weights in side.rest.items():
                 rest = 0.0 if suppressed is None else suppressed.remainder[of]
                 # The ends lean on counts of rows, which cannot be negative, whatever the noise says.
                 answer += getattr(weights, name) * (rest if name == "value" or weights.exact else max(rest, 0.0))
             return answer
 
         value = part("value")
-        return (value, value, value) if asked.exact else (value, part("low"), part("high"))
+        return (value, value, value) if side.exact else (value, part("low"), part("high"))
 
 
 def _is_plain_count(column: Column) -> bool:

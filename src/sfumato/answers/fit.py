@@ -295,9 +295,9 @@ class Grouped:
             whole[to] = self.whole
         return replace(self, place=index[order], group=self.group[order], weights=self.weights[order], whole=whole)
 
-    def together(self, place: Codes) -> tuple[Codes, Codes]:
+    def together(self, label: Codes) -> tuple[Codes, Codes]:
         """Merge rows by (new place, group): the merged index of each row, and one row of each."""
-        key = place * self.groups + self.group
+        key = label * self.groups + self.group
         if (np.diff(key) >= 0).all():
             new = np.append(True, key[1:] != key[:-1])[: len(key)]
             return np.cumsum(new) - 1, np.flatnonzero(new)
@@ -313,30 +313,30 @@ class ByGroup(Protocol):
         """Errors of every group's sums; None where they must be computed group by group."""
 
 
-def in_buckets(asked: Grouped, labels: Codes, sizes: Codes) -> tuple[Grouped, Floats, Floats | None]:
+def in_buckets(grouped: Grouped, labels: Codes, sizes: Codes) -> tuple[Grouped, Floats, Floats | None]:
     """Mean of the weights over the cells of each bucket, and the covariance of the weights around it.
 
     labels: bucket of each cell, (cells,); sizes: cells of each bucket, (buckets,). Returns the means by (bucket,
     group); their covariances with the weights common to all groups included, (rows, sums, sums); and those of the
     common weights alone, (buckets, sums, sums), or None.
     """
-    label = labels[asked.place]
-    number, example = asked.together(label)
-    bucket, group = label[example], asked.group[example]
-    size, means = sizes[bucket, None], summed(number, asked.weights, len(example)) / sizes[bucket, None]
+    label = labels[grouped.place]
+    number, example = grouped.together(label)
+    bucket, group = label[example], grouped.group[example]
+    size, means = sizes[bucket, None], summed(number, grouped.weights, len(example)) / sizes[bucket, None]
     ones = np.ones(len(number))
-    if asked.whole is None:
-        squares = squares_by_group(number, len(example), ones, asked.weights) / size[:, :, None]
+    if grouped.whole is None:
+        squares = squares_by_group(number, len(example), ones, grouped.weights) / size[:, :, None]
         covariance = _cleaned(squares - products(means, means), squares)
-        return Grouped(bucket, group, means, None, asked.groups), covariance, None
-    whole, beside = summed(labels, asked.whole, len(sizes)) / sizes[:, None], asked.whole[asked.place]
-    in_all = squares_by_group(labels, len(sizes), np.ones(len(labels)), asked.whole) / sizes[:, None, None]
-    squares = squares_by_group(number, len(example), ones, asked.weights + beside, beside) / size[:, :, None]
+        return Grouped(bucket, group, means, None, grouped.groups), covariance, None
+    whole, beside = summed(labels, grouped.whole, len(sizes)) / sizes[:, None], grouped.whole[grouped.place]
+    in_all = squares_by_group(labels, len(sizes), np.ones(len(labels)), grouped.whole) / sizes[:, None, None]
+    squares = squares_by_group(number, len(example), ones, grouped.weights + beside, beside) / size[:, :, None]
     squares += in_all[bucket]
     full = means + whole[bucket]
     covariance = _cleaned(squares - products(full, full), squares)
     alone = _cleaned(in_all - products(whole, whole), in_all)
-    return Grouped(bucket, group, means, whole, asked.groups), covariance, alone
+    return Grouped(bucket, group, means, whole, grouped.groups), covariance, alone
 
 
 def _cleaned(covariance: Floats, squares: Floats) -> Floats:

@@ -174,7 +174,7 @@ class Asked:
 
 
 def merged_terms(
-    asked: Asked, fit: Merged, domain: Domain, names: Sequence[str], group: Codes, present: Codes, answer: Sequence[int]
+    query: Asked, fit: Merged, domain: Domain, names: Sequence[str], group: Codes, present: Codes, answer: Sequence[int]
 ) -> list[NoiseTerms]:
     """Noise terms of every present group over merged cells; () where the dense computation is needed.
 
@@ -183,7 +183,7 @@ def merged_terms(
     result: list[NoiseTerms] = [() for _ in present]
     places = sorted(domain.place(name) for name in names)
     grid = tuple(domain.shape[place] for place in places)
-    statistic = _Statistic(fit, asked, group.reshape(grid), places, answer)
+    statistic = _Statistic(fit, query, group.reshape(grid), places, answer)
     order = np.argsort(group, kind="stable")
     starts, ends = (np.searchsorted(group[order], present, side=side) for side in ("left", "right"))
     for index, number in enumerate(present.tolist()):
@@ -203,11 +203,11 @@ def _box(cells: Codes, grid: tuple[int, ...]) -> tuple[Codes, ...] | None:
 class _Statistic:
     """Merged-cell errors of one statistic of a query, for all groups."""
 
-    def __init__(self, fit: Merged, asked: Asked, group: Codes, places: list[int], answer: Sequence[int]) -> None:
-        grid, sums = group.shape, asked.split.shape[1]
+    def __init__(self, fit: Merged, query: Asked, group: Codes, places: list[int], answer: Sequence[int]) -> None:
+        grid, sums = group.shape, query.split.shape[1]
         self._fit, self._group, self._places, self._answer = fit, group, places, answer
-        self._split, self._whole = asked.split.reshape(*grid, sums), asked.whole.reshape(*grid, sums)
-        whole = asked.whole.any()
+        self._split, self._whole = query.split.reshape(*grid, sums), query.whole.reshape(*grid, sums)
+        whole = query.whole.any()
         self._base = [
             told_apart(np.moveaxis(self._whole, axis, 0)) if whole else np.zeros(size, dtype=np.int64)
             for axis, size in enumerate(grid)
@@ -241,14 +241,14 @@ class _Statistic:
         """Classes of values along every axis of the domain; None where the fit cannot use them."""
         inside = self._split[np.ix_(*box)]
         result = []
-        for place, size in enumerate(self._fit.shape):
+        for number, size in enumerate(self._fit.shape):
             classes = np.zeros(size, dtype=np.int64)
-            if place in self._places:
-                axis = self._places.index(place)
+            if number in self._places:
+                axis = self._places.index(number)
                 alike = told_apart(np.moveaxis(inside, axis, 0))
                 classes[box[axis]] = 1 + alike
                 classes = classes * (int(self._base[axis].max()) + 1) + self._base[axis]
-            along = self._fit.along(place, classes)
+            along = self._fit.along(number, classes)
             if along is None:
                 return None
             result.append(along)
@@ -290,19 +290,19 @@ class FittedNoise:
         return result
 
     def _of_statistic(
-        self, asked: Asked, names: tuple[str, ...], group: Codes, present: Codes, answer: Sequence[int]
+        self, query: Asked, names: tuple[str, ...], group: Codes, present: Codes, answer: Sequence[int]
     ) -> list[GroupTerms]:
         """Noise terms of each present group in one statistic, by the quickest way that the fit offers."""
-        fit, result = asked.fit, list[GroupTerms]([() for _ in present])
+        fit, result = query.fit, list[GroupTerms]([() for _ in present])
         if (merged := fit.merged(self.domain)) is not None:
-            result = merged_terms(asked, merged, self.domain, names, group, present, answer)
+            result = merged_terms(query, merged, self.domain, names, group, present, answer)
         elif isinstance(fit, ByGroup) and len(present) > 1:
-            result = self._at_once(fit, asked, names, group, present, answer) or result
+            result = self._at_once(fit, query, names, group, present, answer) or result
         left = [place for place, terms in enumerate(result) if terms == ()]
-        block = max(1, at_once(self.domain.size) // asked.split.shape[1])
+        block = max(1, at_once(self.domain.size) // query.split.shape[1])
         for start in range(0, len(left), block):
             places = left[start : start + block]
-            noises = self._laid_out(asked, names, group, present[places], answer)
+            noises = self._laid_out(query, names, group, present[places], answer)
             for place, terms in zip(places, noises, strict=True):
                 result[place] = terms
         return result
@@ -323,29 +323,29 @@ class FittedNoise:
         return result
 
     def _at_once(
-        self, fit: ByGroup, asked: Asked, names: tuple[str, ...], group: Codes, present: Codes, answer: Sequence[int]
+        self, fit: ByGroup, query: Asked, names: tuple[str, ...], group: Codes, present: Codes, answer: Sequence[int]
     ) -> list[GroupTerms] | None:
         """Noise terms of all groups from sparse weights (`errors_by_group`)."""
         number = np.full(int(group.max(initial=0)) + 1, -1)
         here = present[present < len(number)]
         number[here] = np.arange(len(here))
         cells = spread_over(self.domain, names, np.arange(float(len(group)))[:, None])[:, 0].astype(np.int64)
-        whole = asked.whole[cells] if asked.whole.any() else None
-        errors = fit.errors_by_group(Grouped.of_cells(number[group][cells], len(present), asked.split[cells], whole))
+        whole = query.whole[cells] if query.whole.any() else None
+        errors = fit.errors_by_group(Grouped.of_cells(number[group][cells], len(present), query.split[cells], whole))
         if errors is None:
             return None
         return [None if one.unknown[list(answer)].any() else terms_of(one, answer) for one in errors]
 
     def _laid_out(
-        self, asked: Asked, names: tuple[str, ...], group: Codes, present: Codes, answer: Sequence[int]
+        self, query: Asked, names: tuple[str, ...], group: Codes, present: Codes, answer: Sequence[int]
     ) -> list[Terms]:
         """Noise terms of some groups from dense weights over the domain."""
         inside = (group[:, None] == present).astype(np.float64)
-        ends = asked.split.shape[1]
-        each = asked.split[:, None, :] * inside[:, :, None] + asked.whole[:, None, :]
+        ends = query.split.shape[1]
+        each = query.split[:, None, :] * inside[:, :, None] + query.whole[:, None, :]
         weighed = spread_over(self.domain, names, each.reshape(len(group), -1))
         order = [[place * ends + end for end in answer] for place in range(len(present))]
-        return [*noises_of([(asked.fit, weighed)], order)]
+        return [*noises_of([(query.fit, weighed)], order)]
 
 
 def _weights(by_statistic: ByStatistic, of: str, end: str, size: int) -> Floats:

@@ -146,15 +146,15 @@ class _Together:
         sides = [at.sum_of(amounts) for amounts in self.sums]
         values = [at.values_of(side) for side in sides]
         result = []
-        for place, terms in enumerate(at.view.noises.terms(sides, at.view.cells, at.groups)):
-            group = at.groups.present[place]
+        for index, terms in enumerate(at.view.noises.terms(sides, at.view.cells, at.groups)):
+            group = at.groups.present[index]
             numbers = [Functional(*(float(part[group]) for part in each)) for each in values]
             if terms is None:
                 at.undetermined.append(self.column)
             value = work_out(self.formula, lambda part: self._possible(part, numbers)).value  # noqa: B023
             together = self._jointly(numbers, terms) if isfinite(value) else None
             if together is None:
-                result.append(self._apart(place, bounds))
+                result.append(self._apart(index, bounds))
             else:
                 result.append(_within(replace(together, value=value), bounds, at.confidence))
         return result
@@ -253,7 +253,7 @@ class _Together:
             return Range(part, part)
         return Range(*(part.bounds or (-inf, inf))) * Range(part.scale, part.scale)
 
-    def _apart(self, place: int, bounds: Range) -> Estimate:
+    def _apart(self, index: int, bounds: Range) -> Estimate:
         """Interval arithmetic on the parts' own intervals, which hold simultaneously (Bonferroni)."""
         columns, at = self.formula.columns, self.evaluation
         apart, surer = (self._parts(c) for c in (at.confidence, 1.0 - (1.0 - at.confidence) / len(columns)))
@@ -261,13 +261,13 @@ class _Together:
         def span(part: Column | float) -> Range:
             if isinstance(part, float):
                 return Range(part, part)
-            one = surer[columns.index(part)][place]
+            one = surer[columns.index(part)][index]
             return Range(one.low, one.high)
 
         ends = work_out(self.formula, span)
-        estimate = self._of_parts(lambda column: apart[columns.index(column)][place].value)
+        estimate = self._of_parts(lambda column: apart[columns.index(column)][index].value)
         noise, model = (
-            hypot(*(float(s) * getattr(one[place], name) for s, one in zip(estimate.slope, apart, strict=True)))
+            hypot(*(float(s) * getattr(one[index], name) for s, one in zip(estimate.slope, apart, strict=True)))
             for name in ("noise", "model")
         )
         return _within(

@@ -39,10 +39,10 @@ from sfumato.sql import Amount, Column, Formula
 from sfumato.sql.plan import Quantile
 
 
-def possible(column: Column, found: list[Estimate], schema: Schema) -> list[Estimate]:
+def possible(column: Column, estimates: list[Estimate], schema: Schema) -> list[Estimate]:
     """Clip the intervals of a column to the range of values over all tables."""
     least, most = _bounds(column, schema)
-    return [replace(one, low=_within(one.low, least, most), high=_within(one.high, least, most)) for one in found]
+    return [replace(one, low=_within(one.low, least, most), high=_within(one.high, least, most)) for one in estimates]
 
 
 def _within(end: float, least: float, most: float) -> float:
@@ -114,7 +114,7 @@ class Source(Protocol):
     def refuse(self, amounts: Sequence[Amount]) -> None:
         """Raise a QueryError where sums of such amounts have no bounds."""
 
-    def ends(self, asked: Asked, cells: Gathered, tail: float) -> Ends:
+    def ends(self, query: Asked, cells: Gathered, tail: float) -> Ends:
         """Bounds of a sum; each end is exceeded with probability at most `tail`."""
 
 
@@ -135,12 +135,12 @@ class FromFits:
     def refuse(self, amounts: Sequence[Amount]) -> None:
         """Accept every sum."""
 
-    def ends(self, asked: Asked, cells: Gathered, tail: float) -> Ends:
+    def ends(self, query: Asked, cells: Gathered, tail: float) -> Ends:
         """Bounds of a sum: those of each statistic, with the tail split evenly between them."""
-        names, parts = tuple(cells.codes), asked.statistics
+        names, parts = tuple(cells.codes), query.statistics
         bounds = Ends(0.0, 0.0)
         for of in parts:
-            both = np.stack([asked.low[of], asked.high[of]], axis=1)
+            both = np.stack([query.low[of], query.high[of]], axis=1)
             both = spread_over(self.domain, names, both if cells.many is None else self._single(both, names))
             bounds += self.finders[of](both[:, 0], both[:, 1], tail / len(parts))
         return bounds
@@ -239,10 +239,10 @@ def _halving(holds: Callable[[int], bool], last: int) -> int:
     return high
 
 
-def guaranteed(column: Column, found: list[Estimate], at: Evaluation, source: Source) -> list[Estimate]:
+def guaranteed(column: Column, estimates: list[Estimate], at: Evaluation, source: Source) -> list[Estimate]:
     """Replace the intervals of a column's estimates by guaranteed ones, for every present group."""
     bounds = _Columns(at, source).ends(column, (1.0 - at.confidence) / 2.0)
-    return [with_ends(one, around(one, ends)) for one, ends in zip(found, bounds, strict=True)]
+    return [with_ends(one, around(one, ends)) for one, ends in zip(estimates, bounds, strict=True)]
 
 
 def around(typical: Estimate, ends: Ends) -> Ends:
@@ -304,12 +304,12 @@ class _Columns:
         spans = [Range(one.low, one.high) * Range(scale, scale) for one in bounds]
         return [Ends(one.low, one.high) for one in spans]
 
-    def _sum(self, asked: Asked, tail: float) -> Ends:
+    def _sum(self, query: Asked, tail: float) -> Ends:
         """Bounds of a sum, clipped at 0 where counts have weights of one sign."""
-        bounds = self.source.ends(asked, self.at.view.cells, tail)
-        counts = asked.statistics == ("count",)
-        least = 0.0 if counts and asked.low["count"].min(initial=0.0) >= 0.0 else -inf
-        most = 0.0 if counts and asked.high["count"].max(initial=0.0) <= 0.0 and not asked.unseen else inf
+        bounds = self.source.ends(query, self.at.view.cells, tail)
+        counts = query.statistics == ("count",)
+        least = 0.0 if counts and query.low["count"].min(initial=0.0) >= 0.0 else -inf
+        most = 0.0 if counts and query.high["count"].max(initial=0.0) <= 0.0 and not query.unseen else inf
         return Ends(max(bounds.low, least), max(min(bounds.high, most), least))
 
     def _ratio(self, top: Asked, bottom: Asked, column: Column, tail: float) -> Ends:
@@ -365,10 +365,10 @@ def whole(ends: Ends) -> Ends:
     return Ends(*(turn(end) if isfinite(end) else end for turn, end in ((floor, ends.low), (ceil, ends.high))))
 
 
-def with_ends(one: Estimate, ends: Ends) -> Estimate:
+def with_ends(estimate: Estimate, ends: Ends) -> Estimate:
     """Estimate with guaranteed bounds in place of its own interval."""
-    real = None if one.real is None else bool(ends.low > 0.0 or ends.high < 0.0)
-    return replace(one, low=ends.low, high=ends.high, real=real)
+    real = None if estimate.real is None else bool(ends.low > 0.0 or ends.high < 0.0)
+    return replace(estimate, low=ends.low, high=ends.high, real=real)
 
 
 def _share(part: float, other: float, of_nothing: float = 0.0) -> float:

@@ -273,11 +273,11 @@ class FromThreshold:
                 "shares; ask for the typical interval of sums and averages"
             )
 
-    def ends(self, asked: Asked, cells: Gathered, tail: float) -> Ends:
+    def ends(self, query: Asked, cells: Gathered, tail: float) -> Ends:
         """Bounds of a count over published and unpublished cells."""
-        low, high = (each.get("count", np.zeros(cells.size)) for each in (asked.low, asked.high))
+        low, high = (each.get("count", np.zeros(cells.size)) for each in (query.low, query.high))
         values = cells.values["count"]
-        within = float(high.sum()) + asked.unseen
+        within = float(high.sum()) + query.unseen
         others = float(values.sum() - high @ values), max(0.0, self.size - within)
         above = self.known.ends(float(high @ values), float(high.sum()), within, others, tail)
         sure = float(low @ values)

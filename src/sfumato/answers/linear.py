@@ -66,15 +66,15 @@ def answer_by_cells(queries: Queries, fit: Fit, noise: Noise, confidence: float)
 
 
 def in_kind(
-    queries: Queries, fit: Fit, domain: Domain, found: Sequence[Estimate], confidence: float, kind: str
+    queries: Queries, fit: Fit, domain: Domain, estimates: Sequence[Estimate], confidence: float, kind: str
 ) -> list[Estimate]:
     """Linear estimates with typical intervals, guaranteed ones or both.
 
-    found: the estimates with typical intervals. fit: of the counts. kind: "typical", "guaranteed" or "both".
+    estimates: with typical intervals. fit: of the counts. kind: "typical", "guaranteed" or "both".
     """
     typical, sure = list[Estimate](), list[Estimate]()
     ends_of = _ends(queries, fit.guaranteed(domain), (1.0 - confidence) / 2.0)
-    for one, (ends, least, most) in zip(found, ends_of, strict=True):
+    for one, (ends, least, most) in zip(estimates, ends_of, strict=True):
         other = with_ends(one, around(one, ends))
         within = [replace(each, low=max(each.low, least), high=min(each.high, most)) for each in (one, other)]
         typical += [one] if fit.exact else narrower([one], [other], within[:1], within[1:])
@@ -85,15 +85,15 @@ def in_kind(
 
 
 def no_wider(
-    queries: Queries, fit: Fit, domain: Domain, found: Sequence[Estimate], confidence: float
+    queries: Queries, fit: Fit, domain: Domain, estimates: Sequence[Estimate], confidence: float
 ) -> Sequence[Estimate]:
     """Replace typical intervals of linear queries by guaranteed ones where these are narrower and quick to compute."""
     if fit.exact or queries.rows * queries.columns > MOST_COMPARED:
-        return found
+        return estimates
     try:
-        return in_kind(queries, fit, domain, found, confidence, "typical")
+        return in_kind(queries, fit, domain, estimates, confidence, "typical")
     except QueryError:  # such a fit has no guaranteed intervals
-        return found
+        return estimates
 
 
 def _ends(queries: Queries, find: Find, tail: float) -> Iterator[tuple[Ends, float, float]]:

@@ -48,19 +48,19 @@ class Extremes:
     least: bool
     found: dict[int, int | None] = field(default_factory=dict)
 
-    def ends(self, place: int, begin: int, end: int) -> tuple[int, int]:
+    def ends(self, index: int, begin: int, end: int) -> tuple[int, int]:
         """First and last cell of a group's extreme value: the model's `begin` and `end`, one replaced by the test's."""
-        if place not in self.found:
-            self.found[place] = self._search(place)
-        sure = self.found[place]
+        if index not in self.found:
+            self.found[index] = self._search(index)
+        sure = self.found[index]
         if sure is None:
             return begin, end
         return (begin, sure) if self.least else (sure, end)
 
-    def _search(self, place: int) -> int | None:
+    def _search(self, index: int) -> int | None:
         """Last cell of the group that the extreme value may lie in, by a multi-way search over emptiness tests."""
         evaluation, last = self.along.evaluation, self.along.axis.size - 1
-        inside = (evaluation.group == evaluation.groups.present[place]) & (self.along.base.low > 1.0 - 1e-9)
+        inside = (evaluation.group == evaluation.groups.present[index]) & (self.along.base.low > 1.0 - 1e-9)
         code = self.along.code if self.least else last - self.along.code
         level = (1.0 + evaluation.confidence) / 2.0
         empty, held = -1, last  # up to here there may be no rows; up to here there are, or the attribute ends
@@ -139,9 +139,9 @@ class _Search:
             return np.asarray(counts)
         return np.asarray(counts + suppressed.remainder["count"] * self.along.rests[0][present].sum(axis=1))
 
-    def slack(self, place: int) -> tuple[float, float]:
+    def slack(self, index: int) -> tuple[float, float]:
         """Thresholds of T_j and T_(j-1) in the quantile's cell; with model error zero seen rows may be three."""
-        return slack_of(self.share, float(RULE_OF_THREE) if self.modelled[place] else 1.0)
+        return slack_of(self.share, float(RULE_OF_THREE) if self.modelled[index] else 1.0)
 
     def run(self) -> list[bool]:
         """Compute the noise of T_j at both ends until the ends rest on computed noise; which groups are determined."""
@@ -163,22 +163,22 @@ class _Search:
             self._look(cells)
         return determined
 
-    def ends(self, place: int) -> tuple[int, int]:
+    def ends(self, index: int) -> tuple[int, int]:
         """First and last cell of a group that may hold the quantile; noise is interpolated between computed cells."""
         _, low, high = self.sums
-        widths = self.widths[place]
+        widths = self.widths[index]
         if not widths:
             return 0, self.along.axis.size - 1
         where = sorted(widths)
         every = np.arange(self.along.axis.size)
         below, above = (np.interp(every, where, [widths[j][side] for j in where]) for side in (0, 1))
-        at_least, at_most = self.slack(place)
-        first = np.flatnonzero(high[place] + above >= at_least - 1e-9)
-        last = np.flatnonzero(low[place] - below <= at_most + 1e-9)
+        at_least, at_most = self.slack(index)
+        first = np.flatnonzero(high[index] + above >= at_least - 1e-9)
+        last = np.flatnonzero(low[index] - below <= at_most + 1e-9)
         begin = int(first[0]) if len(first) else self.along.axis.size - 1
         end = min(int(last[-1]) + 1, self.along.axis.size - 1) if len(last) else 0
-        if self.modelled[place] and self.share in (0.0, 1.0):
-            begin, end = self.extremes.ends(place, begin, end)
+        if self.modelled[index] and self.share in (0.0, 1.0):
+            begin, end = self.extremes.ends(index, begin, end)
         return min(begin, end), max(begin, end)
 
     @cached_property
@@ -186,45 +186,45 @@ class _Search:
         """Test-based ends for MIN and MAX."""
         return Extremes(self.along, least=self.share == 0.0)
 
-    def _look(self, asked: Codes) -> list[bool]:
-        """Compute the noise quantiles of T_j at two cells for each present group; asked is (2, present groups).
+    def _look(self, cells: Codes) -> list[bool]:
+        """Compute the noise quantiles of T_j at two cells for each present group; cells is (2, present groups).
 
         Returns which groups are determined by the measurements.
         """
         evaluation, p = self.along.evaluation, self.share
         groups = evaluation.groups
         edge = np.zeros((2, groups.number), dtype=np.int64)
-        edge[:, groups.present] = asked
+        edge[:, groups.present] = cells
         sides = [
             self.along.sum(lambda group, cell, at=at: np.where(cell <= at[group], 1.0 - p, -p))  # type: ignore[misc]
             for at in edge
         ]
         determined, shared = [], Shared()
-        for place, terms in enumerate(evaluation.view.noises.terms(sides, evaluation.view.cells, groups)):
+        for index, terms in enumerate(evaluation.view.noises.terms(sides, evaluation.view.cells, groups)):
             determined.append(terms is not None)
             if terms is None:
                 continue
             noises = shared.noises(terms)
-            self.modelled[place] |= bool(noises.model.any())
-            for row, cell in enumerate(asked[:, place].tolist()):
-                if cell not in self.widths[place]:
+            self.modelled[index] |= bool(noises.model.any())
+            for row, cell in enumerate(cells[:, index].tolist()):
+                if cell not in self.widths[index]:
                     value, low, high = range(3 * row, 3 * row + 3)
-                    self.widths[place][cell] = (
+                    self.widths[index][cell] = (
                         noises.width_along(low, evaluation.confidence),
                         noises.width_along(high, evaluation.confidence),
                     )
-                    self.errors[place][cell] = noises.stderr(noises.weights[:, value])
+                    self.errors[index][cell] = noises.stderr(noises.weights[:, value])
         return determined
 
-    def error(self, place: int, value: float) -> tuple[float, float]:
+    def error(self, index: int, value: float) -> tuple[float, float]:
         """Standard errors of a quantile, from noise and from model: those of its rank over the density of rows."""
         low, high = self.values
         cell = min(int((high < value).sum()), len(high) - 1)
-        before = float(self.sums[0][place, cell - 1]) if cell else -self.share * float(self.rows[place])
-        rows = max(float(self.sums[0][place, cell]) - before, 1.0)
-        nearest = min(self.errors[place], key=lambda at: abs(at - cell))
+        before = float(self.sums[0][index, cell - 1]) if cell else -self.share * float(self.rows[index])
+        rows = max(float(self.sums[0][index, cell]) - before, 1.0)
+        nearest = min(self.errors[index], key=lambda at: abs(at - cell))
         unit = max(float(high[cell] - low[cell]), 1.0 if self.along.axis.discrete else 0.0)
-        drawn, assumed = self.errors[place][nearest]
+        drawn, assumed = self.errors[index][nearest]
         return drawn * unit / rows, assumed * unit / rows
 
     @cached_property
@@ -255,12 +255,12 @@ def values_along(along: Along) -> tuple[Floats, Floats]:
     return np.minimum(low, high), np.maximum(low, high)
 
 
-def _estimate(search: _Search, place: int, determined: bool, whole: bool) -> Estimate:
+def _estimate(search: _Search, index: int, determined: bool, whole: bool) -> Estimate:
     """Estimate of one group's quantile: value, interval, and standard errors from its rank."""
     confidence = search.along.evaluation.confidence
     low, high = search.values
-    first, last = search.ends(place)
-    value = _value(search, place, first, last) if determined else nan
+    first, last = search.ends(index)
+    value = _value(search, index, first, last) if determined else nan
     if whole and search.along.axis.discrete:
         value = float(np.floor(value))
     least, most = float(low[first]), float(high[last])
@@ -272,8 +272,8 @@ def _estimate(search: _Search, place: int, determined: bool, whole: bool) -> Est
     model = 0.0
     if isnan(value):
         error = model = nan
-    elif search.errors[place]:
-        drawn, assumed = search.error(place, value)
+    elif search.errors[index]:
+        drawn, assumed = search.error(index, value)
         if most == least:  # one value alone is left, and where the error of ranks lies beside the rows that it has
             error = hypot(drawn, assumed)
         in_bins = float(high[last] - low[last]) / 12**0.5
@@ -283,21 +283,21 @@ def _estimate(search: _Search, place: int, determined: bool, whole: bool) -> Est
     return Estimate(value, error, least, most, confidence, noise, model, dates, timed)
 
 
-def _value(search: _Search, place: int, first: int, last: int) -> float:
+def _value(search: _Search, index: int, first: int, last: int) -> float:
     """Point estimate: zero of the monotone version of T_j, rows spread evenly in a cell.
 
     A minimum or maximum is the end of the interval by which rows are sure to exist.
     """
     low, high = search.values
-    tested = search.sums[0][place]
-    if not search.rows[place] > 0.0:
+    tested = search.sums[0][index]
+    if not search.rows[index] > 0.0:
         return nan
     if search.share == 0.0:
         return float(low[last])
     if search.share == 1.0:
         return float(high[first])
     # Noisy counts go up and down; what lies between the highest so far and the lowest to come never goes down.
-    before = float(search.rows[place]) * -search.share
+    before = float(search.rows[index]) * -search.share
     rising = (np.maximum.accumulate(tested) + np.minimum.accumulate(tested[::-1])[::-1]) / 2.0
     cell = min(int((rising < 0.0).sum()), len(rising) - 1)
     start = float(rising[cell - 1]) if cell else min(before, 0.0)

@@ -94,7 +94,7 @@ class Suppressed:
         return Rest({of: part.times(amount.factor) for of, part in weights.items()}, unseen)
 
     def below_threshold(
-        self, found: Interval, top: Functional, terms: tuple[Term, ...], unseen: float, confidence: float
+        self, interval: Interval, top: Functional, terms: tuple[Term, ...], unseen: float, confidence: float
     ) -> Interval:
         """Lower the upper end of a count to the threshold's bound, where that is below the whole remainder.
 
@@ -102,7 +102,7 @@ class Suppressed:
         less their noise. The smaller of two high ends is taken, so each is given half of the upper tail.
         """
         if top.low == top.high:
-            return found
+            return interval
         level, noise = 1 - (1 - confidence) / 4, self.noise
         # The high end takes the whole rest, total less published; taking it back leaves the published cells alone.
         cells = [(term.n_high + 1.0, noise, term.multiplicity) for term in terms if term.noise == noise]
@@ -110,9 +110,9 @@ class Suppressed:
         by_threshold += upper_quantile([*cells, (1.0, noise, int(unseen))], level)
         by_rest = top.high + upper_quantile([(term.n_high, term.noise, term.multiplicity) for term in terms], level)
         high = min(by_threshold, by_rest)
-        model = min(found.model, max(high - top.low, 0.0) / 12**0.5)
-        stderr = hypot(found.noise, model)
-        return replace(found, value=min(found.value, high), stderr=stderr, high=high, model=model)
+        model = min(interval.model, max(high - top.low, 0.0) / 12**0.5)
+        stderr = hypot(interval.noise, model)
+        return replace(interval, value=min(interval.value, high), stderr=stderr, high=high, model=model)
 
 
 def _less(value: Floats, sure: bool) -> Weights:

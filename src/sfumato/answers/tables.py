@@ -133,14 +133,14 @@ class Answered(NamedTuple):
     chosen: Choices
 
 
-def run_tables(asked: Tables, domain: Domain, ask: Ask, confidence: float) -> Answered:
+def run_tables(tables: Tables, domain: Domain, ask: Ask, confidence: float) -> Answered:
     """Answer a statement of several SELECTs. ask: answers a plain SELECT."""
     rows: list[Row] = []
     notes: list[str] = []
     moments: list[list[str | None]] = []
     chosen: list[tuple[Chosen, ...]] = []
     noisy: set[int] = set()
-    for table in asked.tables:
+    for table in tables.tables:
         path = followed(table)
         table_rows = _run(table, domain, ask, notes, path)
         chosen.append(tuple(path.choices))
@@ -148,12 +148,12 @@ def run_tables(asked: Tables, domain: Domain, ask: Ask, confidence: float) -> An
         notes += difference_notes(_columns(table, table_rows), table_rows, confidence)
         moments.append([_moment_of(item, place, table_rows, table, domain) for place, item in enumerate(table.items)])
         rows += table_rows
-    last = Followed(noisy, len(asked.tables[0].items))
-    for step in asked.steps:
+    last = Followed(noisy, len(tables.tables[0].items))
+    for step in tables.steps:
         before, rows = len(rows), done(step, rows, {})
         last.step(step, before, len(rows))
-    first = asked.tables[0].items
-    numbers = [any(table.items[place].number for table in asked.tables) for place in range(len(first))]
+    first = tables.tables[0].items
+    numbers = [any(table.items[place].number for table in tables.tables) for place in range(len(first))]
     _refuse_mixed(rows, [item.name for item in first])
     cells = tuple(
         tuple(
@@ -170,26 +170,26 @@ def run_tables(asked: Tables, domain: Domain, ask: Ask, confidence: float) -> An
     return Answered(result, tuple((*choices, *last.choices) for choices in chosen))
 
 
-def _moment_of(item: Item, place: int, rows: list[Row], table: Table, domain: Domain) -> str | None:
+def _moment_of(item: Item, index: int, rows: list[Row], table: Table, domain: Domain) -> str | None:
     """Time unit of an item that holds dates ("day" or "hour"), from its source column or else from its values."""
     if isinstance(item.tree, Ref):
         kinds = {_moment_at(item.tree.place, part, table, domain) for part in table.parts} - {""}
         if len(kinds) == 1 and (kind := kinds.pop()) is not None:
             return kind
-    types = {type(row[place]) for row in rows} - {type(None)}
+    types = {type(row[index]) for row in rows} - {type(None)}
     return "day" if types == {date} else "hour" if types == {datetime} else None
 
 
-def _moment_at(place: int, part: Part, table: Table, domain: Domain) -> str | None:
+def _moment_at(index: int, part: Part, table: Table, domain: Domain) -> str | None:
     """Time unit of a key or aggregate of one grouping set; empty where it is NULL in all rows."""
     names = part.select.group_by
-    if place < table.keys:
-        source = part.keys[place]
+    if index < table.keys:
+        source = part.keys[index]
         if source is None:
             return ""
         return moment_of(Key(names[source[1]], names[source[1]]), domain) if source[0] == "attribute" else None
-    if place < table.keys + table.aggregates and part.blocks:
-        return moment_of(part.select.columns[len(names) + place - table.keys], domain)
+    if index < table.keys + table.aggregates and part.blocks:
+        return moment_of(part.select.columns[len(names) + index - table.keys], domain)
     return None
 
 

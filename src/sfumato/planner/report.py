@@ -190,11 +190,11 @@ def _telling(priced: Sequence[Outlook]) -> list[int]:
     """Indices of the questions on which mechanisms differ most, in order; questions with the same figures come last."""
     exact = [found for found in priced if found.how == "exact"] or priced
 
-    def errors(place: int) -> list[float]:
-        return [found.lines[place].stderr for found in exact]
+    def errors(number: int) -> list[float]:
+        return [found.lines[number].stderr for found in exact]
 
-    def spread(place: int) -> float:
-        finite = [error for error in errors(place) if isfinite(error)]
+    def spread(number: int) -> float:
+        finite = [error for error in errors(number) if isfinite(error)]
         return max(finite, default=0.0) / max(min(finite, default=inf), 1e-9)
 
     ranked = sorted(range(len(priced[0].lines)), key=spread, reverse=True)

@@ -54,12 +54,12 @@ class Arrays:
         self.all.append(np.ascontiguousarray(values, dtype=np.int64).reshape(-1))
         return len(self.all) - 1
 
-    def take(self, place: object) -> Whole:
+    def take(self, index: object) -> Whole:
         """Hand out the array at an index, once."""
-        if type(place) is not int or place not in self._left:
+        if type(index) is not int or index not in self._left:
             raise refusal("it names an array that it does not have, or one twice")
-        self._left.remove(place)
-        return self.all[place]
+        self._left.remove(index)
+        return self.all[index]
 
     def refuse_leftovers(self) -> None:
         """Refuse a file with unused arrays."""

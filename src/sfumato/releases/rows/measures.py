@@ -65,20 +65,20 @@ def summed(schema: Schema) -> dict[str, Measure]:
     return {of: schema.measures.get(of, INDICATOR) for of in list(schema.units)[1:]}
 
 
-def fit_means(known: Sums, rows: Floats, layout: Layout, domain: Domain) -> Floats:
+def fit_means(estimated: Sums, rows: Floats, layout: Layout, domain: Domain) -> Floats:
     """Mean of every cell, in the shape of rows: shrunk to the overall mean, then adjusted to one-way means."""
-    step, low, high = float(known.measure.step), float(known.measure.lower), float(known.measure.upper)
-    pull = (known.overall - float(known.measure.centre)) / step * known.worth
-    means = known.means(known.sums + pull, rows + known.worth)
+    step, low, high = float(estimated.measure.step), float(estimated.measure.lower), float(estimated.measure.upper)
+    pull = (estimated.overall - float(estimated.measure.centre)) / step * estimated.worth
+    means = estimated.means(estimated.sums + pull, rows + estimated.worth)
     for _ in range(SWEEPS):
         for number, axis in enumerate(domain):
             grouping = Grouping.of(axis, MOST_GROUPS)
             held = grouping.gather(layout.along(rows, (number,)), 0)
-            sums = grouping.gather(layout.along(known.sums, (number,)), 0)
+            sums = grouping.gather(layout.along(estimated.sums, (number,)), 0)
             have = grouping.gather(layout.along(rows * means, (number,)), 0) / np.maximum(held, 1e-300)
             # As many cells as a group has, as many noises are in its sum.
-            worth = known.worth * np.sqrt(np.maximum(grouping.widths * (rows.size / axis.size), 1.0))
-            wanted = known.means(sums + pull / known.worth * worth, held + worth)
+            worth = estimated.worth * np.sqrt(np.maximum(grouping.widths * (rows.size / axis.size), 1.0))
+            wanted = estimated.means(sums + pull / estimated.worth * worth, held + worth)
             up = np.clip((wanted - have) / np.maximum(high - have, 1e-300), 0.0, 1.0)
             down = np.clip((have - wanted) / np.maximum(have - low, 1e-300), 0.0, 1.0)
             every = layout.back(np.repeat(up, grouping.widths), (number,))

@@ -83,11 +83,11 @@ class Grouping:
             return codes
         return np.searchsorted(self.starts, codes, side="right") - 1
 
-    def gather(self, values: Floats, place: int) -> Floats:
-        """Sum an array of cells by group along the axis number `place`."""
+    def gather(self, values: Floats, axis: int) -> Floats:
+        """Sum an array of cells by group along one axis."""
         if self.size == self.starts[-1]:
             return values
-        summed = np.add.reduceat(values, self.starts[:-1], axis=place)
+        summed = np.add.reduceat(values, self.starts[:-1], axis=axis)
         return np.asarray(summed, dtype=np.float64)
 
 
