@@ -134,11 +134,11 @@ class FitReader:
         return self.kept
 
     def whole(self, name: str) -> Whole:
-        """Take an array of integers."""
+        """Take an array of integers by name."""
         return self._array(name, np.int64)
 
     def numbers(self, name: str) -> Floats:
-        """Take an array of multiples of 1 / PARTS."""
+        """Take an array of multiples of 1 / PARTS by name."""
         return self._array(name, np.float64)
 
     def measurement(self, columns: int | None) -> Measurement:

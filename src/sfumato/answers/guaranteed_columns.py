@@ -170,9 +170,9 @@ def quantile_ends(rule: Quantile, at: Evaluation, source: Source, tail: float) -
 
 
 def quantile_tests(size: int, groups: int) -> int:
-    """Work of bounding quantiles, in numbers of sums, for an attribute of `size` values.
+    """Cost of the guaranteed intervals of a quantile in all groups, as the number of sums to be bounded.
 
-    A tested cell takes two sums, and as much again to lay out their weights.
+    size: values of the attribute. Testing a cell costs two sums, and as much again to lay out their weights.
     """
     tested = size if size * groups <= MOST_TESTED else 2 * max(1, ceil(log2(size)))
     return 4 * groups * tested

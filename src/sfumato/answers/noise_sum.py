@@ -276,7 +276,10 @@ def distribution_of(signature: Signature, digits: int) -> _Lattice | _NearNormal
 
 
 def _pooled(table: Floats, alone: int) -> Floats:
-    """Pool terms of similar size: the `alone` of largest variance stay; the total variance is kept. (4, kinds)."""
+    """Pool terms of similar standard deviation into one each, with their total variance kept; table is (4, kinds).
+
+    alone: number of terms of largest variance that are left as they are.
+    """
     weight, variance, sigma_squared, many = table
     size = weight * np.sqrt(variance)
     order = np.argpartition(-many * size**2, alone)

@@ -67,7 +67,7 @@ def price(item: Item, content: Content, confidence: float, known: float | None =
 
 
 def worst_of(item: Item, content: Content) -> Item:
-    """Answer of a question with the largest error, as a question; the question itself if it is no block of counts."""
+    """Restrict a question's block to its query of largest error; other questions are returned unchanged."""
     if item.block is None or not isinstance(content, Cube):
         return item
     return replace(item, block=item.block[[_block_errors(item.block, content)[1]]])

@@ -171,7 +171,7 @@ class Trials:
 
     @cached_property
     def with_measures(self) -> Content:
-        """Run on the first table with the measures included."""
+        """Content of a run on the first synthetic table, with the schema's measures included."""
         return self.again(next(iter(self.by_shape.values()))[0].table)
 
     def errors(self, block: Queries) -> dict[str, Floats]:
