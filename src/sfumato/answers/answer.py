@@ -1,26 +1,18 @@
-"""Is a difference real? Its interval says so, and a note says it in words.
+"""Answer a compiled SELECT: an estimate with an interval for every group and aggregate, and notes in words.
 
-What a reader of an answer should know beyond what compiling the question told: in sentences, each once.
+The interval is of the kind asked for (question.py, `Manner`). A typical interval T relies on a model whose error was
+calibrated on average, so it is too wide for most cells of a table with few large ones. A guaranteed interval G relies
+on the noise alone and can be the narrower of the two; then G is reported in place of T. It is G as it stands, not the
+intersection of T and G, whose miss rates would add up. P(G misses) <= 1 - confidence for every table, chosen or not, so
+the choice raises the miss rate of T by at most that. The choice depends on the noise: an interval of a count is cut at
+0, so G is narrowest, and chosen most often, where the noise was far below 0. docs/intervals.md has measured rates.
 
-One of many intervals that hold together: how sure it must be, and by which laws its noise reaches so far.
+Simultaneous intervals of m numbers: each at 1 - (1 - confidence) / m (Bonferroni), or confidence^(1 / m) where all
+noises are independent (Sidak). Such intervals lie in the tails: the largest of 5,000 Laplace noises is at 7 standard
+errors, of 5,000 normal ones at 4. So a sum that is taken as normal elsewhere gets the distribution of the noise that
+was drawn, and a model error gets Student's t distribution (fieller.py).
 
-Chances of missing add up to no more than was asked (Bonferroni), or multiply to it where every number has noise of its
-own (Sidak). Many intervals together are about tails: the largest of 5,000 Laplace noises is 7 standard errors off, that
-of 5,000 normal ones 4. Where contents take sums of noise as normal, the law of the noise that was drawn stands here in
-its place, and what was assumed has the long tail of errors whose size is known on average alone.
-
-A compiled SELECT answered with error bars, from whatever cells a content shows it.
-
-A SELECT answered with intervals of the kind that is asked for.
-
-A typical interval T leans on a model, whose errors were measured on average; where most cells are empty and a few are
-large it is far wider than most cells need. A guaranteed one G leans on nothing, and is sometimes the narrower of the
-two. Then T is G: it is never the wider one. That is G as it stands and not what T and G have in common, which could
-miss as often as both do. What is lost by choosing: the answer misses where G does and is chosen, or T does and is
-chosen. G misses, chosen or not, in no more than 1 - confidence of all releases, of every table; so a question is missed
-more often than by T alone by that much at most. The choice is not blind to noise: an interval of a count ends at 0
-below, so that G is narrowest, and chosen most often, where noise was far below 0. docs/intervals.md has what that comes
-to: most often nothing.
+A difference is called real where its interval excludes zero.
 """
 
 from __future__ import annotations
@@ -60,7 +52,7 @@ MOST_NAMED = 6  # rows that a note lists
 def difference_notes(
     columns: Sequence[Key | Column], rows: Sequence[Sequence[Label | Estimate]], confidence: float
 ) -> Iterator[str]:
-    """A note for every column that is a difference: in which rows it is real, and in which it could be chance."""
+    """Note on each column that is a difference: the rows where it is significant (the interval excludes zero)."""
     percent = f"{confidence * 100:.6g} %"
     for place, column in enumerate(columns):
         if not isinstance(column, Column) or not column.difference or not rows:
@@ -85,6 +77,7 @@ def difference_notes(
 
 
 def _is_real(cell: Label | Estimate) -> bool:
+    """Whether a cell is a difference whose interval excludes zero."""
     return isinstance(cell, Estimate) and bool(cell.real)
 
 
@@ -99,18 +92,21 @@ MORE = "a larger epsilon narrows it"
 
 
 def remarks_on(rows: Iterable[Iterable[object]], said: tuple[str, ...]) -> tuple[str, ...]:
-    """Notes on the numbers of an answer. said: those that it has, which may explain the same already."""
-    found = []
+    """Notes on unknown values and on model error in the numbers of an answer.
+
+    said: notes that the answer has already; a remark that one of them explains is left out.
+    """
+    remarks = []
     numbers = [cell for row in rows for cell in row if isinstance(cell, Estimate)]
     if not any("shown as unknown" in note for note in said) and any(isnan(number.value) for number in numbers):
-        found.append(NO_ROWS)
+        remarks.append(NO_ROWS)
     if not any(words in note for note in said for words in SPREAD) and any(number.model > 0 for number in numbers):
-        found.append(model_note(numbers))
-    return tuple(found)
+        remarks.append(model_note(numbers))
+    return tuple(remarks)
 
 
 def model_note(numbers: Sequence[Estimate]) -> str:
-    """How much of the error bars is the model's, of the middle number: its share of the variance.
+    """Note on the share of the variance that is model error: the median over the numbers of model^2 / stderr^2.
 
     >>> model_note([Estimate(9.0, 5.0, 0.0, 19.0, 0.95, noise=3.0, model=4.0)])[:43]
     'about half of these error bars is what the '
@@ -123,7 +119,7 @@ def model_note(numbers: Sequence[Estimate]) -> str:
 
 
 def naming(note: str, attributes: Sequence[str]) -> str:
-    """The note on the model with the attributes that the largest part of it is about, and what would narrow it."""
+    """Name in the note on model error the attributes that contribute most of it, and the remedy."""
     if OF_WIDTH not in note or not attributes:
         return note
     if len(attributes) == 1:
@@ -134,14 +130,14 @@ def naming(note: str, attributes: Sequence[str]) -> str:
 
 
 def said_once(notes: Iterable[str]) -> tuple[str, ...]:
-    """Notes without repetition; of several on the model, the first."""
+    """Remove repeated notes; of several notes on model error keep the first."""
     listed = list(dict.fromkeys(notes))
     first = next((note for note in listed if OF_WIDTH in note), None)
     return tuple(note for note in listed if OF_WIDTH not in note or note == first)
 
 
 def of_each(confidence: float, numbers: int, *, apart: bool = False) -> float:
-    """What each of so many intervals promises. apart: each number has noise of its own.
+    """Confidence of each of several simultaneous intervals (Bonferroni); apart: the noises are independent (Sidak).
 
     >>> round(of_each(0.95, 10), 4), round(of_each(0.95, 10, apart=True), 4)
     (0.995, 0.9949)
@@ -153,14 +149,18 @@ def of_each(confidence: float, numbers: int, *, apart: bool = False) -> float:
 
 
 def view_in_tails(content: ContentOfCells, kinds: Kinds, confidence: float) -> View:
-    """A content's cells with errors whose laws hold at a confidence that one of many intervals needs."""
+    """View of a content's cells with error distributions that hold in the far tails of simultaneous intervals."""
     view = content.view(kinds)
     return replace(view, noises=NoiseInTails(view.noises, content.drawn(confidence)))
 
 
 @dataclass(frozen=True, eq=False)
 class NoiseInTails:
-    """Errors by the laws that they have far out. drawn: the noise, and how many, of sums that are taken as normal."""
+    """Noise terms with their distributions in the far tails (`terms_in_tails`).
+
+    near: the terms as used for a single interval. drawn: the noise, and how many of it, whose sum replaces a sum that
+    was approximated as normal; None where none was.
+    """
 
     near: NoiseSource
     drawn: tuple[Noise, int] | None
@@ -172,11 +172,11 @@ class NoiseInTails:
     def signs_of_rows(self, within: NDArray[np.bool_], cells: Gathered) -> list[Sign] | None:
         return self.near.signs_of_rows(within, cells)
 
-    def largest_model_part(self, asked: Sum, groups: Groups) -> tuple[str, ...] | None:
-        return self.near.largest_model_part(asked, groups)
+    def largest_model_part(self, side: Sum, groups: Groups) -> tuple[str, ...] | None:
+        return self.near.largest_model_part(side, groups)
 
     def _far(self, terms: Terms) -> Terms:
-        """Groups with the same noises have them as the same value, here too."""
+        """Convert terms to their tail distributions, once for all groups that share the same tuple of terms."""
         if id(terms) not in self._known:
             self._known[id(terms)] = terms, None if terms is None else terms_in_tails(terms, self.drawn)
         return self._known[id(terms)][1]
@@ -188,23 +188,23 @@ Reworked = Callable[[Column, list[Estimate], Evaluation], list[Estimate]]
 def answer_select(
     select: Select, schema: Schema, view: Callable[[Kinds], View], confidence: float, rework: Reworked | None = None
 ) -> Result:
-    """Work out every aggregate of a query for every group.
+    """Estimate every aggregate of a compiled SELECT for every group.
 
-    view: the content's cells along some attributes, of whose values only some kinds need to be told apart. rework: what
-    is made of the estimates of a column, where intervals of another kind are asked for.
+    view: the content's cells along the attributes of the query, values of the same class merged (`kinds_asked`).
+    rework: replaces the estimates of a column, as for guaranteed intervals.
     """
     check_confidence(confidence)
     domain = schema.domain
     groups = Groups.of(select, domain)
     evaluation = Evaluation(view(kinds_asked(select, schema)), groups, confidence)
-    known: dict[Column, list[Estimate]] = {}  # what two columns ask under two names is worked out once
+    computed: dict[Column, list[Estimate]] = {}  # what two columns ask under two names is worked out once
     estimates: dict[Column, list[Estimate]] = {}
     for column in dict.fromkeys(select.aggregates):
         nameless = replace(column, name="")
-        if nameless not in known:
+        if nameless not in computed:
             found = estimates_of(column, evaluation)
-            known[nameless] = found if rework is None else rework(column, found, evaluation)
-        estimates[column] = known[nameless]
+            computed[nameless] = found if rework is None else rework(column, found, evaluation)
+        estimates[column] = computed[nameless]
     return result_of(select, groups, domain, estimates, confidence, _notes(select, evaluation))
 
 
@@ -216,7 +216,7 @@ def result_of(
     confidence: float,
     further: tuple[str, ...],
 ) -> Result:
-    """The table that a query asked for, from an estimate of every aggregate for every group. further: notes."""
+    """Assemble the result table from the estimates of every aggregate in every group. further: notes."""
     shown = rows_shown(select, domain, groups, estimates)
     names_shown = tuple(column.name for column in select.columns)
     numbers = frozenset(column.name for column in select.columns if isinstance(column, Column))
@@ -226,7 +226,7 @@ def result_of(
 
 
 def moment_of(column: Key | Column, domain: Domain) -> str | None:
-    """What a column's values are, if they are single days ("day") or times ("hour")."""
+    """Time unit of a column of dates: "day" for single days, "hour" for times of day, None for any other column."""
     if isinstance(column, Column):
         one_day = isinstance(column.rule, Quantile) and column.scale == 1.0  # times -1 it is a number
         axis = domain[column.rule.of] if one_day and isinstance(column.rule, Quantile) else None
@@ -238,7 +238,10 @@ def moment_of(column: Key | Column, domain: Domain) -> str | None:
 def rows_shown(
     select: Select, domain: Domain, groups: Groups, estimates: Mapping[Column, Sequence[Estimate]]
 ) -> tuple[tuple[Label | Estimate, ...], ...]:
-    """The rows of an answer in the order and number that a query asks for. estimates: by column and present group."""
+    """Order and cut the rows of an answer by ORDER BY, LIMIT and OFFSET.
+
+    estimates: by column, one for each present group.
+    """
     codes = {name: groups.code(name).tolist() for name in select.group_by}
 
     def cell(column: Key | Column, row: int) -> Label | Estimate:
@@ -263,11 +266,13 @@ def rows_shown(
 
 
 def check_confidence(confidence: float) -> None:
+    """Raise a QueryError unless 0 < confidence < 1."""
     if not 0 < confidence < 1:
         raise QueryError(f"a confidence lies between 0 and 1, such as 0.95, not {confidence}")
 
 
 def _notes(select: Select, evaluation: Evaluation) -> tuple[str, ...]:
+    """Notes on numbers that are not determined by the measurements, and on suppressed cells."""
     if evaluation.undetermined:
         return ("what this release measured does not determine the numbers shown as unknown",)
     asked = (select.where, *(amount.predicate for amount in select.amounts))
@@ -277,7 +282,7 @@ def _notes(select: Select, evaluation: Evaluation) -> tuple[str, ...]:
 
 
 def select_as(content: ContentOfCells, select: Select, confidence: float, manner: Manner) -> Result:
-    """Answer a compiled SELECT. manner: typical or guaranteed, not both at once."""
+    """Answer a compiled SELECT with typical or with guaranteed intervals, one kind at a time."""
     surely = manner.interval == "guaranteed"
     exact = content.exact_at(confidence)
     source = None if exact is not None else _source(content, select, surely=surely)
@@ -285,35 +290,35 @@ def select_as(content: ContentOfCells, select: Select, confidence: float, manner
 
     largest: list[tuple[str, ...]] = []
 
-    def rework(column: Column, found: list[Estimate], at: Evaluation) -> list[Estimate]:
-        if not surely and not largest and column.numerator and any(one.model > 0.0 for one in found):
+    def rework(column: Column, estimates: list[Estimate], at: Evaluation) -> list[Estimate]:
+        if not surely and not largest and column.numerator and any(one.model > 0.0 for one in estimates):
             largest.append(at.view.noises.largest_model_part(at.sum_of(column.numerator), at.groups) or ())
         if source is not None:
             if surely:
-                found = guaranteed(column, found, at, source)
+                estimates = guaranteed(column, estimates, at, source)
             elif sums * (OF_A_SUM + source.work + at.view.cells.size) <= MOST_COMPARED:
-                found = _no_wider(column, found, at, source)
-        return possible(column, found, content.schema) if manner.possible or surely else found
+                estimates = _no_wider(column, estimates, at, source)
+        return possible(column, estimates, content.schema) if manner.possible or surely else estimates
 
-    asked, view = confidence, content.view
+    level, view = confidence, content.view
     if manner.one_of_many and not (surely and exact is None):
         view = partial(view_in_tails, content, confidence=confidence)
     elif surely and exact is not None:
-        asked = exact
-    result = answer_select(select, content.schema, view, asked, rework)
+        level = exact
+    result = answer_select(select, content.schema, view, level, rework)
     kept = (naming(note, largest[0]) if largest else note for note in result.notes)
     notes = (*(note for note in kept if not (surely and OF_WIDTH in note)), *([GUARANTEED] if surely else []))
     return replace(result, confidence=confidence, notes=notes)
 
 
 def _sums(select: Select, domain: Domain) -> int:
-    """How many sums have their ends worked out where both kinds of intervals are."""
+    """Number of weighted sums that need guaranteed bounds in this query: the work of computing both kinds."""
     groups, columns = len(Groups.of(select, domain).present), {replace(one, name="") for one in select.aggregates}
     return sum(sums_tested(column, groups, domain) for column in columns)
 
 
 def _source(content: ContentOfCells, select: Select, *, surely: bool) -> Source | None:
-    """What finds guaranteed ends; None where there are none and none were asked for."""
+    """Source of guaranteed bounds; None where the content has none and typical intervals were asked for."""
     try:
         return content.sure(kinds_asked(select, content.schema))
     except QueryError:
@@ -322,13 +327,13 @@ def _source(content: ContentOfCells, select: Select, *, surely: bool) -> Source 
         return None
 
 
-def _no_wider(column: Column, found: list[Estimate], at: Evaluation, source: Source) -> list[Estimate]:
-    """Typical estimates, those with a narrower guaranteed interval with that one.
+def _no_wider(column: Column, estimates: list[Estimate], at: Evaluation, source: Source) -> list[Estimate]:
+    """Replace typical intervals by the guaranteed ones where these are narrower.
 
-    Compared is the part of either that is possible, and either holds its value.
+    Both contain the value; compared are their intersections with the possible range of the column.
     """
     try:
-        sure = guaranteed(column, found, at, source)
+        sure = guaranteed(column, estimates, at, source)
     except QueryError:  # such a column has no guaranteed interval
-        return found
-    return narrower(found, sure, *(possible(column, each, at.view.schema) for each in (found, sure)))
+        return estimates
+    return narrower(estimates, sure, *(possible(column, each, at.view.schema) for each in (estimates, sure)))

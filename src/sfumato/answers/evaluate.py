@@ -1,30 +1,18 @@
-"""What was measured of a set of cells alone, whatever a fit then made of it.
+"""Estimate, standard error and interval of one aggregate for every group.
 
-A fit that leans on a model spreads rows over cells which hold none: next to the last cell with rows, a smooth estimate
-has some too. Whether a set of cells holds any rows at all is better asked of the noisy counts of regions that lie
-wholly inside it: if it is empty, they are noise and nothing else, and the noise is known.
+An aggregate is a linear combination of published numbers with public weights, so its error is the same combination of
+independent noises, whose distribution is known exactly (noise_sum.py). A `View` holds the cells of one query and a
+`NoiseSource` that says which noises enter a weighted sum of them. Where every cell has its own noise of one size
+(`CountedNoise`), cells with equal weights are counted, not listed. A content that suppresses cells adds one number, the
+remainder (suppressed.py).
 
-What the evaluator is given for one query: cells, where their errors come from, and what is not shown of them.
+Counts from a model (`of_whole_rows`) end at whole numbers and have a long upper tail: rows come in clusters of mean
+size d, so a count with mean m has variance m d, taken as a gamma distribution (quantile of Wilson and Hilferty 1931).
+An occupied cell of which next to none was expected holds one cluster: the logarithmic series distribution (Fisher
+1943).
 
-A content that can lay out cells for the attributes of a query, and say which noises a weighted sum of them carries, has
-every SELECT answered by the evaluator.
-
-The noises of answers where every cell carries noise of its own, of one size for each statistic.
-
-Cells with the same weights are counted, not listed, and groups with the same counts are worked out once.
-
-The interval of a count that a model has a say in: it ends at whole rows, and is no bell where few rows are expected.
-
-Rows that a model does not know of come in clusters. A count with mean m and variance m d, d being how many rows come
-together, has a long tail to the right: the gamma law of that mean and variance. And a cell of which next to no rows are
-expected, but which has some, has as many as a cluster has: Fisher's logarithmic law (1943), whatever m is. People ask
-about cells that hold rows, so the high end leaves room for that.
-
-One aggregate, for every group: value, standard error and interval.
-
-An aggregate is a sum of published numbers times public weights, so its error is the same sum of independent noises, and
-the distribution of that sum is known exactly. Which noises enter is for the content to say (view.py). A content that
-does not show every cell adds one more number, the rest: what the suppressed cells hold together (suppressed.py).
+Test for rows in a set of cells (`Sign`): a smooth estimate is positive next to the last occupied cell, so the test uses
+only the noisy counts of regions inside the set, which are pure noise if the set is empty.
 """
 
 from __future__ import annotations
@@ -57,14 +45,14 @@ FAR = 25.0  # deviations of the noise, beyond which no noise gets within any con
 
 @dataclass(frozen=True, eq=False)
 class Sign:
-    """A sum of noisy counts, each by its precision, and the noises in it; about 0 if there are no rows."""
+    """Test statistic for "this set of cells is empty": a precision-weighted sum of noisy counts, mean 0 if it is."""
 
     value: float
     variance: float
     terms: tuple[tuple[float, Noise, int], ...]
 
     def is_sure(self, probability: float) -> bool:
-        """Whether noise alone stays below it with this probability."""
+        """Whether emptiness is rejected at this one-sided level: the value exceeds the noise's quantile."""
         deviation = self.variance**0.5
         if not 0.0 < self.value <= FAR * deviation:
             return self.value > 0.0
@@ -72,10 +60,7 @@ class Sign:
 
 
 def signs_of_rows(fit: Fit, within: Sets) -> list[Sign] | None:
-    """For each set of cells, what speaks for rows in it; None where a fit is not of a kind that tells.
-
-    within: (cells, sets).
-    """
+    """Test statistic of each set of cells, (cells, sets); None where the fit keeps no measurements of regions."""
     parts = fit.measured_inside(within)
     if parts is None:
         return None
@@ -83,6 +68,7 @@ def signs_of_rows(fit: Fit, within: Sets) -> list[Sign] | None:
 
 
 def _sign(parts: list[tuple[Measurement, NDArray[np.bool_]]]) -> Sign:
+    """Precision-weighted sum of the noisy counts of some measured rows, its variance and its noise terms."""
     value, variance, terms = 0.0, 0.0, list[tuple[float, Noise, int]]()
     for measured, rows in parts:
         answers, which = measured.answers[rows], measured.which
@@ -102,10 +88,11 @@ Terms = tuple[Term, ...] | None  # the noises of one answer; None where what was
 
 @dataclass(frozen=True, eq=False)
 class Sum:
-    """A linear combination of amounts, as weights.
+    """Weights of a linear combination of amounts, by statistic.
 
-    split: on the cells of the group asked about. whole: on all cells, whatever the group. rest: for each group, on what
-    the suppressed cells hold together. unseen: for each group, how many suppressed cells may belong to it.
+    split: on the cells of the group in question, (cells,). whole: on all cells, for every group, (cells,). rest: on the
+    remainder of the suppressed cells, (groups,). unseen: number of suppressed cells that may belong to each group,
+    (groups,).
     """
 
     split: ByStatistic
@@ -115,21 +102,21 @@ class Sum:
 
     @property
     def exact(self) -> bool:
-        """Whether value, low and high end are one and the same."""
+        """Whether value, low and high have the same weights: no cell is cut by a condition."""
         return all(w.exact for kind in (self.split, self.whole, self.rest) for w in kind.values())
 
 
 class NoiseSource(Protocol):
-    """Which noises the answers about some cells carry."""
+    """Source of the noise terms of weighted sums of cells."""
 
     def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[Terms]:
-        """For every present group, the noises of its numerator and denominator, with the weights of each."""
+        """Noise terms of each present group's sums (numerator, denominator, ...), with the weights of each noise."""
 
     def signs_of_rows(self, within: NDArray[np.bool_], cells: Gathered) -> list[Sign] | None:
-        """For each set of cells, (cells, sets), what was measured of it alone; None where that is not told."""
+        """Test statistics for rows in sets of cells, (cells, sets); None where the fits keep none."""
 
     def largest_model_part(self, side: Sum, groups: Groups) -> tuple[str, ...] | None:
-        """The attributes that the largest part of the model's error is about; None where that is not told."""
+        """Attributes that contribute most of the model error of a sum; None where that is unknown."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,39 +135,43 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class CountedNoise:
-    """The noise on each cell, by statistic, and on the totals of a content that does not show every cell."""
+    """Independent noise on every cell, one size per statistic.
+
+    totals: noise on the totals of a content with suppressed cells.
+    """
 
     noises: Mapping[str, Noise]
     totals: Mapping[str, Noise] = field(default_factory=dict)
 
     def largest_model_part(self, side: Sum, groups: Groups) -> None:
-        """Not told here."""
+        """None: there is no model error."""
 
     def signs_of_rows(self, within: NDArray[np.bool_], cells: Gathered) -> None:
-        """Not told here."""
+        """None: no estimate needs the test, as cells are as measured."""
 
     def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[tuple[Term, ...]]:
+        """Noise terms of each present group, computed once for groups with the same counts of equal weights."""
         group = groups.of_cells(cells)
         kinds = [
             _Kinds.sort(of, sides, noise, self.totals.get(of), cells, group, groups.number)
             for of, noise in self.noises.items()
         ]
-        known: dict[tuple[bytes, ...], tuple[Term, ...]] = {}
-        found = []
+        cache: dict[tuple[bytes, ...], tuple[Term, ...]] = {}
+        result = []
         for number in groups.present:
             key = tuple(part for kind in kinds for part in kind.signature(number))
-            if key not in known:
-                known[key] = tuple(term for kind in kinds for term in kind.terms(number))
-            found.append(known[key])
-        return found
+            if key not in cache:
+                cache[key] = tuple(term for kind in kinds for term in kind.terms(number))
+            result.append(cache[key])
+        return result
 
 
 @dataclass(frozen=True, eq=False)
 class _Kinds:
-    """The cells of one statistic, sorted into kinds that carry the same weights.
+    """Cells of one statistic grouped by equal weights, and the number of each kind in every group.
 
-    Weights are rows of value, low and high for the numerator, then for the denominator. A cell outside the group still
-    counts where an amount is not split by group, and where the rest, total less published, brings in every cell.
+    Weights are rows of value, low and high for the numerator, then for the denominator. A cell outside the group enters
+    where an amount is not split by group, and where the remainder (total - published) brings in every cell.
     """
 
     noise: Noise
@@ -205,7 +196,7 @@ class _Kinds:
     ) -> _Kinds:
         split = columns_of([side.split.get(of) for side in sides], cells.size)
         whole = columns_of([side.whole.get(of) for side in sides], cells.size)
-        rest = columns_of([side.rest.get(of) for side in sides], groups)
+        remainder = columns_of([side.rest.get(of) for side in sides], groups)
         kind, example = _alike([*split, *whole], cells.size)
         count = len(example)
         sizes = None if cells.many is None else cells.many.astype(np.float64)  # whole numbers that a float holds
@@ -217,29 +208,33 @@ class _Kinds:
             cells.merged,
             np.stack([column[example] for column in split], axis=1),
             np.stack([column[example] for column in whole], axis=1),
-            np.stack(rest, axis=1),
+            np.stack(remainder, axis=1),
             inside,
             inside.sum(axis=0),
         )
 
     def signature(self, group: int) -> tuple[bytes, bytes]:
-        """What tells this group's terms from those of others."""
+        """Key of the noise terms of a group: equal keys have equal terms."""
         return self.inside[group].tobytes(), self.rest[group].tobytes()
 
     def terms(self, group: int) -> list[Term]:
-        found = []
-        rest = self.rest[group]
+        """Noise terms of one group: inside cells, outside cells, and the total where the remainder has weight."""
+        terms = []
+        remainder = self.rest[group]
         here = self.inside[group]
-        for cells, weights in ((here, self.split + self.whole - rest), (self.everywhere - here, self.whole - rest)):
+        for cells, weights in (
+            (here, self.split + self.whole - remainder),
+            (self.everywhere - here, self.whole - remainder),
+        ):
             for kind in np.flatnonzero((cells > 0) & weights.any(axis=1)):
-                found.append(Term.of(self.noise, int(cells[kind]) * self.merged, *weights[kind].tolist()))
-        if self.total_noise is not None and rest.any():
-            found.append(Term.of(self.total_noise, 1, *rest.tolist()))
-        return found
+                terms.append(Term.of(self.noise, int(cells[kind]) * self.merged, *weights[kind].tolist()))
+        if self.total_noise is not None and remainder.any():
+            terms.append(Term.of(self.total_noise, 1, *remainder.tolist()))
+        return terms
 
 
 def _alike(columns: list[Floats], size: int) -> tuple[Codes, Codes]:
-    """Number the cells so that those with the same weights share a number; and an example of each."""
+    """Label cells by equal weights: the label of each cell, and the index of one cell of each label."""
     kind = np.zeros(size, dtype=np.int64)
     for column in {id(column): column for column in columns}.values():
         if (column == column[:1]).all():
@@ -250,12 +245,12 @@ def _alike(columns: list[Floats], size: int) -> tuple[Codes, Codes]:
 
 
 def _numbered(values: NDArray[Any]) -> Codes:
-    """Equal values get equal numbers. Most often there are few of them, and then sorting all cells is a waste."""
+    """Label equal values with equal numbers; without a sort where a sample shows few distinct values."""
     few = np.unique(values[:: max(1, len(values) // 1000)])
     if len(few) < 10:
-        place = np.minimum(np.searchsorted(few, values), len(few) - 1)
-        if (few[place] == values).all():
-            return np.asarray(place, dtype=np.int64)
+        index = np.minimum(np.searchsorted(few, values), len(few) - 1)
+        if (few[index] == values).all():
+            return np.asarray(index, dtype=np.int64)
     return np.asarray(np.unique(values, return_inverse=True)[1], dtype=np.int64)
 
 
@@ -263,22 +258,25 @@ RULE_OF_THREE = 3  # none that were seen may be three (Hanley, Lippman-Hand 1983
 LARGEST_CLUSTER = 2**12  # rows that come together, beyond which a normal law says as much
 
 
-def of_whole_rows(found: Interval, confidence: float) -> Interval:
-    """The interval of a count, widened by what comes in clusters, and ending at wholes."""
+def of_whole_rows(interval: Interval, confidence: float) -> Interval:
+    """Widen a model-based interval of a count by the clustering of rows, and round its ends outwards to whole rows."""
     few, tail = 0.0, -inf
-    if 0.0 < found.model < inf and isfinite(found.value):
+    if 0.0 < interval.model < inf and isfinite(interval.value):
         # A mean that is small beside its deviation is not known to be so small.
-        together = found.model * (found.model / max(found.value, found.model / 2.0))
+        together = interval.model * (interval.model / max(interval.value, interval.model / 2.0))
         few = max(RULE_OF_THREE, cluster(round(min(together, LARGEST_CLUSTER), 1), confidence))
-        if found.value > 0.0:
-            tail = long_tail(found.value, found.stderr * (found.stderr / found.value), confidence)
-    low, high = min(found.low, found.value - RULE_OF_THREE * (few > 0)), max(found.high, found.value + few, tail)
+        if interval.value > 0.0:
+            tail = long_tail(interval.value, interval.stderr * (interval.stderr / interval.value), confidence)
+    low, high = (
+        min(interval.low, interval.value - RULE_OF_THREE * (few > 0)),
+        max(interval.high, interval.value + few, tail),
+    )
     low, high = (low if isinf(low) else floor(low)), (high if isinf(high) else ceil(high))
-    return replace(found, low=max(0, low), high=high)
+    return replace(interval, low=max(0, low), high=high)
 
 
 def long_tail(mean: float, together: float, confidence: float) -> float:
-    """The upper end of a gamma law with this mean and a variance of `together` times it (Wilson and Hilferty 1931)."""
+    """Upper quantile of a gamma distribution with variance `together` * mean (Wilson and Hilferty 1931)."""
     shape = mean / together if together > 0.0 else inf
     if shape == 0.0:  # so few rows, in clusters so large, that the law is all but a point at none
         return 0.0
@@ -288,7 +286,9 @@ def long_tail(mean: float, together: float, confidence: float) -> float:
 
 @lru_cache(maxsize=1024)
 def cluster(together: float, confidence: float) -> int:
-    """How many rows a cluster has at most, so sure; `together`: the rows that come with a row, on average.
+    """Quantile of the logarithmic series distribution of cluster sizes (Fisher 1943).
+
+    together: mean number of rows that come with a row, the odds share / (1 - share) of the distribution's parameter.
 
     >>> [cluster(each, 0.95) for each in (0.5, 1.0, 5.0, 20.0)]
     [2, 3, 9, 25]
@@ -301,7 +301,7 @@ def cluster(together: float, confidence: float) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """The aggregates of one query over the cells it sees."""
+    """Aggregates of one query over the cells of its view, at one confidence."""
 
     view: View
     groups: Groups
@@ -310,11 +310,11 @@ class Evaluation:
 
     @cached_property
     def group(self) -> Codes:
-        """The group of each cell."""
+        """Group number of each cell, (cells,)."""
         return self.groups.of_cells(self.view.cells)
 
     def evaluate(self, column: Column) -> list[Estimate]:
-        """An aggregate for every present group."""
+        """Estimate and interval of an aggregate for each present group: linear, or a ratio by Fieller's theorem."""
         sides = [self.sum_of(amounts) for amounts in (column.numerator, column.denominator) if amounts is not None]
         values = [self.values_of(side) for side in sides]
         estimates, shared = [], Shared()
@@ -324,26 +324,26 @@ class Evaluation:
             top, *bottom = (Functional(*(float(part[group]) for part in side)) for side in values)
             if terms is None:
                 self.undetermined.append(column)
-                found = Interval(nan, nan, *(column.bounds or (-inf, inf)), nan)
+                interval = Interval(nan, nan, *(column.bounds or (-inf, inf)), nan)
             elif bottom:
                 noises = shared.noises(terms)
-                found = ratio_interval(top, bottom[0], noises, self.confidence, column.bounds, signed=signed)
+                interval = ratio_interval(top, bottom[0], noises, self.confidence, column.bounds, signed=signed)
             else:
-                found = linear_interval(top, shared.noises(terms), self.confidence)
+                interval = linear_interval(top, shared.noises(terms), self.confidence)
                 if self.view.suppressed is not None and _is_plain_count(column):
                     unseen = float(sides[0].unseen[group])
-                    found = self.view.suppressed.below_threshold(found, top, terms, unseen, self.confidence)
+                    interval = self.view.suppressed.below_threshold(interval, top, terms, unseen, self.confidence)
                 if self.view.estimated and _counts_rows(column):
-                    found = of_whole_rows(found, self.confidence)
-            estimates.append(_estimate(found, column.scale, self.confidence))
+                    interval = of_whole_rows(interval, self.confidence)
+            estimates.append(_estimate(interval, column.scale, self.confidence))
         return estimates
 
     def _counted(self, amounts: tuple[Amount, ...]) -> bool:
-        """Whether no table makes their sum negative."""
+        """Whether the sum of the amounts is non-negative for every table."""
         return all(amount.factor >= 0.0 <= row_bounds(amount.of, self.view.schema)[0] for amount in amounts)
 
     def sum_of(self, amounts: tuple[Amount, ...]) -> Sum:
-        """A linear combination of amounts, as weights on what is published."""
+        """Weights of a linear combination of amounts on the published numbers."""
         schema, cells, suppressed = self.view.schema, self.view.cells, self.view.suppressed
         split = total(cell_weights(amount, schema, cells.codes, cells.size) for amount in amounts if amount.grouped)
         whole = total(cell_weights(amount, schema, cells.codes, cells.size) for amount in amounts if not amount.grouped)
@@ -353,45 +353,47 @@ class Evaluation:
         unseen = np.sum([rest.unseen for rest in rests], axis=0)
         return Sum(split, whole, total(rest.weights for rest in rests), unseen)
 
-    def values_of(self, asked: Sum) -> tuple[Floats, Floats, Floats]:
-        """Value, low and high end for every group, noise included."""
+    def values_of(self, side: Sum) -> tuple[Floats, Floats, Floats]:
+        """Value, low and high of a sum for every group, each (groups,), from the noisy numbers."""
         values, suppressed = self.view.cells.values, self.view.suppressed
 
         def part(name: str) -> Floats:
             answer = np.zeros(self.groups.number)
-            for of, weights in asked.split.items():
+            for of, weights in side.split.items():
                 products = getattr(weights, name) * values[of]
                 answer += np.bincount(self.group, weights=products, minlength=self.groups.number)
-            for of, weights in asked.whole.items():
+            for of, weights in side.whole.items():
                 answer += float(getattr(weights, name) @ values[of])
-            for of, weights in asked.rest.items():
+            for of, weights in side.rest.items():
                 rest = 0.0 if suppressed is None else suppressed.remainder[of]
                 # The ends lean on counts of rows, which cannot be negative, whatever the noise says.
                 answer += getattr(weights, name) * (rest if name == "value" or weights.exact else max(rest, 0.0))
             return answer
 
         value = part("value")
-        return (value, value, value) if asked.exact else (value, part("low"), part("high"))
+        return (value, value, value) if side.exact else (value, part("low"), part("high"))
 
 
 def _is_plain_count(column: Column) -> bool:
+    """Whether a column is COUNT(*) of some rows, not the count of non-missing values."""
     return _counts_rows(column) and column.numerator[0].present is None
 
 
 def _counts_rows(column: Column) -> bool:
-    """Whether it counts rows, or those that have a value: never fewer than none."""
+    """Whether a column counts rows, or rows with a value, so that it cannot be negative."""
     return [(amount.of, amount.factor) for amount in column.numerator] == [(None, 1.0)]
 
 
-def _estimate(found: Interval, scale: float, confidence: float) -> Estimate:
-    low, high = (found.low, found.high) if scale >= 0 else (found.high, found.low)
+def _estimate(interval: Interval, scale: float, confidence: float) -> Estimate:
+    """Scale an interval by a constant factor; a negative one swaps the ends."""
+    low, high = (interval.low, interval.high) if scale >= 0 else (interval.high, interval.low)
     size = abs(scale)
     return Estimate(
-        found.value * scale,
-        found.stderr * size,
+        interval.value * scale,
+        interval.stderr * size,
         low * scale,
         high * scale,
         confidence,
-        found.noise * size,
-        found.model * size,
+        interval.noise * size,
+        interval.model * size,
     )

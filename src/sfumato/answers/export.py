@@ -1,11 +1,7 @@
-"""An answer as a data frame of one's own library: keys as they are, every number with its error columns.
+"""Export answers: Arrow, pandas and polars tables, plots with error bars.
 
-An answer as a picture: a bar or a point for each group, and its interval as an error bar.
-
-Synthetic rows in a notebook: the first of them, how many there are, and that nobody is among them.
-
-Rows are an Arrow table, which every library takes and which cannot be given a look of its own. So they are marked in
-the table's metadata, and a notebook is told once how marked tables look; others look as they did.
+Synthetic rows are exported here too, as an Arrow table that is marked in its metadata, since Arrow tables cannot be
+subclassed. A notebook gets one HTML formatter, which renders marked tables and leaves others alone.
 """
 
 from __future__ import annotations
@@ -33,6 +29,7 @@ LONGEST = 2**63  # whole numbers of a frame are shorter
 
 
 def as_arrow(result: Result) -> pa.Table:
+    """Arrow table of the records, with date and timestamp types."""
     import pyarrow as pa
 
     columns, moments = _columns(result), {"day": pa.date32(), "hour": pa.timestamp("s")}
@@ -42,6 +39,7 @@ def as_arrow(result: Result) -> pa.Table:
 
 
 def as_pandas(result: Result) -> pd.DataFrame:
+    """pandas frame of the records, with datetime columns."""
     columns = dict(_columns(result))
     frame: pd.DataFrame = needed("pandas").DataFrame(columns)
     types: dict[str, Any] = {name: float for name, values in columns.items() if _all_unknown(name, values, result)}
@@ -49,12 +47,13 @@ def as_pandas(result: Result) -> pd.DataFrame:
 
 
 def as_polars(result: Result) -> pl.DataFrame:
+    """polars frame of the records, by way of Arrow."""
     frame: pl.DataFrame = needed("polars").from_arrow(as_arrow(result))
     return frame
 
 
 def needed(library: str, extra: str | None = None) -> Any:
-    """A library that is not among those which are always there."""
+    """Import an optional library, or raise with the command that installs it."""
     try:
         return import_module(library)
     except ModuleNotFoundError:
@@ -64,12 +63,13 @@ def needed(library: str, extra: str | None = None) -> Any:
 
 
 def _columns(result: Result) -> list[tuple[str, list[Any]]]:
+    """Columns of the records, by name, in the order of the headers."""
     records = result.typed_records()
     return [(name, _in_64_bits([record.get(name) for record in records])) for name in result.headers]
 
 
 def _in_64_bits(values: list[Any]) -> list[Any]:
-    """A column whose whole numbers are beyond 64 bits has fractions instead, as frames hold no longer ones."""
+    """Convert a column with integers beyond 64 bits to floats, since data frames hold no longer integers."""
     whole = [value for value in values if isinstance(value, int)]
     if all(-LONGEST <= value < LONGEST for value in whole):
         return values
@@ -77,13 +77,13 @@ def _in_64_bits(values: list[Any]) -> list[Any]:
 
 
 def _all_unknown(name: str, values: list[Any], result: Result) -> bool:
-    """Whether a column of numbers has none, so that nothing tells its type."""
+    """Whether a numeric column holds only nulls, so that its type cannot be inferred."""
     is_key = name in result.columns and name not in result.estimated
     return not is_key and all(value is None for value in values)
 
 
 def _arrow_type(name: str, values: list[Any], result: Result) -> Any:
-    """Numbers are numbers also where none is known; text and booleans are told by the values."""
+    """Arrow type of a column where it cannot be inferred; None where the values tell."""
     import pyarrow as pa
 
     if _all_unknown(name, values, result):
@@ -98,9 +98,9 @@ MOST_SERIES = 10  # told apart by colour, and named
 
 
 def plot_result(result: Result, column: str | None, ax: Axes | None) -> Axes:
-    """Draw one number of every row. The first key runs along the axis; the second, if any, is told apart by colour."""
+    """Plot one numeric column with error bars; the first key is the x axis, the others give the coloured series."""
     name = _number(result, column)
-    place = result.columns.index(name)
+    index = result.columns.index(name)
     keys = [at for at, other in enumerate(result.columns) if other not in result.estimated]
     if not result.rows:
         raise QueryError("the answer has no rows, so that there is nothing to draw")
@@ -109,7 +109,7 @@ def plot_result(result: Result, column: str | None, ax: Axes | None) -> Axes:
     series: dict[str, list[tuple[int, Estimate]]] = {}
     for row in result.rows:
         at = labels.index(_label(row[keys[0]])) if keys else 0
-        found = cast("Estimate", row[place])
+        found = cast("Estimate", row[index])
         series.setdefault(", ".join(_label(row[key]) for key in keys[1:]), []).append((at, found))
     if len(series) > MOST_SERIES:
         raise QueryError(f"{len(series):,} series are too many to tell apart; group by fewer values")
@@ -133,12 +133,13 @@ def plot_result(result: Result, column: str | None, ax: Axes | None) -> Axes:
 
 
 def _draw(axes: Axes, points: list[tuple[int, Estimate]], number: int, of: int, named: str, *, bars: bool) -> None:
+    """Draw one series as bars, or as points where there are many, with its error bars."""
     width = 0.8 / of
-    known = [(at, found) for at, found in points if _bounded(found)]
-    x = [at + (number - (of - 1) / 2) * width * (1.0 if bars else 0.5) for at, _ in known]
-    values = [found.value for _, found in known]
-    below = [max(found.value - found.low, 0.0) for _, found in known]
-    above = [max(found.high - found.value, 0.0) for _, found in known]
+    bounded = [(at, found) for at, found in points if _bounded(found)]
+    x = [at + (number - (of - 1) / 2) * width * (1.0 if bars else 0.5) for at, _ in bounded]
+    values = [found.value for _, found in bounded]
+    below = [max(found.value - found.low, 0.0) for _, found in bounded]
+    above = [max(found.high - found.value, 0.0) for _, found in bounded]
     colour = f"C{number}"
     if bars:
         axes.bar(x, values, width * 0.94, color=colour, alpha=0.55, label=named or None)
@@ -150,12 +151,13 @@ def _draw(axes: Axes, points: list[tuple[int, Estimate]], number: int, of: int, 
         )
 
 
-def _bounded(found: Estimate) -> bool:
-    """Whether there is an error bar to draw; a value without one would look exact."""
-    return all(map(math.isfinite, (found.value, found.low, found.high)))
+def _bounded(estimate: Estimate) -> bool:
+    """Whether value and interval are finite; a value without an error bar would look exact."""
+    return all(map(math.isfinite, (estimate.value, estimate.low, estimate.high)))
 
 
 def _number(result: Result, column: str | None) -> str:
+    """Name of the numeric column to plot, or a QueryError that lists the candidates."""
     numbers = [name for name in result.columns if name in result.estimated]
     if column is None and numbers:
         return numbers[0]
@@ -166,13 +168,14 @@ def _number(result: Result, column: str | None) -> str:
 
 
 def _label(key: object) -> str:
+    """Axis label of a key."""
     if key is None:
         return "NULL"
     return str(key).lower() if isinstance(key, bool) else _safe(str(key))
 
 
 def _safe(text: str) -> str:
-    r"""Text of strangers as matplotlib shows it letter by letter: a dollar would begin a formula.
+    r"""Escape dollar signs, which would start a formula in matplotlib, and control characters.
 
     >>> print(_safe("$x$"))
     \$x\$
@@ -185,13 +188,13 @@ MOST_SHOWN = 20  # rows
 
 
 def as_synthetic(table: pa.Table, dataset: str) -> pa.Table:
-    """The table, marked; where a notebook runs it will show marked tables."""
+    """Mark an Arrow table as synthetic rows of a dataset, and register its HTML formatter with a running notebook."""
     _tell_notebook()
     return table.replace_schema_metadata({MARK: dataset.encode("utf-8", "replace")})
 
 
 def rows_as_html(table: pa.Table) -> str | None:
-    """The first rows of a marked table; None for any other, which a notebook then shows in its own way."""
+    """HTML of the first rows of a marked table; None for any other, which keeps the notebook's own rendering."""
     import pyarrow as pa
 
     dataset = (table.schema.metadata or {}).get(MARK)
@@ -207,6 +210,7 @@ def rows_as_html(table: pa.Table) -> str | None:
 
 
 def _text(value: object) -> str:
+    """Text of one cell of synthetic rows."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -219,7 +223,7 @@ def _text(value: object) -> str:
 
 
 def _tell_notebook() -> None:
-    """Where IPython runs, have it show marked tables, unless somebody told it already how tables look."""
+    """Register the HTML formatter of marked tables in IPython, unless tables have a formatter already."""
     running = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     formatter = getattr(running, "display_formatter", None)
     if formatter is None:

@@ -1,34 +1,27 @@
-"""Independent noises side by side: what the answers of all groups with the same noises are worked out from.
+"""Intervals of linear answers, and of ratios of two of them by Fieller's theorem with exact noise distributions.
 
-A GROUP BY asks hundreds of questions of the same noises, each with weights of its own; a sum over thousands of cells
-has thousands of them. As arrays they are weighed together, and what does not hang on the question is found once.
+A linear answer is x = w . z with public weights w and noisy numbers z. Where a condition cuts a cell, the spread of
+rows inside it is unknown, and x is only known to lie between two such sums, low and high; the interval is [low - q,
+high + q], with q the exact two-sided quantile of each end's noise (noise_sum.py).
 
-What was assumed is taken as normal, as its variance is known on average over many cells. Of one cell it is not, and the
-largest of many errors is where it is largest: a normal error whose variance has an inverse gamma law is Student's. Of
-whole degrees of freedom three are the fewest that leave it the variance that was measured, so far out that is the law.
-How far noise and model reach is then added in squares, which is exact for normal errors and too much for long tails
-(public/comparison/comparison.py).
+Ratio N / D (Fieller): the interval holds every r for which N - r D, a linear answer itself, is compatible with zero.
+Shared noise is accounted for, and a denominator near zero gives a wide interval. With ends, for r >= 0,
 
-The end of Fieller's interval from few distributions.
+    N_low - r D_high  <=  0  <=  N_high - r D_low
 
-An end is where numerator - r denominator, as noisy as it is, just reaches zero: x D = q(r) s(r), with x how far r lies
-beyond the ratio of both, s the standard error of the noise and q its quantile in standard errors. For a given q that is
-a quadratic equation. Working q out takes a distribution, and it hardly changes with r, so the end is found by solving,
-working q out where the solution lies and solving again: mostly with one distribution more than the start takes.
+(for r < 0 the ends of D swap), each half tested at its own one-sided level.
 
-Intervals for linear answers and for ratios of two of them.
+An end solves x D = q(r) s(r), with x = r - N / D, s(r) the standard error of the noise of N - r D and q(r) its quantile
+in standard errors: a quadratic equation for fixed q. As q hardly depends on r the end is found by fixed-point iteration
+(`Side.settled_end`), with bracketing as the fallback (`end_of_interval`).
 
-An answer is a sum of noisy numbers with public weights. Where it depends on how rows are spread inside cells it is
-known only between two such sums, a low and a high end. The interval then reaches from the low end less its noise to the
-high end plus its noise, each with half of the error that the confidence leaves.
+Model errors are taken as normal, because their variance is known on average over many cells. The largest of many such
+errors lies where the variance is largest: a normal error with inverse-gamma variance is Student's t, here with 3
+degrees of freedom, the fewest whole number with a finite variance. In the tails the reach of noise and of model are
+added in squares, which is exact for normal errors and conservative for long tails.
 
-A ratio's interval is Fieller's, with exact distributions: it holds every r for which numerator - r * denominator, a sum
-of noisy numbers itself, is compatible with zero. Noise that both share is accounted for, and a denominator that may be
-zero gives the wide interval it deserves. With ends: numerator = r * denominator implies, for r >= 0,
-
-    numerator's low - r * denominator's high  <=  0  <=  numerator's high - r * denominator's low
-
-(for r < 0 the denominator's ends change places), and each half is tested at its own one-sided level.
+Weights are stored side by side in `Noises`, (noises, columns), so that all groups of a GROUP BY with the same noises
+share variances and quantiles.
 """
 
 from __future__ import annotations
@@ -53,9 +46,10 @@ NEARLY = 0.05  # kurtosis up to which a width is guessed, before it is worked ou
 
 
 class Noises:
-    """Noises, each many times over, with the weights that they have in some sums: (noises, columns).
+    """Independent noises with multiplicities, and the weights of each in several sums: weights is (noises, columns).
 
-    far: whether what was assumed has Student's law.
+    many: multiplicity of each noise, (noises,). model: which are model errors, (noises,). far: whether model errors
+    have Student's t distribution.
     """
 
     def __init__(
@@ -69,24 +63,24 @@ class Noises:
         self._widths: dict[tuple[int, float], float] = {}
 
     def weighed(self, weights: Floats) -> Noises:
-        """The same noises with other weights."""
+        """Copy with other weights, (noises, columns)."""
         other = copy(self)
         other.weights, other._widths = weights, {}
         return other
 
     @cached_property
     def variances(self) -> Floats:
-        """Of each noise, as often as it is there."""
+        """Variance of each noise times its multiplicity, (noises,)."""
         return np.asarray(self._moments[0] * self.many)
 
     def stderr(self, weights: Floats) -> tuple[float, float]:
-        """The standard error of a weighted sum: what comes from noise, and what from assumptions."""
+        """Standard errors of a weighted sum, from noise and from model; weights is (noises,)."""
         parts = self.variances * weights**2
         assumed = float(parts[self.model].sum())
         return sqrt(float(parts[~self.model].sum())), sqrt(assumed)
 
     def width(self, weights: Floats, confidence: float) -> float:
-        """The smallest q that a weighted sum keeps within, on either side, with this probability."""
+        """Smallest q with P(|weighted sum| <= q) >= confidence; weights is (noises,)."""
         if not self.far:
             return half_width_of(weights, self._moments[0], self._moments[1], self.many, confidence)
         drawn, assumed = ~self.model, float(self.variances[self.model] @ weights[self.model] ** 2)
@@ -95,7 +89,7 @@ class Noises:
         return hypot(width, students_reach(confidence) * sqrt(assumed))
 
     def nearly(self, weights: Floats, confidence: float) -> float | None:
-        """About that width in standard errors, of a sum that is normal but for its fourth moment; None if it is not."""
+        """Cornish-Fisher approximation of that width in standard errors; None where the kurtosis is not small."""
         if self.far:
             return None
         variance, sigma_squared = self._moments
@@ -109,14 +103,14 @@ class Noises:
         return z + kurtosis * (z**3 - 3.0 * z) / 24.0
 
     def surely_within(self, column: int, least: float, confidence: float) -> bool:
-        """Whether the sum of one column keeps within a distance, on either side, with this probability."""
+        """Whether P(|sum of a column| < least) >= confidence: by Chebyshev's inequality, else by the exact width."""
         check_confidence(confidence)
         spread = sqrt(float(self.variances @ self.weights[:, column] ** 2))
         # By Chebyshev's inequality; most often that is enough, and takes no distribution.
         return least > spread / sqrt(1.0 - confidence) or least > self.width_along(column, confidence)
 
     def width_along(self, column: int, confidence: float) -> float:
-        """The same with the weights of one column, remembered."""
+        """Width of the sum of one column, cached."""
         if (column, confidence) not in self._widths:
             self._widths[column, confidence] = self.width(self.weights[:, column], confidence)
         return self._widths[column, confidence]
@@ -124,7 +118,7 @@ class Noises:
 
 @lru_cache(maxsize=256)
 def students_reach(confidence: float) -> float:
-    """What Student's law keeps within, in standard deviations, or the normal one where that is further: up to 97 %.
+    """Two-sided quantile of Student's t in standard deviations, or of the normal where that is larger (up to 97 %).
 
     >>> round(students_reach(0.95), 2), round(students_reach(0.999), 2)
     (1.96, 7.46)
@@ -142,10 +136,10 @@ ROUNDS = 4  # in which it settles, or is searched for otherwise
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """What is left before a ratio r is too large: numerator - r * denominator, and what its noise adds.
+    """Upper end of a Fieller interval: room(r) = N - r D + q(r), with q the noise's one-sided reach.
 
-    top, n: the numerator and the weights of its noises. bottom, d: the denominator and its weights, for ratios from 0
-    on and for negative ones.
+    top, n: the numerator N and the weights of its noises, (noises,). bottom, d: the denominator and its weights,
+    (noises,), first for r >= 0 and then for r < 0.
     """
 
     noises: Noises
@@ -156,13 +150,13 @@ class Side:
     d: tuple[Floats, Floats]
 
     def room(self, r: float) -> float:
-        """What is left; not negative where r is compatible with what is known."""
+        """N - r D + q(r): not negative where r is compatible with the noisy numbers."""
         return self.top - r * self.bottom[int(r < 0.0)] + self.noises.width(self._weights(r), self.confidence)
 
     def settled_end(self, start: float, limit: float) -> float | None:
-        """The greatest r up to a limit with room, from a start; None where it has to be searched for.
+        """Greatest r <= limit with room, by fixed-point iteration from a start; None where it does not converge.
 
-        It is past the end, never short of it, or the start where that has no room.
+        The result is rounded outwards, and is the start itself where that has no room.
         """
         r, guessed = start, self._guess(start)
         if guessed is not None and start < guessed < limit:
@@ -180,21 +174,22 @@ class Side:
         return None
 
     def _guess(self, start: float) -> float | None:
-        """Where the end would be if the noises were about normal together; None where they are not."""
+        """End of the interval by the Cornish-Fisher quantile at the start; None where the noise is not near normal."""
         q = self.noises.nearly(self._weights(start), self.confidence)
         return None if q is None else self._solved(q)
 
     def _weights(self, r: float) -> Floats:
+        """Weights of N - r D, (noises,)."""
         return np.asarray(self.n - r * self.d[int(r < 0.0)])
 
     def _reach(self, r: float) -> float:
-        """The quantile of the noise at r, in standard errors."""
+        """Quantile of the noise of N - r D, in standard errors."""
         weights = self._weights(r)
         error = sqrt(float(self.noises.variances @ weights**2))
         return self.noises.width(weights, self.confidence) / error if error > 0.0 else 0.0
 
     def _solved(self, q: float) -> float | None:
-        """Where nothing is left if the quantile is q standard errors everywhere; None where that is nowhere."""
+        """Root of the quadratic equation (x D)^2 = q^2 s(r)^2 for a fixed quantile q; None where it has none."""
         error = sqrt(float(self.noises.variances @ self.n**2))
         negative = int(self.top + q * error < 0.0)  # nothing is left at zero
         bottom, d = self.bottom[negative], self.d[negative]
@@ -223,7 +218,7 @@ STEPS = 15  # from a bracket to an end; the first ones interpolate, which nearly
 
 @dataclass(frozen=True)
 class Functional:
-    """A noisy linear answer: its value, and the low and high end that the spread inside cells allows."""
+    """Noisy linear answer: its value, and the low and high end over all spreads of rows inside cells."""
 
     value: float
     low: float
@@ -232,11 +227,11 @@ class Functional:
 
 @dataclass(frozen=True)
 class Term:
-    """Independent noises that enter numerator and denominator with the same weights: value, low and high end.
+    """Independent noises with equal weights: n, n_low, n_high in the numerator, d, d_low, d_high in the denominator.
 
-    further: the same for sums beyond these two, where an answer is made of more (functions.py).
-    model: an error that was assumed, not drawn: what an estimate takes for granted about cells it did not measure.
-    far: whether it is one of so many that the tail of what was assumed counts.
+    multiplicity: how many such noises. further: value, low and high weights in sums beyond these two
+    (function_interval.py). model: a model error, not a drawn noise. far: whether its far tail matters (simultaneous
+    intervals).
     """
 
     noise: Noise
@@ -253,19 +248,19 @@ class Term:
 
     @classmethod
     def of(cls, noise: Noise, multiplicity: int, *weights: float) -> Term:
-        """A term from weights in order: value, low, high of the numerator, then of the denominator, then of others."""
+        """Term from weights in order: value, low, high of the numerator, of the denominator, of further sums."""
         n, n_low, n_high, d, d_low, d_high = (*weights[:6], *[0.0] * (6 - len(weights)))
         return cls(noise, multiplicity, n, n_low, n_high, d, d_low, d_high, further=weights[6:])
 
     @property
     def weights(self) -> tuple[float, ...]:
-        """All weights, in that order."""
+        """All weights, in the order of `Term.of`."""
         return (self.n, self.n_low, self.n_high, self.d, self.d_low, self.d_high, *self.further)
 
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate: noise and model are the parts of stderr that come from noise and from what was assumed."""
+    """Value, standard error and interval; stderr^2 = noise^2 + model^2."""
 
     value: float
     stderr: float
@@ -276,7 +271,7 @@ class Interval:
 
 
 def side_by_side(terms: Sequence[Term] | Noises) -> Noises:
-    """Terms as arrays; those that many answers share are best handed on so."""
+    """Stack terms as arrays; `Noises` are returned as they are."""
     if isinstance(terms, Noises):
         return terms
     columns = max((len(term.weights) for term in terms), default=6)
@@ -287,12 +282,13 @@ def side_by_side(terms: Sequence[Term] | Noises) -> Noises:
 
 
 class Shared:
-    """Terms side by side, once for all answers that share them."""
+    """Cache of stacked terms, by the identity of the tuple of terms that several groups share."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Sequence[Term], Noises]] = {}
 
     def noises(self, terms: Sequence[Term]) -> Noises:
+        """Stacked form of these terms, computed once."""
         if id(terms) not in self._known:
             # The terms are kept too, so that the number by which they are known stays their own.
             self._known[id(terms)] = terms, side_by_side(terms)
@@ -300,7 +296,7 @@ class Shared:
 
 
 def linear_interval(answer: Functional, terms: Sequence[Term] | Noises, confidence: float) -> Interval:
-    """The interval of a linear answer.
+    """Interval [low - q_low, high + q_high] of a linear answer, with exact quantiles.
 
     >>> from fractions import Fraction; from sfumato.measurement import Laplace
     >>> found = linear_interval(Functional(100, 100, 100), [Term.of(Laplace(Fraction(1)), 4, 1, 1, 1)], 0.95)
@@ -325,12 +321,11 @@ def ratio_interval(
     *,
     signed: bool = False,
 ) -> Interval:
-    """The interval of a ratio; `bounds` are what no table can make it leave.
+    """Fieller interval of a ratio; bounds: the range of the ratio over all tables.
 
-    signed: whether a table can make the denominator negative, as a sum of amounts and no count of rows.
-    The value is nan, and the interval all that the bounds allow, where the noisy denominator is zero, or is negative
-    and the true one cannot be.
-    Where the denominator may be zero the confidence set can fall in two; the interval then spans both.
+    signed: whether the true denominator can be negative, as a sum of amounts and unlike a count. The value is nan, and
+    the interval equals the bounds, where the noisy denominator is zero, or negative while the true one cannot be. Where
+    the confidence set falls in two pieces, the interval spans both.
 
     >>> from fractions import Fraction; from sfumato.measurement import Laplace
     >>> terms = [Term.of(Laplace(Fraction(1)), 1, 1, 1, 1, 1, 1, 1), Term.of(Laplace(Fraction(1)), 1, 0, 0, 0, 1, 1, 1)]
@@ -366,14 +361,14 @@ def ratio_interval(
 
 
 def _negative(bottom: Functional, noises: Noises) -> tuple[Functional, Noises]:
-    """A denominator times -1, and the noises that enter it so: its low end is the high end's negative."""
+    """Denominator times -1 with its noises; low and high ends swap."""
     weights = noises.weights.copy()
     weights[:, _BOTTOM : _BOTTOM + 3] = -weights[:, [_BOTTOM + _VALUE, _BOTTOM + _HIGH, _BOTTOM + _LOW]]
     return Functional(-bottom.value, -bottom.high, -bottom.low), noises.weighed(weights)
 
 
 def end_of_interval(room: Callable[[float], float], start: float, limit: float, slope: float, positive: bool) -> float:
-    """The greatest r up to `limit` with room, from a start that has some; just past it, never short of it.
+    """Greatest r <= limit with room(r) >= 0, by bracketing and interpolation; rounded outwards.
 
     Room is convex in r and falls by about `slope` per unit. It falls for ever if the denominator is surely positive;
     otherwise it may rise again, so the limit is looked at first.

@@ -1,15 +1,17 @@
-"""What an estimate of all cells is off by: for any later query, the noise it carries and the model it leans on.
+"""Fit: an estimate of one statistic in every cell, with the error of any weighted sum of cells.
 
-A fit holds an estimate of one statistic in every cell. Whoever asks for the error of a weighted sum of cells gets the
-weights with which each noise of the measurements enters that sum, so that its exact distribution is known, and the
-covariance of what the fit takes for granted without having measured it (the model's share). A fit also says what a file
-keeps of it, and reads that back from a file that nobody has vouched for.
+For columns C of weights, (cells, sums), a fit returns `Errors`: W, (measured rows, sums), the weights with which each
+measured noise enters the sums; M, (sums, sums), the covariance of the model errors; and which sums are not determined.
+So
 
-Sums of cells for many groups at once, where every cell lies in one group.
+    Var(C^T (estimate - truth)) = W^T diag(noise variances) W + M,
 
-Laid out, a hundred groups of a million cells are a hundred million weights, nearly all of them zero. Kept are only
-those of a group in the places, cells at first, that it touches: as many as there are cells, for all groups together.
-Weights that all groups have in common, as the denominator of a share does, stand beside them.
+and the exact distribution of the noise part is known too. A fit also bounds sums for every table (`guaranteed`), and
+writes itself to a file and reads itself back from one that nobody has vouched for.
+
+`Grouped` holds the weights of many groups at once: every cell lies in one group, so it stores one row of weights per
+cell, in place of a dense array (cells, groups, sums); weights common to all groups, such as the denominator of a share,
+are kept beside.
 """
 
 from __future__ import annotations
@@ -40,11 +42,11 @@ Inside = list[tuple[Measurement, Sets]]  # measurements, and which rows of each 
 
 @dataclass(frozen=True, eq=False)
 class Errors:
-    """The errors of several weighted sums of cells, a column each.
+    """Errors of several weighted sums of cells, a column each.
 
-    weights: for every measured row, with which weight its noise enters each sum. noises: what each row carries.
-    model: the covariance of the sums' model errors. unknown: sums that the measurements do not determine at all.
-    counts: how many measured rows each row stands for; None: one.
+    weights: of each measured row's noise in each sum, (rows, sums). model: covariance of the sums' model errors, (sums,
+    sums). unknown: sums not determined by the measurements, (sums,). counts: multiplicity of each row, (rows,); None
+    means 1.
     """
 
     design: Design
@@ -55,10 +57,10 @@ class Errors:
 
 
 class Fit(Protocol):
-    """An estimate of one statistic, cell by cell, and its errors.
+    """Estimate of one statistic in every cell, with its errors.
 
-    family: the word that files know its kind by. room: how many numbers are in memory, at most, for each that is read.
-    exact: whether its own intervals hold for every table.
+    family: name of its kind in files. room: most numbers in memory per number read. exact: whether its intervals hold
+    for every table.
     """
 
     family: str
@@ -67,56 +69,56 @@ class Fit(Protocol):
 
     @property
     def of(self) -> str:
-        """The statistic: "count" or the name of a measure."""
+        """Name of the statistic: "count" or a measure."""
 
     @property
     def estimate(self) -> Floats:
-        """The estimate for every cell, in steps of the statistic."""
+        """Estimate for every cell, (cells,), in steps of the statistic."""
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
-        """Everything the curator handed out for it."""
+        """All noisy measurements that the fit rests on."""
 
     def errors(self, columns: Floats) -> Errors:
-        """The errors of weighted sums of cells; `columns` is (cells, sums)."""
+        """Errors of weighted sums of cells; columns is (cells, sums)."""
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What was found out about its errors, for people."""
+        """Remarks on its errors, for a reader."""
 
     def sums(self, domain: Domain, places: Sequence[int]) -> Floats:
-        """Its estimates along some axes, summed over the others."""
+        """Marginal estimate along some axes, flat: the sum over the other axes."""
 
     def merged(self, domain: Domain) -> Merged | None:
-        """The errors of sums that tell few cells apart, where there is a short way to them."""
+        """Error computation over merged cells, where the fit has one; None otherwise."""
 
     def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
-        """How ends of sums are found that hold for every table; a QueryError where there are none.
+        """Function that bounds weighted sums for every table; a QueryError where there is none.
 
         rows: how those of the counts are, for statistics that lean on counts.
         """
 
     def measured_inside(self, within: Sets) -> Inside | None:
-        """Measurements, with the rows of each that count cells of a set alone; None where the fit does not tell.
+        """Measurements, with the mask of those rows that count cells of each set alone; None where the fit keeps none.
 
         within: (cells, sets).
         """
 
     def record(self, domain: Domain) -> Arrays:
-        """What a file keeps besides the measurements and the estimate."""
+        """Arrays that a file keeps besides the measurements and the estimate."""
 
     @classmethod
     def read(cls, file: FitReader) -> Self:
-        """The fit again, or a QueryError where its pieces do not go together."""
+        """Restore the fit from a file, or raise a QueryError where its pieces are inconsistent."""
 
 
 @dataclass
 class FitReader:
-    """What a stranger's file keeps of one fit; every piece but the estimate is taken once, and none is left.
+    """Parts of one fit in an untrusted file; each part but the estimate is taken once, and none may be left over.
 
-    kept: the estimate, None where it is left to be solved for. arrays: what `record` returned, of any length and
-    with any numbers. measurements: each is made when it is known how many cells or buckets it must span; None for one,
-    of any statistic, that no estimate leans on.
+    kept: the estimate, (cells,), or None where it is solved for. arrays: as `record` returned them, of unchecked length
+    and content. measurements: constructors that take the number of columns (cells or buckets) to check against, or None
+    for a measurement that no estimate depends on.
     """
 
     domain: Domain
@@ -126,37 +128,38 @@ class FitReader:
 
     @property
     def estimate(self) -> Floats:
-        """The estimate that the file keeps."""
+        """Estimate kept in the file, (cells,)."""
         if self.kept is None:
             raise QueryError("it lacks an estimate")
         return self.kept
 
     def whole(self, name: str) -> Whole:
-        """An array of whole numbers."""
+        """Take an array of integers by name."""
         return self._array(name, np.int64)
 
     def numbers(self, name: str) -> Floats:
-        """An array of multiples of 1 / PARTS."""
+        """Take an array of multiples of 1 / PARTS by name."""
         return self._array(name, np.float64)
 
     def measurement(self, columns: int | None) -> Measurement:
-        """The next measurement."""
+        """Take the next measurement, over so many columns."""
         if not self.measurements:
             raise QueryError("it lacks a measurement")
         return self.measurements.pop(0)(columns)
 
     def others(self) -> tuple[Measurement, ...]:
-        """All measurements that are left, which no estimate leans on."""
+        """Take all remaining measurements, on which no estimate depends."""
         return tuple(self.measurement(None) for _ in self.measurements[:])
 
     def _array(self, name: str, kind: type) -> NDArray[Any]:
+        """Take an array by name and dtype, or raise a QueryError."""
         if name not in self.arrays or self.arrays[name].dtype != kind:
             raise QueryError("it lacks an array that goes with its kind")
         return self.arrays.pop(name)
 
 
 class Plain:
-    """What a fit does unless it knows better."""
+    """Default methods of a fit: no remarks, no merged errors, no measurements of regions."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -174,7 +177,7 @@ class Plain:
 
 
 class Unbiased(Plain):
-    """A fit that is unbiased whatever the table is: the ends that its noise has hold for every table."""
+    """Unbiased fit: the bounds that follow from its noise hold for every table."""
 
     exact = True
 
@@ -185,7 +188,7 @@ class Unbiased(Plain):
 
 
 class ByModel(Plain):
-    """A fit that leans on a model, and keeps nothing that bounds its sums for every table."""
+    """Model-based fit without bounds that hold for every table."""
 
     exact = False
 
@@ -196,11 +199,11 @@ class ByModel(Plain):
 
 
 class TotalByNoise:
-    """A fit whose model says nothing of the number of all rows: it has the noise of what was measured alone."""
+    """Mark of a fit whose model leaves the total count alone: the total has measurement noise only."""
 
 
 class OfOneMeasurement:
-    """A fit to a single measurement."""
+    """Fit to a single measurement."""
 
     measurement: Measurement
 
@@ -215,7 +218,7 @@ class OfOneMeasurement:
 
 @dataclass(frozen=True, eq=False)
 class NoisyCells(Unbiased, OfOneMeasurement):
-    """A measurement of every cell by itself, all with the same noise."""
+    """Independent measurement of every cell with the same noise; the estimate is the measurement."""
 
     family = "noisy-cells"  # in no table: a file keeps such cells as they are
     room = 1
@@ -239,13 +242,13 @@ class NoisyCells(Unbiased, OfOneMeasurement):
 
 
 def keep_in_parts(fit: object, *names: str) -> None:
-    """Round attributes of a frozen value to what a file holds."""
+    """Round attributes of a frozen object to multiples of 1 / PARTS, as a file holds them."""
     for name in names:
         object.__setattr__(fit, name, in_parts(np.asarray(getattr(fit, name), dtype=np.float64)))
 
 
 def in_parts(estimate: Floats) -> Floats:
-    """An estimate rounded to what a file holds."""
+    """Round an estimate to multiples of 1 / PARTS, as a file holds it."""
     rounded: Floats = np.asarray(estimate * PARTS, dtype=np.float64)
     np.rint(rounded, out=rounded)
     rounded /= PARTS
@@ -257,10 +260,10 @@ ROUNDING = 1e-13  # of the mean square
 
 @dataclass(frozen=True, eq=False)
 class Grouped:
-    """Weights of sums in some places, group by group.
+    """Sparse weights of sums by cell (or bucket) and group.
 
-    place, group: where each row of weights stands, ordered by place and then by group. weights: (rows, sums).
-    whole: what is added in every group, (places, sums); None: nothing. groups: how many there are.
+    place, group: cell and group of each row of weights, (rows,), ordered by place and then group. weights: (rows,
+    sums). whole: weights added in every group, (places, sums); None means 0. groups: number of groups.
     """
 
     place: Codes
@@ -271,7 +274,11 @@ class Grouped:
 
     @classmethod
     def of_cells(cls, group: Codes, groups: int, weights: Floats, whole: Floats | None) -> Grouped:
-        """group: of every cell, -1 where it lies in none that is asked about. weights: of each cell in its group."""
+        """Sparse form of weights on all cells.
+
+        group: of every cell, (cells,), -1 outside all groups in question. weights: of each cell in its group, (cells,
+        sums). whole: (cells, sums).
+        """
         there = np.flatnonzero((group >= 0) & weights.any(axis=1))
         return cls(there, group[there], weights[there], whole, groups)
 
@@ -280,17 +287,17 @@ class Grouped:
         return int(self.weights.shape[1])
 
     def moved(self, to: Codes) -> Grouped:
-        """With every place under another number, each its own."""
-        place, whole = to[self.place], None
-        order = np.lexsort((self.group, place)) if (np.diff(place) < 0).any() else np.arange(len(place))
+        """Permute the places: place p becomes to[p]."""
+        index, whole = to[self.place], None
+        order = np.lexsort((self.group, index)) if (np.diff(index) < 0).any() else np.arange(len(index))
         if self.whole is not None:
             whole = np.empty_like(self.whole)
             whole[to] = self.whole
-        return replace(self, place=place[order], group=self.group[order], weights=self.weights[order], whole=whole)
+        return replace(self, place=index[order], group=self.group[order], weights=self.weights[order], whole=whole)
 
-    def together(self, place: Codes) -> tuple[Codes, Codes]:
-        """The rows that share a new place and a group: their numbers, counted in order, and an example of each."""
-        key = place * self.groups + self.group
+    def together(self, label: Codes) -> tuple[Codes, Codes]:
+        """Merge rows by (new place, group): the merged index of each row, and one row of each."""
+        key = label * self.groups + self.group
         if (np.diff(key) >= 0).all():
             new = np.append(True, key[1:] != key[:-1])[: len(key)]
             return np.cumsum(new) - 1, np.flatnonzero(new)
@@ -300,62 +307,64 @@ class Grouped:
 
 @runtime_checkable
 class ByGroup(Protocol):
-    """A fit that knows the errors of all groups at once."""
+    """Fit that computes the errors of all groups at once."""
 
     def errors_by_group(self, asked: Grouped) -> Sequence[Errors] | None:
-        """The errors of every group's sums; None where they have to be found group by group."""
+        """Errors of every group's sums; None where they must be computed group by group."""
 
 
-def in_buckets(asked: Grouped, labels: Codes, sizes: Codes) -> tuple[Grouped, Floats, Floats | None]:
-    """Means of weights over the cells of each bucket, and the covariance of the weights around them.
+def in_buckets(grouped: Grouped, labels: Codes, sizes: Codes) -> tuple[Grouped, Floats, Floats | None]:
+    """Mean of the weights over the cells of each bucket, and the covariance of the weights around it.
 
-    The covariance is that of each row of means, with the weights that all groups have, and then of those alone.
+    labels: bucket of each cell, (cells,); sizes: cells of each bucket, (buckets,). Returns the means by (bucket,
+    group); their covariances with the weights common to all groups included, (rows, sums, sums); and those of the
+    common weights alone, (buckets, sums, sums), or None.
     """
-    label = labels[asked.place]
-    number, example = asked.together(label)
-    place, group = label[example], asked.group[example]
-    size, means = sizes[place, None], summed(number, asked.weights, len(example)) / sizes[place, None]
+    label = labels[grouped.place]
+    number, example = grouped.together(label)
+    bucket, group = label[example], grouped.group[example]
+    size, means = sizes[bucket, None], summed(number, grouped.weights, len(example)) / sizes[bucket, None]
     ones = np.ones(len(number))
-    if asked.whole is None:
-        squares = squares_by_group(number, len(example), ones, asked.weights) / size[:, :, None]
+    if grouped.whole is None:
+        squares = squares_by_group(number, len(example), ones, grouped.weights) / size[:, :, None]
         covariance = _cleaned(squares - products(means, means), squares)
-        return Grouped(place, group, means, None, asked.groups), covariance, None
-    whole, beside = summed(labels, asked.whole, len(sizes)) / sizes[:, None], asked.whole[asked.place]
-    in_all = squares_by_group(labels, len(sizes), np.ones(len(labels)), asked.whole) / sizes[:, None, None]
-    squares = squares_by_group(number, len(example), ones, asked.weights + beside, beside) / size[:, :, None]
-    squares += in_all[place]
-    full = means + whole[place]
+        return Grouped(bucket, group, means, None, grouped.groups), covariance, None
+    whole, beside = summed(labels, grouped.whole, len(sizes)) / sizes[:, None], grouped.whole[grouped.place]
+    in_all = squares_by_group(labels, len(sizes), np.ones(len(labels)), grouped.whole) / sizes[:, None, None]
+    squares = squares_by_group(number, len(example), ones, grouped.weights + beside, beside) / size[:, :, None]
+    squares += in_all[bucket]
+    full = means + whole[bucket]
     covariance = _cleaned(squares - products(full, full), squares)
     alone = _cleaned(in_all - products(whole, whole), in_all)
-    return Grouped(place, group, means, whole, asked.groups), covariance, alone
+    return Grouped(bucket, group, means, whole, grouped.groups), covariance, alone
 
 
 def _cleaned(covariance: Floats, squares: Floats) -> Floats:
-    """Without what rounding leaves where nothing varies."""
+    """Set covariances to zero that are within rounding error of zero."""
     scale = np.sqrt(np.diagonal(squares, axis1=1, axis2=2))
     return np.where(np.abs(covariance) > ROUNDING * products(scale, scale), covariance, 0.0)
 
 
 def summed(numbers: Codes, values: Floats, count: int) -> Floats:
-    """Rows of values summed by number, (count, sums)."""
+    """Sum rows of values by label: (count, sums)."""
     # Of no rows at all NumPy counts in whole numbers, to which no fraction can be added in place.
     each = [np.bincount(numbers, weights=one, minlength=count) for one in values.T]
     return np.stack(each, axis=1).astype(np.float64, copy=False)
 
 
 def products(left: Floats, right: Floats) -> Floats:
-    """Every product of two sums, row by row: (rows, sums, sums)."""
+    """Outer product of two vectors, row by row: (rows, sums, sums)."""
     return left[:, :, None] * right[:, None, :]
 
 
 def squares_by_group(group: Codes, groups: int, scale: Floats, values: Floats, less: Floats | None = None) -> Floats:
-    """The sum over each group's rows of scale * (v v^T - l l^T): (groups, sums, sums)."""
+    """Sum of scale * (v v^T - l l^T) over the rows of each group: (groups, sums, sums)."""
     sums = values.shape[1]
-    found = np.empty((groups, sums, sums))
+    result = np.empty((groups, sums, sums))
     for i in range(sums):
         for j in range(i + 1):
             product = values[:, i] * values[:, j]
             if less is not None:
                 product -= less[:, i] * less[:, j]
-            found[:, i, j] = found[:, j, i] = np.bincount(group, weights=scale * product, minlength=groups)
-    return found
+            result[:, i, j] = result[:, j, i] = np.bincount(group, weights=scale * product, minlength=groups)
+    return result

@@ -1,30 +1,12 @@
-"""Independent noises side by side: what the answers of all groups with the same noises are worked out from.
+"""Noise terms of weighted sums of a fitted cube's cells, for every group of a query.
 
-A GROUP BY asks hundreds of questions of the same noises, each with weights of its own; a sum over thousands of cells
-has thousands of them. As arrays they are weighed together, and what does not hang on the question is found once.
+A fit gives the weight of each measured noise in a weighted sum (`Fit.errors`). Rows with equal weights are counted
+together. Of very many distinct rows the 24 of largest variance keep their own distribution; the others are replaced by
+one normal vector with their covariance, which moves the end of a 95 % interval by less than 0.3 %.
 
-What was assumed is taken as normal, as its variance is known on average over many cells. Of one cell it is not, and the
-largest of many errors is where it is largest: a normal error whose variance has an inverse gamma law is Student's. Of
-whole degrees of freedom three are the fewest that leave it the variance that was measured, so far out that is the law.
-How far noise and model reach is then added in squares, which is exact for normal errors and too much for long tails
-(public/comparison/comparison.py).
-
-The noises in an answer from a fitted cube, group by group.
-
-A fit says with which weight every measured noise enters a weighted sum of cells. Rows with the same weights are counted
-together; of very many the weightiest stay as they are and the others, each of them small, are taken together as one
-normal distribution with their covariance, which moves the end of a 95 % interval by less than 0.3 %.
-
-Noises of groups without laying out the cells of a domain, where cells that count alike can be taken together.
-
-A group is mostly a box among the cells that a query mentions: one value of each attribute that it is grouped by, all or
-some values of those it is filtered by. Along each attribute the weights tell which values are alike, and the fit finds
-the rest (least_squares/merged.py).
-
-The noises of answers where cells were fitted to measurements of other things: the fits say which noises enter.
-
-Groups that are alike have the same noises: where fits can say so without laying out cells (answers/fitted_noise.py)
-they are worked out once for all such groups, and group by group otherwise.
+Three ways to the terms of all groups, the first that the fit offers: over merged cells (least_squares/merged.py), when
+a group is a box of attribute values and equal weights make classes along each axis; by `errors_by_group`, sparse
+weights of all groups at once; by dense weights over all cells of the domain, in blocks of groups.
 """
 
 from __future__ import annotations
@@ -59,7 +41,7 @@ NORMAL = Gaussian(Fraction(SMOOTH**2))
 
 
 def spread_over(domain: Domain, names: Sequence[str], columns: Floats) -> Floats:
-    """Weights on the cells of some axes, (cells of these axes, k), as weights on all cells of the domain."""
+    """Broadcast weights on the cells of some axes, (cells of these axes, k), to all cells of the domain, (cells, k)."""
     places = sorted(domain.place(name) for name in names)
     shape = [domain.shape[place] if place in places else 1 for place in range(len(domain.shape))]
     wide = np.broadcast_to(columns.reshape([*shape, columns.shape[1]]), [*domain.shape, columns.shape[1]])
@@ -67,32 +49,32 @@ def spread_over(domain: Domain, names: Sequence[str], columns: Floats) -> Floats
 
 
 def at_once(cells: int) -> int:
-    """How many sums are worked out at a time: the covariance of all of them is, and it takes their square."""
+    """Number of sums per block: bounded by memory for the weights and by the square that their covariance takes."""
     return max(6, min(SUMS_AT_ONCE, NUMBERS_AT_ONCE // cells))
 
 
 def noises_of(fits: Sequence[tuple[Fit, Floats]], order: Sequence[Sequence[int]]) -> list[tuple[Term, ...] | None]:
-    """The noises of several answers; None where the measurements do not determine one.
+    """Noise terms of several answers; None for an answer that the measurements do not determine.
 
-    fits: each statistic's fit with weights on its cells, (cells, k). order: for every answer, the columns that are its
-    value, low and high end, and those of its denominator if there is one.
+    fits: each statistic's fit with weights on its cells, (cells, k). order: for every answer, the columns of its value,
+    low and high, then of its denominator.
     """
-    found: list[list[Term]] = [[] for _ in order]
+    terms_by_answer: list[list[Term]] = [[] for _ in order]
     unknown = [False] * len(order)
     for fit, columns in fits:
         if not columns.any():
             continue
         errors = fit.errors(columns)
-        for place, chosen in enumerate(order):
+        for index, chosen in enumerate(order):
             if errors.unknown[list(chosen)].any():
-                unknown[place] = True
+                unknown[index] = True
             else:
-                found[place] += terms_of(errors, list(chosen))
-    return [None if unknown[place] else tuple(terms) for place, terms in enumerate(found)]
+                terms_by_answer[index] += terms_of(errors, list(chosen))
+    return [None if unknown[place] else tuple(terms) for place, terms in enumerate(terms_by_answer)]
 
 
 def terms_of(errors: Errors, chosen: Sequence[int]) -> list[Term]:
-    """The noises of one answer. chosen: the columns that are its value, low and high end, and its denominator's."""
+    """Noise terms of one answer. chosen: the columns of its value, low and high, then of its denominator."""
     distinct, back = np.unique(chosen, return_inverse=True)
     weights = errors.weights[:, distinct]
     variances = errors.design.variances
@@ -101,37 +83,39 @@ def terms_of(errors: Errors, chosen: Sequence[int]) -> list[Term]:
     shares = (parts / np.where(whole > 0, whole, 1.0)).max(axis=1)
     rows = np.flatnonzero(shares > NEGLIGIBLE)
     terms: list[Term] = []
-    rest = np.zeros((len(distinct), len(distinct)))
-    each = np.ones(len(shares), dtype=np.int64) if errors.counts is None else errors.counts
-    if each[rows].sum() > MANY:
+    pooled = np.zeros((len(distinct), len(distinct)))
+    multiplicity = np.ones(len(shares), dtype=np.int64) if errors.counts is None else errors.counts
+    if multiplicity[rows].sum() > MANY:
         # So many that sorting them would take longest of all. A sum of noises none of which has more than a small share
         # of the variance is normal but for a kurtosis of three times that share.
         tiny = rows[shares[rows] <= SMALL]
-        rest, rows = _covariance(weights[tiny], variances[tiny] * each[tiny]), rows[shares[rows] > SMALL]
-    kinds, counts = _alike(errors, weights[rows], rows, each[rows])
+        pooled, rows = _covariance(weights[tiny], variances[tiny] * multiplicity[tiny]), rows[shares[rows] > SMALL]
+    kinds, counts = _alike(errors, weights[rows], rows, multiplicity[rows])
     if len(kinds) > ALONE:
         order = np.argsort(-shares[rows[kinds]] * counts)
         many = order[ALONE:]
-        rest = rest + _covariance(weights[rows[kinds[many]]], variances[rows[kinds[many]]] * counts[many])
+        pooled = pooled + _covariance(weights[rows[kinds[many]]], variances[rows[kinds[many]]] * counts[many])
         kinds, counts = kinds[order[:ALONE]], counts[order[:ALONE]]
     for kind, count in zip(kinds, counts, strict=True):
         row = rows[kind]
         terms.append(Term.of(_noise(errors, int(row)), int(count), *weights[row][back].tolist()))
     model = errors.model[np.ix_(distinct, distinct)]
-    return [*terms, *normal_terms(rest, back, model=False), *normal_terms(model, back, model=True)]
+    return [*terms, *normal_terms(pooled, back, model=False), *normal_terms(model, back, model=True)]
 
 
 def _covariance(weights: Floats, variances: Floats) -> Floats:
+    """Covariance W^T diag(variances) W of weighted sums; weights is (rows, sums)."""
     return np.asarray(weights.T @ (weights * variances[:, None]))
 
 
 def _noise(errors: Errors, row: int) -> Noise:
+    """Noise of one measured row."""
     which = errors.design.which
     return errors.design.noises[0 if which is None else int(which[row])]
 
 
-def _alike(errors: Errors, weights: Floats, rows: Codes, each: Codes) -> tuple[Codes, Codes]:
-    """An example of each kind of row, same noise and same weights to ten digits, and how many there are of each."""
+def _alike(errors: Errors, weights: Floats, rows: Codes, multiplicity: Codes) -> tuple[Codes, Codes]:
+    """Group rows by noise and by weights to ten digits: one row of each group, and the multiplicity of each."""
     if not len(rows):
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     which = np.zeros(len(rows)) if errors.design.which is None else errors.design.which[rows].astype(np.float64)
@@ -139,11 +123,11 @@ def _alike(errors: Errors, weights: Floats, rows: Codes, each: Codes) -> tuple[C
     rounded = np.rint(weights / np.where(scale > 0, scale, 1.0) * 1e10)
     key = np.column_stack([which, rounded])
     kind = told_apart(key)
-    return np.unique(kind, return_index=True)[1], np.bincount(kind, each).astype(np.int64)
+    return np.unique(kind, return_index=True)[1], np.bincount(kind, multiplicity).astype(np.int64)
 
 
 def normal_terms(covariance: Floats, back: NDArray[np.int64], *, model: bool) -> list[Term]:
-    """Independent normal terms that have this covariance."""
+    """Independent normal terms with a given covariance, (sums, sums), by its eigendecomposition."""
     if not covariance.any():
         return []
     if len(covariance) == 1:
@@ -156,15 +140,16 @@ def normal_terms(covariance: Floats, back: NDArray[np.int64], *, model: bool) ->
 
 
 def terms_in_tails(terms: Sequence[Term], drawn: tuple[Noise, int] | None) -> tuple[Term, ...]:
-    """The same errors, each of its variance, by laws that hold far out, where the largest of many errors lies.
+    """Replace each term by one of equal variance whose distribution holds in the far tails.
 
-    What is assumed is marked, and has Student's law there (noises.py). drawn: a noise and how many of it, the sum of
-    which has the longest tail of those that are taken as normal; None where every noise has its own law.
+    A model error gets Student's t (fieller.py). drawn: a noise and how many of it; their sum has the longest tail of
+    the sums that are approximated as normal. None where every noise has its own distribution.
     """
     return tuple(_in_tail(term, drawn) for term in terms)
 
 
 def _in_tail(term: Term, drawn: tuple[Noise, int] | None) -> Term:
+    """Tail distribution of one term."""
     if term.model:
         return replace(term, far=True)
     if drawn is None or term.noise != NORMAL:
@@ -179,7 +164,7 @@ NoiseTerms = Sequence[Term] | None  # of one statistic in one group; None where 
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """What is asked of one statistic: weights on the cells of a group, and on all cells, (cells mentioned, sums)."""
+    """Weights of a query in one statistic: on the cells of a group and on all cells, (cells mentioned, sums)."""
 
     fit: Fit
     split: Floats
@@ -187,37 +172,40 @@ class Asked:
 
 
 def merged_terms(
-    asked: Asked, fit: Merged, domain: Domain, names: Sequence[str], group: Codes, present: Codes, answer: Sequence[int]
+    query: Asked, fit: Merged, domain: Domain, names: Sequence[str], group: Codes, present: Codes, answer: Sequence[int]
 ) -> list[NoiseTerms]:
-    """The noises of every present group; () where they have to be found by laying out all cells."""
-    found: list[NoiseTerms] = [() for _ in present]
+    """Noise terms of every present group over merged cells; () where the dense computation is needed.
+
+    group: of each mentioned cell, (cells,). present: groups in question. answer: columns of value, low and high.
+    """
+    result: list[NoiseTerms] = [() for _ in present]
     places = sorted(domain.place(name) for name in names)
     grid = tuple(domain.shape[place] for place in places)
-    statistic = _Statistic(fit, asked, group.reshape(grid), places, answer)
+    statistic = _Statistic(fit, query, group.reshape(grid), places, answer)
     order = np.argsort(group, kind="stable")
     starts, ends = (np.searchsorted(group[order], present, side=side) for side in ("left", "right"))
-    for place, number in enumerate(present.tolist()):
-        box = _box(order[starts[place] : ends[place]], grid)
+    for index, number in enumerate(present.tolist()):
+        box = _box(order[starts[index] : ends[index]], grid)
         errors = None if box is None else statistic.errors(number, box)
         if errors is not None:
-            found[place] = statistic.noises(errors)
-    return found
+            result[index] = statistic.noises(errors)
+    return result
 
 
 def _box(cells: Codes, grid: tuple[int, ...]) -> tuple[Codes, ...] | None:
-    """The values along each axis that some cells, in order, are all combinations of; None if they are not that."""
+    """Values along each axis whose product is the given set of cells; None where the set is no such box."""
     sides = tuple(np.unique(codes, return_index=True)[0] for codes in np.unravel_index(cells, grid)) if grid else ()
     return sides if prod(map(len, sides)) == len(cells) else None
 
 
 class _Statistic:
-    """One statistic of a query, for all groups."""
+    """Merged-cell errors of one statistic of a query, for all groups."""
 
-    def __init__(self, fit: Merged, asked: Asked, group: Codes, places: list[int], answer: Sequence[int]) -> None:
-        grid, sums = group.shape, asked.split.shape[1]
+    def __init__(self, fit: Merged, query: Asked, group: Codes, places: list[int], answer: Sequence[int]) -> None:
+        grid, sums = group.shape, query.split.shape[1]
         self._fit, self._group, self._places, self._answer = fit, group, places, answer
-        self._split, self._whole = asked.split.reshape(*grid, sums), asked.whole.reshape(*grid, sums)
-        whole = asked.whole.any()
+        self._split, self._whole = query.split.reshape(*grid, sums), query.whole.reshape(*grid, sums)
+        whole = query.whole.any()
         self._base = [
             told_apart(np.moveaxis(self._whole, axis, 0)) if whole else np.zeros(size, dtype=np.int64)
             for axis, size in enumerate(grid)
@@ -225,7 +213,7 @@ class _Statistic:
         self._known: dict[int, tuple[Weighed, list[Term] | None]] = {}
 
     def errors(self, number: int, box: tuple[Codes, ...]) -> Weighed | None:
-        """The errors of one group; None where too many cells are told apart."""
+        """Errors of one group; None where there are too many classes of cells."""
         axes = self._axes(box)
         if axes is None or self._fit.too_many(axes):
             return None
@@ -237,32 +225,32 @@ class _Statistic:
         spread = np.broadcast_to(weights.reshape(*narrow, sums), (*shape, sums)).reshape(-1, sums)
         return self._fit.errors(axes, np.ascontiguousarray(spread))
 
-    def noises(self, found: Weighed) -> list[Term] | None:
-        """The noises of one group, or of another with the same errors; None if nothing determines it."""
-        if id(found) not in self._known:
-            sums = found.weights.shape[1]
-            errors = Errors(found.design, found.weights, np.zeros((sums, sums)), ~found.known, found.counts)
+    def noises(self, weighed: Weighed) -> list[Term] | None:
+        """Noise terms of one group, cached by its errors; None where the measurements do not determine it."""
+        if id(weighed) not in self._known:
+            sums = weighed.weights.shape[1]
+            errors = Errors(weighed.design, weighed.weights, np.zeros((sums, sums)), ~weighed.known, weighed.counts)
             unknown = errors.unknown[list(self._answer)].any()
             # The errors are kept too, so that the number by which they are known stays their own.
-            self._known[id(found)] = found, None if unknown else terms_of(errors, self._answer)
-        return self._known[id(found)][1]
+            self._known[id(weighed)] = weighed, None if unknown else terms_of(errors, self._answer)
+        return self._known[id(weighed)][1]
 
     def _axes(self, box: tuple[Codes, ...]) -> list[Along] | None:
-        """The classes along every axis of the domain, mentioned or not."""
+        """Classes of values along every axis of the domain; None where the fit cannot use them."""
         inside = self._split[np.ix_(*box)]
-        found = []
-        for place, size in enumerate(self._fit.shape):
-            told = np.zeros(size, dtype=np.int64)
-            if place in self._places:
-                axis = self._places.index(place)
+        result = []
+        for number, size in enumerate(self._fit.shape):
+            classes = np.zeros(size, dtype=np.int64)
+            if number in self._places:
+                axis = self._places.index(number)
                 alike = told_apart(np.moveaxis(inside, axis, 0))
-                told[box[axis]] = 1 + alike
-                told = told * (int(self._base[axis].max()) + 1) + self._base[axis]
-            along = self._fit.along(place, told)
+                classes[box[axis]] = 1 + alike
+                classes = classes * (int(self._base[axis].max()) + 1) + self._base[axis]
+            along = self._fit.along(number, classes)
             if along is None:
                 return None
-            found.append(along)
-        return found
+            result.append(along)
+        return result
 
 
 ENDS = ("value", "low", "high")
@@ -270,16 +258,16 @@ ENDS = ("value", "low", "high")
 
 @dataclass(frozen=True, eq=False)
 class FittedNoise:
-    """The fits of all statistics, over the cells of a domain."""
+    """Noise source of a fitted cube: the fits of all statistics over the cells of a domain."""
 
     fits: tuple[Fit, ...]
     domain: Domain
 
     def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[Terms]:
-        """The noises of every group, each with a column of weights for every end that differs from the value."""
+        """Noise terms of each present group; a column of weights for every end that differs from the value."""
         columns = [(side, end) for side in sides for end in (ENDS[:1] if side.exact else ENDS)]
         answer = [columns.index((side, end)) for side in sides for end in (ENDS[:1] * 3 if side.exact else ENDS)]
-        asked = [
+        queries = [
             Asked(
                 fit,
                 np.stack([_weights(side.split, fit.of, end, cells.size) for side, end in columns], axis=1),
@@ -288,76 +276,77 @@ class FittedNoise:
             for fit in self.fits
         ]
         group, names = groups.of_cells(cells), tuple(cells.codes)
-        weighed = [one for one in asked if one.split.any() or one.whole.any()]
-        each = [self._of_statistic(one, names, group, groups.present, answer) for one in weighed]
-        known: dict[tuple[int, ...], Terms] = {}  # groups with the same noises get them as the same value
-        found = []
-        for parts in zip(*each, strict=True) if each else [() for _ in groups.present]:
+        weighed = [one for one in queries if one.split.any() or one.whole.any()]
+        by_statistic = [self._of_statistic(one, names, group, groups.present, answer) for one in weighed]
+        cache: dict[tuple[int, ...], Terms] = {}  # groups with the same noises get them as the same value
+        result = []
+        for parts in zip(*by_statistic, strict=True) if by_statistic else [() for _ in groups.present]:
             same = tuple(map(id, parts))
-            if same not in known:
-                known[same] = None if None in parts else tuple(term for part in parts for term in part or ())
-            found.append(known[same])
-        return found
+            if same not in cache:
+                cache[same] = None if None in parts else tuple(term for part in parts for term in part or ())
+            result.append(cache[same])
+        return result
 
     def _of_statistic(
-        self, asked: Asked, names: tuple[str, ...], group: Codes, present: Codes, answer: Sequence[int]
+        self, query: Asked, names: tuple[str, ...], group: Codes, present: Codes, answer: Sequence[int]
     ) -> list[NoiseTerms]:
-        """The noises of every present group in one statistic."""
-        fit, found = asked.fit, list[NoiseTerms]([() for _ in present])
+        """Noise terms of each present group in one statistic, by the quickest way that the fit offers."""
+        fit, result = query.fit, list[NoiseTerms]([() for _ in present])
         if (merged := fit.merged(self.domain)) is not None:
-            found = merged_terms(asked, merged, self.domain, names, group, present, answer)
+            result = merged_terms(query, merged, self.domain, names, group, present, answer)
         elif isinstance(fit, ByGroup) and len(present) > 1:
-            found = self._at_once(fit, asked, names, group, present, answer) or found
-        left = [place for place, terms in enumerate(found) if terms == ()]
-        block = max(1, at_once(self.domain.size) // asked.split.shape[1])
+            result = self._at_once(fit, query, names, group, present, answer) or result
+        left = [place for place, terms in enumerate(result) if terms == ()]
+        block = max(1, at_once(self.domain.size) // query.split.shape[1])
         for start in range(0, len(left), block):
             places = left[start : start + block]
-            noises = self._laid_out(asked, names, group, present[places], answer)
+            noises = self._laid_out(query, names, group, present[places], answer)
             for place, terms in zip(places, noises, strict=True):
-                found[place] = terms
-        return found
+                result[place] = terms
+        return result
 
     def largest_model_part(self, side: Sum, groups: Groups) -> None:
-        """Not told here."""
+        """None: the fits do not say."""
 
     def signs_of_rows(self, within: NDArray[np.bool_], cells: Gathered) -> list[Sign] | None:
-        """What was measured of sets of cells alone."""
+        """Test statistics for rows in sets of cells, (cells, sets), in blocks."""
         (count,) = (fit for fit in self.fits if fit.of == "count")
-        found: list[Sign] = []
+        result: list[Sign] = []
         for start in range(0, within.shape[1], at_once(self.domain.size)):
             some = within[:, start : start + at_once(self.domain.size)].astype(np.float64)
             signs = signs_of_rows(count, spread_over(self.domain, tuple(cells.codes), some) > 0.5)
             if signs is None:
                 return None
-            found += signs
-        return found
+            result += signs
+        return result
 
     def _at_once(
-        self, fit: ByGroup, asked: Asked, names: tuple[str, ...], group: Codes, present: Codes, answer: Sequence[int]
+        self, fit: ByGroup, query: Asked, names: tuple[str, ...], group: Codes, present: Codes, answer: Sequence[int]
     ) -> list[NoiseTerms] | None:
-        """The noises of all groups, each looked for in its own cells."""
+        """Noise terms of all groups from sparse weights (`errors_by_group`)."""
         number = np.full(int(group.max(initial=0)) + 1, -1)
         here = present[present < len(number)]
         number[here] = np.arange(len(here))
         cells = spread_over(self.domain, names, np.arange(float(len(group)))[:, None])[:, 0].astype(np.int64)
-        whole = asked.whole[cells] if asked.whole.any() else None
-        errors = fit.errors_by_group(Grouped.of_cells(number[group][cells], len(present), asked.split[cells], whole))
+        whole = query.whole[cells] if query.whole.any() else None
+        errors = fit.errors_by_group(Grouped.of_cells(number[group][cells], len(present), query.split[cells], whole))
         if errors is None:
             return None
         return [None if one.unknown[list(answer)].any() else terms_of(one, answer) for one in errors]
 
     def _laid_out(
-        self, asked: Asked, names: tuple[str, ...], group: Codes, present: Codes, answer: Sequence[int]
+        self, query: Asked, names: tuple[str, ...], group: Codes, present: Codes, answer: Sequence[int]
     ) -> list[Terms]:
-        """The noises of some groups, by weights on all cells of the domain."""
+        """Noise terms of some groups from dense weights over the domain."""
         inside = (group[:, None] == present).astype(np.float64)
-        ends = asked.split.shape[1]
-        each = asked.split[:, None, :] * inside[:, :, None] + asked.whole[:, None, :]
+        ends = query.split.shape[1]
+        each = query.split[:, None, :] * inside[:, :, None] + query.whole[:, None, :]
         weighed = spread_over(self.domain, names, each.reshape(len(group), -1))
         order = [[place * ends + end for end in answer] for place in range(len(present))]
-        return [*noises_of([(asked.fit, weighed)], order)]
+        return [*noises_of([(query.fit, weighed)], order)]
 
 
 def _weights(by_statistic: ByStatistic, of: str, end: str, size: int) -> Floats:
+    """Weights of one statistic for one end, (cells,); zeros where it has none."""
     weights = by_statistic.get(of)
     return np.zeros(size) if weights is None else np.asarray(getattr(weights, end), dtype=np.float64)

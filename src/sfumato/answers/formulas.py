@@ -1,11 +1,9 @@
-"""Sums, products and quotients of more than numbers: of values with their slopes, and of ranges of values.
+"""Arithmetic of aggregates without a common denominator, such as the difference of two averages.
 
-Arithmetic of aggregates that have no common denominator: the difference of two averages, their ratio, and so on.
-
-All sums under the averages are looked at together, with the noises they share (answers/function_interval.py). Where a
-denominator may be zero that is no help: then every part has its own interval (Fieller's, for a ratio), all of them
-together with the confidence that was asked for, and the interval holds all that arithmetic can make of them. The same
-serves for quantiles and variances, whose noises are not looked at together.
+All sums under the averages are treated jointly, with the noises they share (function_interval.py); gradients come from
+forward-mode differentiation (`Sloped`). Where a denominator may be zero, and for quantiles and variances, whose noises
+are not treated jointly, every part gets its own interval at 1 - (1 - confidence) / parts (Bonferroni), and interval
+arithmetic (`Range`) combines them.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ from sfumato.sql.plan import Quantile
 
 
 class Number(Protocol):
-    """What arithmetic works on."""
+    """Operand of formula arithmetic: it can be added, multiplied and divided."""
 
     def __add__(self, other: Self) -> Self: ...
     def __mul__(self, other: Self) -> Self: ...
@@ -43,7 +41,7 @@ N = TypeVar("N", bound=Number)
 
 
 def work_out(part: Formula | Column | float, of: Callable[[Column | float], N]) -> N:
-    """A formula, with its columns and constants as some kind of numbers."""
+    """Evaluate a formula with its columns and constants as numbers of one type."""
     if not isinstance(part, Formula):
         return of(part)
     left, right = work_out(part.left, of), work_out(part.right, of)
@@ -54,7 +52,7 @@ def work_out(part: Formula | Column | float, of: Callable[[Column | float], N]) 
 
 @dataclass(frozen=True, eq=False)
 class Sloped:
-    """A value, and how it changes with each of some sums it is made of."""
+    """Dual number: a value and its gradient with respect to some sums, (sums,)."""
 
     value: float
     slope: Floats
@@ -74,7 +72,7 @@ class Sloped:
 
 @dataclass(frozen=True)
 class Range:
-    """All values from low to high.
+    """Interval of reals, with interval arithmetic.
 
     >>> Range(1.0, 2.0) / Range(-1.0, 1.0)
     Range(low=-inf, high=inf)
@@ -105,28 +103,29 @@ class Range:
 
 
 def _range(ends: list[float]) -> Range:
+    """Interval that spans the given ends; unbounded where one is nan."""
     return Range(-inf, inf) if any(isnan(end) for end in ends) else Range(min(ends), max(ends))
 
 
 def estimates_of(column: Column, evaluation: Evaluation) -> list[Estimate]:
-    """Any column, for every present group; of a difference, whether it is real."""
+    """Estimate a column of any kind for every present group; for a difference, also whether it is significant."""
     rule = column.rule
     if rule is None:
-        found = evaluation.evaluate(column)
+        estimates = evaluation.evaluate(column)
     elif isinstance(rule, Formula):
         with np.errstate(all="ignore"):  # what is beyond all numbers is found unknown, and its interval unbounded
-            found = _Together(column, rule, evaluation).estimates()
+            estimates = _Together(column, rule, evaluation).estimates()
     else:
         each = quantiles(column, rule, evaluation) if isinstance(rule, Quantile) else spreads(column, rule, evaluation)
-        found = [_scaled(one, column.scale) for one in each]
+        estimates = [_scaled(one, column.scale) for one in each]
     if not column.difference:
-        return found
-    return [replace(one, real=bool(one.low > 0.0 or one.high < 0.0)) for one in found]
+        return estimates
+    return [replace(one, real=bool(one.low > 0.0 or one.high < 0.0)) for one in estimates]
 
 
 @dataclass(frozen=True, eq=False)
 class _Together:
-    """A formula, and the sums that its averages are made of, each once."""
+    """Formula of several aggregates with its distinct sums (numerators and denominators)."""
 
     column: Column
     formula: Formula
@@ -134,32 +133,34 @@ class _Together:
 
     @cached_property
     def sums(self) -> tuple[tuple[Amount, ...], ...]:
+        """Distinct numerators and denominators of the formula's columns."""
         parts = (part for one in self.formula.columns for part in (one.numerator, one.denominator) if part)
         return tuple(dict.fromkeys(parts))
 
     def estimates(self) -> list[Estimate]:
+        """Estimate of the formula in every present group: jointly, else by interval arithmetic."""
         at, columns = self.evaluation, self.formula.columns
         bounds = work_out(self.formula, self._bounds)
         if any(one.rule is not None for one in columns):
             return [self._apart(place, bounds) for place in range(len(at.groups.present))]
         sides = [at.sum_of(amounts) for amounts in self.sums]
         values = [at.values_of(side) for side in sides]
-        found = []
-        for place, terms in enumerate(at.view.noises.terms(sides, at.view.cells, at.groups)):
-            group = at.groups.present[place]
+        result = []
+        for index, terms in enumerate(at.view.noises.terms(sides, at.view.cells, at.groups)):
+            group = at.groups.present[index]
             numbers = [Functional(*(float(part[group]) for part in each)) for each in values]
             if terms is None:
                 at.undetermined.append(self.column)
             value = work_out(self.formula, lambda part: self._possible(part, numbers)).value  # noqa: B023
             together = self._jointly(numbers, terms) if isfinite(value) else None
             if together is None:
-                found.append(self._apart(place, bounds))
+                result.append(self._apart(index, bounds))
             else:
-                found.append(_within(replace(together, value=value), bounds, at.confidence))
-        return found
+                result.append(_within(replace(together, value=value), bounds, at.confidence))
+        return result
 
     def _jointly(self, numbers: list[Functional], terms: Terms) -> Interval | None:
-        """The interval from all sums at once, where no denominator may be zero."""
+        """Interval from the joint distribution of all sums; None where a denominator may be zero."""
         if terms is None:
             return None
         function, divisors = self._function(self.formula), list(self._divisors(self.formula))
@@ -174,11 +175,11 @@ class _Together:
         return Shared()
 
     def _adversely(self, numbers: list[Functional], terms: Sequence[Term]) -> Sequence[Term]:
-        """The noises as they are; what was assumed, as if it moved every part in the way that moves the answer most.
+        """Replace model errors by one normal error that moves every part in the direction that changes the answer most.
 
-        A model pulls groups towards each other where it does not know better: it is off in opposite ways in the two
-        parts of a difference, which no covariance of single cells tells. Where cells are estimates, pulled by how much
-        noise there was, this goes for all errors.
+        A model shrinks groups towards each other, so its errors in the two parts of a difference have opposite signs,
+        which the covariance of single cells does not show. Where cells are estimates, shrunk by an amount that depends
+        on the noise, this holds for all errors.
         """
         assumed: list[Term] = []
         drawn: list[Term] = []
@@ -200,6 +201,8 @@ class _Together:
         return [one, *drawn]
 
     def _function(self, part: Formula | Column | float) -> Function:
+        """Value and gradient of a part as a function of the sums."""
+
         def at(x: Floats) -> tuple[float, Floats]:
             found = work_out(part, lambda one: self._sloped(one, x))
             return found.value, found.slope
@@ -207,19 +210,21 @@ class _Together:
         return at
 
     def _divisors(self, part: Formula | Column | float) -> Iterator[Function]:
-        """Everything that is divided by, the denominators of averages included; those first."""
+        """Divisors of the formula as functions of the sums: denominators of averages first."""
         for column in self.formula.columns:
             if column.denominator is not None:
                 yield self._function(replace(column, numerator=column.denominator, denominator=None, scale=1.0))
         yield from self._divided_by(part)
 
     def _divided_by(self, part: Formula | Column | float) -> Iterator[Function]:
+        """Right-hand sides of the divisions in a formula."""
         if isinstance(part, Formula):
             yield from (*self._divided_by(part.left), *self._divided_by(part.right))
             if part.operator == "/":
                 yield self._function(part.right)
 
     def _sloped(self, part: Column | float, x: Floats) -> Sloped:
+        """Value and gradient of a column or constant at the sums x, (sums,)."""
         if isinstance(part, float):
             return Sloped(part, np.zeros(len(x)))
         top = self._one(part.numerator, x)
@@ -227,49 +232,50 @@ class _Together:
         return Sloped(ratio.value * part.scale, ratio.slope * part.scale)
 
     def _possible(self, part: Column | float, numbers: list[Functional]) -> Sloped:
-        """A part's value, kept within what is possible; unknown where its denominator is not positive."""
+        """Value of a part clipped to its range; nan where its noisy denominator is not positive."""
         x = np.array([one.value for one in numbers])
-        found = self._sloped(part, x)
+        estimate = self._sloped(part, x)
         if isinstance(part, float) or part.denominator is None:
-            return found
+            return estimate
         bounds = self._bounds(part)
-        known = self._one(part.denominator, x).value > 0.0
-        return replace(found, value=min(max(found.value, bounds.low), bounds.high) if known else nan)
+        determined = self._one(part.denominator, x).value > 0.0
+        return replace(estimate, value=min(max(estimate.value, bounds.low), bounds.high) if determined else nan)
 
     def _one(self, amounts: tuple[Amount, ...], x: Floats) -> Sloped:
+        """One sum as a dual number."""
         slope = np.zeros(len(x))
         slope[self.sums.index(amounts)] = 1.0
         return Sloped(float(slope @ x), slope)
 
     def _bounds(self, part: Column | float) -> Range:
-        """What a column cannot leave, whatever the table holds."""
+        """Range of a column over all tables."""
         if isinstance(part, float):
             return Range(part, part)
         return Range(*(part.bounds or (-inf, inf))) * Range(part.scale, part.scale)
 
-    def _apart(self, place: int, bounds: Range) -> Estimate:
-        """All that arithmetic can make of the parts' own intervals, which hold together with the confidence asked."""
+    def _apart(self, index: int, bounds: Range) -> Estimate:
+        """Interval arithmetic on the parts' own intervals, which hold simultaneously (Bonferroni)."""
         columns, at = self.formula.columns, self.evaluation
         apart, surer = (self._parts(c) for c in (at.confidence, 1.0 - (1.0 - at.confidence) / len(columns)))
 
         def span(part: Column | float) -> Range:
             if isinstance(part, float):
                 return Range(part, part)
-            one = surer[columns.index(part)][place]
+            one = surer[columns.index(part)][index]
             return Range(one.low, one.high)
 
         ends = work_out(self.formula, span)
-        found = self._of_parts(lambda column: apart[columns.index(column)][place].value)
+        estimate = self._of_parts(lambda column: apart[columns.index(column)][index].value)
         noise, model = (
-            hypot(*(float(s) * getattr(one[place], name) for s, one in zip(found.slope, apart, strict=True)))
+            hypot(*(float(s) * getattr(one[index], name) for s, one in zip(estimate.slope, apart, strict=True)))
             for name in ("noise", "model")
         )
         return _within(
-            Interval(found.value, hypot(noise, model), ends.low, ends.high, noise, model), bounds, at.confidence
+            Interval(estimate.value, hypot(noise, model), ends.low, ends.high, noise, model), bounds, at.confidence
         )
 
     def _of_parts(self, value: Callable[[Column], float]) -> Sloped:
-        """The value from those of its parts, and how it changes with each of them."""
+        """Value of the formula and its gradient with respect to the parts."""
         columns = self.formula.columns
 
         def sloped(part: Column | float) -> Sloped:
@@ -286,36 +292,40 @@ class _Together:
         return {}
 
     def _parts(self, confidence: float) -> list[list[Estimate]]:
-        """Every part by itself, for all groups; worked out where a group needs it."""
+        """Estimates of every part for all groups at one confidence, cached."""
         if confidence not in self._memory:
             at = replace(self.evaluation, confidence=confidence)
             self._memory[confidence] = [estimates_of(one, at) for one in self.formula.columns]
         return self._memory[confidence]
 
 
-def _within(found: Interval, bounds: Range, confidence: float) -> Estimate:
-    low, high = max(found.low, bounds.low), min(found.high, bounds.high)
-    if not isfinite(found.value):
-        found = replace(found, value=nan)
+def _within(interval: Interval, bounds: Range, confidence: float) -> Estimate:
+    """Clip an interval to the possible range; nan value and errors where the value is not finite."""
+    low, high = max(interval.low, bounds.low), min(interval.high, bounds.high)
+    if not isfinite(interval.value):
+        interval = replace(interval, value=nan)
     else:
-        low, high = min(low, found.value), max(high, found.value)
-    stderr, noise, model = (nan if isnan(found.value) else x for x in (found.stderr, found.noise, found.model))
-    return Estimate(found.value, stderr, low, high, confidence, noise, model)
+        low, high = min(low, interval.value), max(high, interval.value)
+    stderr, noise, model = (
+        nan if isnan(interval.value) else x for x in (interval.stderr, interval.noise, interval.model)
+    )
+    return Estimate(interval.value, stderr, low, high, confidence, noise, model)
 
 
-def _scaled(one: Estimate, scale: float) -> Estimate:
+def _scaled(estimate: Estimate, scale: float) -> Estimate:
+    """Multiply an estimate by a constant; a multiple of a date is no date."""
     if scale == 1.0:
-        return one
-    low, high = sorted((one.low * scale, one.high * scale))
+        return estimate
+    low, high = sorted((estimate.low * scale, estimate.high * scale))
     size = abs(scale)
     return replace(
-        one,
-        value=one.value * scale,
-        stderr=one.stderr * size,
+        estimate,
+        value=estimate.value * scale,
+        stderr=estimate.stderr * size,
         low=low,
         high=high,
-        noise=one.noise * size,
-        model=one.model * size,
+        noise=estimate.noise * size,
+        model=estimate.model * size,
         dates=False,
         timed=False,
     )

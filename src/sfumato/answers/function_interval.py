@@ -1,16 +1,14 @@
-"""Intervals for functions of several linear answers, such as the difference of two averages.
+"""Intervals of functions f of several noisy sums (generalised Fieller), such as the difference of two averages.
 
-Fieller's interval of a ratio holds every r that some true sums give which lie within q standard errors of the noisy
-ones, in the metric of the noise. Said so it needs no ratio: the interval of f holds every value that f takes there. Its
-upper end is f at the point
+Fieller's interval of a ratio holds every value that the ratio takes at sums within q standard errors of the noisy ones,
+in the metric of the noise covariance C. The same holds for any f. The upper end is f at the point
 
     x = x_hat + q * C g / sqrt(g^T C g),   g the gradient of f at x,
 
-with C the covariance of the noises, and q standard errors the exact quantile of the noise of g . x. It is found by
-going there again and again. For f = N / D the gradient is along (1, -f), and the end is Fieller's to the digit; for a
-linear f it is the linear interval. Noise that sums share is accounted for, because all of them are moved together.
+with q standard errors the exact quantile of the noise of g . x, found by fixed-point iteration. For f = N / D it is
+Fieller's end, for a linear f the linear interval. Noise shared by the sums is accounted for, since they move jointly.
 
-Where a sum is known between two ends only, the end is taken that lets f go further.
+Where a sum is known between two ends only, the end that moves f further is taken.
 """
 
 from __future__ import annotations
@@ -37,7 +35,9 @@ def function_interval(
     terms: Sequence[Term] | Noises,
     confidence: float,
 ) -> Interval | None:
-    """The interval of a function of noisy sums; None where one of its divisors may be zero, or no end is found.
+    """Interval of a function of noisy sums; None where a divisor may be zero or the iteration does not converge.
+
+    function, divisors: value and gradient at sums x, (sums,).
 
     >>> from fractions import Fraction; from sfumato.measurement import Laplace
     >>> terms = [Term.of(Laplace(Fraction(1)), 1, 1, 1, 1, 1, 1, 1), Term.of(Laplace(Fraction(1)), 1, 0, 0, 0, 1, 1, 1)]
@@ -65,7 +65,7 @@ def function_interval(
 
 
 class _Noisy:
-    """Several sums with their noises, side by side as arrays."""
+    """Noisy sums as arrays: value, (sums,); ends, (sums, 2); weights of the noises, (noises, sums, 3)."""
 
     def __init__(self, sums: Sequence[Functional], noises: Noises, confidence: float) -> None:
         self.value = np.array([one.value for one in sums], dtype=np.float64)
@@ -77,43 +77,43 @@ class _Noisy:
         self.variances = noises.variances
 
     def stderr(self, gradient: Floats) -> tuple[float, float]:
-        """The standard error along a gradient: what comes from noise, and what from assumptions."""
+        """Standard errors along a gradient, from noise and from model."""
         return self.noises.stderr(np.asarray(self.weights[:, :, 0] @ gradient))
 
     def end(self, function: Function, sign: float) -> float | None:
-        """How far the function goes up, or down with sign -1; None where no such point is found."""
+        """Upper end of a function's interval, or the lower one with sign -1; None where the iteration fails."""
         start, gradient = function(self.value)
         if not isfinite(start) or not np.isfinite(gradient).all():
             return None
-        place, found, reach = self._farthest(sign * gradient, None), start, None
+        point, previous, reach = self._farthest(sign * gradient, None), start, None
         for count in range(ROUNDS):
-            value, gradient = function(place)
+            value, gradient = function(point)
             if not isfinite(value) or not np.isfinite(gradient).all():
                 return None
-            settled = abs(value - found) <= CLOSE * abs(value - start)
+            settled = abs(value - previous) <= CLOSE * abs(value - start)
             if settled and reach is not None:
                 return value
             # How many standard errors the quantile is hangs little on the direction: worked out anew when settled.
             reach = self._reach(sign * gradient) if settled or reach is None else reach
             onward = self._farthest(sign * gradient, reach)
-            place, found = onward if count < HALF_SPEED else (place + onward) / 2.0, value
+            point, previous = onward if count < HALF_SPEED else (point + onward) / 2.0, value
         return None
 
     def _chosen(self, gradient: Floats) -> tuple[Floats, Floats]:
-        """The ends of the sums that let a function with this gradient grow, and the weights of their noises."""
+        """Ends of the sums that increase a function with this gradient, and the weights of their noises."""
         up = gradient > 0.0
         return np.where(up, self.ends[:, 1], self.ends[:, 0]), np.where(
             up, self.weights[:, :, 2], self.weights[:, :, 1]
         )
 
     def _reach(self, gradient: Floats) -> float:
-        """The quantile of the noise along a gradient, in standard errors."""
+        """Quantile of the noise along a gradient, in standard errors."""
         along = self._chosen(gradient)[1] @ gradient
         error = sqrt(float((self.variances * along**2).sum()))
         return self.noises.width(along, self.confidence) / error if error > 0.0 else 0.0
 
     def _farthest(self, gradient: Floats, reach: float | None) -> Floats:
-        """Where a linear function with this gradient is greatest among the sums that are compatible."""
+        """Maximiser of g . x over the sums within `reach` standard errors: centre + reach * C g / sqrt(g^T C g)."""
         centre, weights = self._chosen(gradient)
         along = weights @ gradient
         error = sqrt(float((self.variances * along**2).sum()))

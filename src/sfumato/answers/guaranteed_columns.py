@@ -1,24 +1,16 @@
-"""Ends of intervals that any table can have: no count is negative, and no sum of amounts that never are.
+"""Guaranteed intervals of the columns of an answer: bounds that hold for every table with the stated confidence.
 
-The value is left as it is. A count of -3 says that noise took more than there was; as 0 it would be off to one side,
-and sums and averages of many such values would be off by as much as all of them together.
+They are built from bounds of weighted sums (guaranteed_sums.py). A ratio N / D equals r + (N - r D) / D for any fixed
+r, here the middle of its possible range: two sums, each with half of the tail. A share A / (A + B) is least at the
+least A and the greatest B, and greatest the other way round.
 
-What a content is asked for ends that hold whatever its table is like.
+Quantiles: with C_j the rows up to cell j of the attribute and N all rows, T_j = C_j - p N is at least about 0 in the
+cell of the quantile p and T_(j-1) at most (quantiles.py). That cell does not depend on the noise, so it is excluded
+wrongly only if the bounds of T_j or T_(j-1) err: all cells are tested and no level is split. Where that takes too many
+tests, bisection does, and each of its log2(cells) tests gets its part of the tail.
 
-Quantiles with ends that hold for every table, from the ends of the counts that they are read off.
-
-Let C_j be the rows up to cell j of the attribute and N all of them. In the cell of the quantile p, T_j = C_j - p N is
-at least about 0, and T_(j-1) at most (statistics/quantiles.py). Which cell that is does not hang on noise. So where
-every T_j has ends that hold, cells that these rule out are ruled out wrongly only if the ends of two T_j err, those of
-the true cell and of the one before it, each with the tail asked for: all cells are tested and nothing is split.
-
-Where that would be too many tests, cells are halved. As long as nothing was ruled out wrongly it is the true cell alone
-that decides which are tested next, so each of these few tests has its part of the tail.
-
-Every column of an answer with ends that hold for every table, from the ends of the sums that it is made of.
-
-A ratio N / D is r + (N - r D) / D for any r that is settled beforehand, here the middle of what is possible: sums of
-two kinds, each with half of what the confidence leaves. A share A / (A + B) is least with the least A and the most B.
+Possible ranges: an interval may be clipped to values that some table has (no negative count). The value is not clipped;
+that would bias sums and averages of many values.
 """
 
 from __future__ import annotations
@@ -47,18 +39,19 @@ from sfumato.sql import Amount, Column, Formula
 from sfumato.sql.plan import Quantile
 
 
-def possible(column: Column, found: list[Estimate], schema: Schema) -> list[Estimate]:
-    """Estimates of a column with ends within what is possible."""
+def possible(column: Column, estimates: list[Estimate], schema: Schema) -> list[Estimate]:
+    """Clip the intervals of a column to the range of values over all tables."""
     least, most = _bounds(column, schema)
-    return [replace(one, low=_within(one.low, least, most), high=_within(one.high, least, most)) for one in found]
+    return [replace(one, low=_within(one.low, least, most), high=_within(one.high, least, most)) for one in estimates]
 
 
 def _within(end: float, least: float, most: float) -> float:
+    """Clip a number to [least, most]."""
     return min(max(end, least), most)
 
 
 def _bounds(column: Column, schema: Schema) -> tuple[float, float]:
-    """What a column cannot leave, whatever the table holds."""
+    """Range of a column over all tables."""
     if column.rule is not None:
         return -inf, inf
     if column.denominator is not None:
@@ -70,7 +63,7 @@ def _bounds(column: Column, schema: Schema) -> tuple[float, float]:
 
 
 def _sign(amount: Amount, schema: Schema) -> int:
-    """1 where it is never negative, -1 where it is never positive, 0 where it can be either."""
+    """Sign of an amount over all tables: 1 if never negative, -1 if never positive, 0 otherwise."""
     if amount.of is None:
         least, most = 1.0, 1.0
     elif amount.of in schema.measures:
@@ -83,24 +76,24 @@ def _sign(amount: Amount, schema: Schema) -> int:
 
 
 class Source(Protocol):
-    """Finds the ends of sums. signed: also of those in which some cells weigh less than nothing."""
+    """Source of guaranteed bounds of sums. signed: whether weights may be negative."""
 
     signed: ClassVar[bool]
 
     @property
     def work(self) -> int:
-        """How many numbers are looked at for the ends of one sum, besides the cells of a view."""
+        """Numbers read for the bounds of one sum, besides the cells of a view."""
 
     def refuse(self, amounts: Sequence[Amount]) -> None:
-        """A QueryError where sums of such amounts have no ends."""
+        """Raise a QueryError where sums of such amounts have no bounds."""
 
-    def ends(self, asked: Asked, cells: Gathered, tail: float) -> Ends:
-        """Between which the truth lies; `tail` is the probability that it lies beyond, for each end."""
+    def ends(self, query: Asked, cells: Gathered, tail: float) -> Ends:
+        """Bounds of a sum; each end is exceeded with probability at most `tail`."""
 
 
 @dataclass(frozen=True, eq=False)
 class FromFits:
-    """Ends from fits of all statistics, over the cells of a domain; kinds: of values that a question tells apart."""
+    """Bounds from the fits of all statistics over a domain. kinds: class of each value of the mentioned attributes."""
 
     signed: ClassVar[bool] = True
 
@@ -113,19 +106,20 @@ class FromFits:
         return self.domain.size
 
     def refuse(self, amounts: Sequence[Amount]) -> None:
-        """Every sum has ends."""
+        """Accept every sum."""
 
-    def ends(self, asked: Asked, cells: Gathered, tail: float) -> Ends:
-        names, parts = tuple(cells.codes), asked.statistics
-        found = Ends(0.0, 0.0)
+    def ends(self, query: Asked, cells: Gathered, tail: float) -> Ends:
+        """Bounds of a sum: those of each statistic, with the tail split evenly between them."""
+        names, parts = tuple(cells.codes), query.statistics
+        bounds = Ends(0.0, 0.0)
         for of in parts:
-            both = np.stack([asked.low[of], asked.high[of]], axis=1)
+            both = np.stack([query.low[of], query.high[of]], axis=1)
             both = spread_over(self.domain, names, both if cells.many is None else self._single(both, names))
-            found += self.finders[of](both[:, 0], both[:, 1], tail / len(parts))
-        return found
+            bounds += self.finders[of](both[:, 0], both[:, 1], tail / len(parts))
+        return bounds
 
     def _single(self, weights: Floats, names: Sequence[str]) -> Floats:
-        """Weights of cells that were taken together, as those of single cells."""
+        """Expand weights on merged cells to weights on single cells, (cells, k)."""
         kinds = [np.asarray(self.kinds[name]) for name in names]
         few = weights.reshape([int(kind.max(initial=0)) + 1 for kind in kinds] + [weights.shape[1]])
         return np.asarray(few[np.ix_(*kinds)]).reshape(-1, weights.shape[1])
@@ -135,23 +129,23 @@ MOST_TESTED = 256  # cells of all groups together that are tested one by one
 
 
 def quantile_ends(rule: Quantile, at: Evaluation, source: Source, tail: float) -> list[Ends]:
-    """The values between which the quantile of each present group lies. tail: beyond each end."""
+    """Bounds of a quantile in each present group. tail: probability beyond each end."""
     along = Along.of(rule, at)
     source.refuse((along.counted,))
     groups = along.evaluation.groups
     low, high = values_along(along)
     one_by_one = along.axis.size * len(groups.present) <= MOST_TESTED
-    found = []
+    bounds = []
     for number in groups.present:
         first, last = _Cells(along, rule.share, int(number), source).ends(tail, one_by_one=one_by_one)
-        found.append(Ends(float(low[first]), float(high[last])))
-    return found if rule.grouped else found * len(at.groups.present)
+        bounds.append(Ends(float(low[first]), float(high[last])))
+    return bounds if rule.grouped else bounds * len(at.groups.present)
 
 
 def quantile_tests(size: int, groups: int) -> int:
-    """How many sums the quantiles of so many groups are worth, of an attribute of so many values.
+    """Cost of the guaranteed intervals of a quantile in all groups, as the number of sums to be bounded.
 
-    A cell that is tested takes two sums, and as much again to lay out the weights of each.
+    size: values of the attribute. Testing a cell costs two sums, and as much again to lay out their weights.
     """
     tested = size if size * groups <= MOST_TESTED else 2 * max(1, ceil(log2(size)))
     return 4 * groups * tested
@@ -159,7 +153,7 @@ def quantile_tests(size: int, groups: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class _Cells:
-    """The cells of an attribute that may hold the quantile of one group."""
+    """Cells of an attribute that may hold the quantile of one group."""
 
     along: Along
     share: float
@@ -167,7 +161,7 @@ class _Cells:
     source: Source
 
     def ends(self, tail: float, *, one_by_one: bool) -> tuple[int, int]:
-        """The first and the last of them."""
+        """First and last cell that the tests do not exclude: all cells tested, or bisection."""
         last = self.along.axis.size - 1
         at_least, at_most = slack_of(self.share, 1.0)
         levels = 1 if one_by_one else max(1, ceil(log2(last + 1)))
@@ -186,7 +180,7 @@ class _Cells:
         return min(begin, end), max(begin, end)
 
     def _tested(self, cell: int, tail: float) -> Ends:
-        """The ends of T_j, in one piece where cells may weigh less than nothing, otherwise from two counts."""
+        """Bounds of T_j, from one signed sum or else from two counts."""
         p, cells = self.share, self.along.evaluation.view.cells
         if self.source.signed:
             return self.source.ends(self._asked(cell, 1.0 - p, -p), cells, tail)
@@ -200,7 +194,7 @@ class _Cells:
         return Ends(low, high)
 
     def _asked(self, cell: int, before: float, beyond: float) -> Asked:
-        """The rows up to a cell and beyond it, each times a number."""
+        """Weights of `before` on the rows up to a cell and `beyond` on the rows after it."""
         mine = (self.along.evaluation.group == self.group).astype(np.float64)
         weights = self.along.sum(lambda group, code: np.where(code <= cell, before, beyond)).split["count"]
         sides = np.where(np.arange(self.along.axis.size) <= cell, before, beyond)
@@ -210,7 +204,7 @@ class _Cells:
 
 
 def _halving(holds: Callable[[int], bool], last: int) -> int:
-    """The first cell of which something holds, if it holds of all beyond it; of the last it does."""
+    """Bisection: the first index for which a monotone predicate holds; it holds for the last."""
     low, high = 0, last
     while low < high:
         middle = (low + high) // 2
@@ -218,14 +212,14 @@ def _halving(holds: Callable[[int], bool], last: int) -> int:
     return high
 
 
-def guaranteed(column: Column, found: list[Estimate], at: Evaluation, source: Source) -> list[Estimate]:
-    """The estimates of a column, for every present group, with guaranteed ends. found: with typical ones."""
-    each = _Columns(at, source).ends(column, (1.0 - at.confidence) / 2.0)
-    return [with_ends(one, around(one, ends)) for one, ends in zip(found, each, strict=True)]
+def guaranteed(column: Column, estimates: list[Estimate], at: Evaluation, source: Source) -> list[Estimate]:
+    """Replace the intervals of a column's estimates by guaranteed ones, for every present group."""
+    bounds = _Columns(at, source).ends(column, (1.0 - at.confidence) / 2.0)
+    return [with_ends(one, around(one, ends)) for one, ends in zip(estimates, bounds, strict=True)]
 
 
 def around(typical: Estimate, ends: Ends) -> Ends:
-    """Ends that the value shown lies between, so that no reader wonders."""
+    """Extend the bounds to include the reported value."""
     if isnan(typical.value):
         return ends
     return Ends(min(ends.low, typical.value), max(ends.high, typical.value))
@@ -234,16 +228,16 @@ def around(typical: Estimate, ends: Ends) -> Ends:
 def narrower(
     typical: Sequence[Estimate], sure: Sequence[Estimate], wide: Sequence[Estimate], narrow: Sequence[Estimate]
 ) -> list[Estimate]:
-    """Of every two estimates the one with a guaranteed interval where that is narrower, otherwise the typical one.
+    """Choose pairwise the guaranteed estimate where its interval is narrower, else the typical one.
 
-    wide, narrow: both, with the part of their intervals that is possible, by which they are compared.
+    wide, narrow: the typical and the guaranteed estimates clipped to the possible range, on which they are compared.
     """
     each = zip(typical, sure, wide, narrow, strict=True)
     return [other if b.high - b.low < a.high - a.low else one for one, other, a, b in each]
 
 
 def sums_tested(column: Column, groups: int, domain: Domain) -> int:
-    """How many sums have their ends worked out for the guaranteed intervals of a column, in so many groups."""
+    """Number of sums bounded for the guaranteed intervals of a column in so many groups."""
     if isinstance(column.rule, Formula):
         return sum(sums_tested(part, groups, domain) for part in column.rule.columns)
     if isinstance(column.rule, Quantile):
@@ -253,10 +247,13 @@ def sums_tested(column: Column, groups: int, domain: Domain) -> int:
 
 @dataclass(frozen=True, eq=False)
 class _Columns:
+    """Guaranteed bounds of columns of any kind, for every present group."""
+
     at: Evaluation
     source: Source
 
     def ends(self, column: Column, tail: float) -> list[Ends]:
+        """Bounds of a column in each present group; each end is exceeded with probability at most `tail`."""
         if isinstance(column.rule, Formula):
             return self._formula(column, column.rule, tail)
         if isinstance(column.rule, Quantile):
@@ -268,25 +265,28 @@ class _Columns:
             )
         top = self._asked(column.numerator)
         if column.denominator is None:
-            found = [self._sum(one, tail) for one in top]
+            bounds = [self._sum(one, tail) for one in top]
         else:
             bottom = self._asked(column.denominator)
-            found = [self._ratio(one, other, column, tail / 2.0) for one, other in zip(top, bottom, strict=True)]
-        ends = self._scaled(found, column.scale)
+            bounds = [self._ratio(one, other, column, tail / 2.0) for one, other in zip(top, bottom, strict=True)]
+        ends = self._scaled(bounds, column.scale)
         return [whole(one) for one in ends] if column.kind == "count" and column.scale == 1.0 else ends
 
-    def _scaled(self, found: list[Ends], scale: float) -> list[Ends]:
-        spans = [Range(one.low, one.high) * Range(scale, scale) for one in found]
+    def _scaled(self, bounds: list[Ends], scale: float) -> list[Ends]:
+        """Bounds times a constant; a negative one swaps the ends."""
+        spans = [Range(one.low, one.high) * Range(scale, scale) for one in bounds]
         return [Ends(one.low, one.high) for one in spans]
 
-    def _sum(self, asked: Asked, tail: float) -> Ends:
-        found = self.source.ends(asked, self.at.view.cells, tail)
-        counts = asked.statistics == ("count",)
-        least = 0.0 if counts and asked.low["count"].min(initial=0.0) >= 0.0 else -inf
-        most = 0.0 if counts and asked.high["count"].max(initial=0.0) <= 0.0 and not asked.unseen else inf
-        return Ends(max(found.low, least), max(min(found.high, most), least))
+    def _sum(self, query: Asked, tail: float) -> Ends:
+        """Bounds of a sum, clipped at 0 where counts have weights of one sign."""
+        bounds = self.source.ends(query, self.at.view.cells, tail)
+        counts = query.statistics == ("count",)
+        least = 0.0 if counts and query.low["count"].min(initial=0.0) >= 0.0 else -inf
+        most = 0.0 if counts and query.high["count"].max(initial=0.0) <= 0.0 and not query.unseen else inf
+        return Ends(max(bounds.low, least), max(min(bounds.high, most), least))
 
     def _ratio(self, top: Asked, bottom: Asked, column: Column, tail: float) -> Ends:
+        """Bounds of a ratio: a share by its two disjoint counts, any other by r + (N - r D) / D."""
         least, most = column.bounds or (-inf, inf)
         exact = all((asked.low[of] == asked.high[of]).all() for asked in (top, bottom) for of in asked.low)
         if column.kind == "share" and exact:
@@ -299,52 +299,53 @@ class _Columns:
         return Ends(max(ratio.low, least), min(ratio.high, most))
 
     def _formula(self, column: Column, rule: Formula, tail: float) -> list[Ends]:
-        each = {one: self.ends(one, tail / len(rule.columns)) for one in rule.columns}
-        found = []
+        """Bounds of a formula by interval arithmetic; the tail is split evenly between its parts."""
+        by_column = {one: self.ends(one, tail / len(rule.columns)) for one in rule.columns}
+        result = []
         for place in range(len(self.at.groups.present)):
 
             def span(part: Column | float, place: int = place) -> Range:
-                ends = Ends(part, part) if isinstance(part, float) else each[part][place]
+                ends = Ends(part, part) if isinstance(part, float) else by_column[part][place]
                 return Range(ends.low, ends.high)
 
             one = work_out(rule, span)
-            found.append(Ends(one.low, one.high))
-        return found
+            result.append(Ends(one.low, one.high))
+        return result
 
     def _asked(self, amounts: tuple[Amount, ...]) -> list[Asked]:
-        """The weights of a sum, for every present group."""
+        """Weights of a sum, for every present group."""
         self.source.refuse(amounts)
         side = self.at.sum_of(amounts)
-        found = []
+        result = []
         for number in self.at.groups.present:
             mine = (self.at.group == number).astype(np.float64)
             low, high = (_weights(side, end, mine) for end in ("low", "high"))
-            found.append(Asked(low, high, float(side.unseen[number])))
-        return found
+            result.append(Asked(low, high, float(side.unseen[number])))
+        return result
 
 
 def _weights(side: Sum, end: str, mine: Floats) -> dict[str, Floats]:
-    """What each cell weighs in one group, by statistic."""
-    found: dict[str, Floats] = {}
+    """Weights of the cells in one group by statistic, (cells,); mine: indicator of the group's cells, (cells,)."""
+    result: dict[str, Floats] = {}
     for kind, mask in ((side.split, mine), (side.whole, np.ones_like(mine))):
         for of, weights in kind.items():
-            found[of] = found.get(of, np.zeros_like(mine)) + getattr(weights, end) * mask
-    return found
+            result[of] = result.get(of, np.zeros_like(mine)) + getattr(weights, end) * mask
+    return result
 
 
 def whole(ends: Ends) -> Ends:
-    """Counts are whole; outwards, so that nothing is lost by it."""
+    """Round the bounds of a count outwards to whole numbers."""
     return Ends(*(turn(end) if isfinite(end) else end for turn, end in ((floor, ends.low), (ceil, ends.high))))
 
 
-def with_ends(one: Estimate, ends: Ends) -> Estimate:
-    """An estimate with guaranteed ends instead of its own."""
-    real = None if one.real is None else bool(ends.low > 0.0 or ends.high < 0.0)
-    return replace(one, low=ends.low, high=ends.high, real=real)
+def with_ends(estimate: Estimate, ends: Ends) -> Estimate:
+    """Estimate with guaranteed bounds in place of its own interval."""
+    real = None if estimate.real is None else bool(ends.low > 0.0 or ends.high < 0.0)
+    return replace(estimate, low=ends.low, high=ends.high, real=real)
 
 
 def _share(part: float, other: float, of_nothing: float = 0.0) -> float:
-    """part / (part + other)."""
+    """part / (part + other), with limits at infinity and at 0 / 0."""
     if part == inf:
         return 1.0 if other < inf else of_nothing
     return part / (part + other) if part + other > 0.0 else of_nothing

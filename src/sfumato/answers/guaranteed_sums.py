@@ -1,33 +1,21 @@
-"""Ends of a weighted sum of cells, from what a fit keeps of its measurements.
+"""Bounds of weighted sums of cells that hold for every table: P(sum beyond either end) <= tail.
 
-Least squares is unbiased whatever the table is: its ends are those of its noise. Buckets count with the least and the
-most that one of their cells weighs, and were chosen before they were measured. Noisy cells in which buckets were then
-found say something of every sum by themselves, and so do the buckets, each with half of the tail. Which of these a fit
-has is its own matter (`Fit.guaranteed`).
+Least squares is unbiased, so its noise gives the bounds. For a partition into buckets chosen before the buckets were
+measured, a bucket enters with the least and the greatest weight of its cells. Bounds from two measurements are combined
+with half of the tail each (`of_both`). So are counts of runs of cells that were measured first (`with_counts_along`):
+the query alone decides which partition into runs is used, the coarsest on whose runs its weights are constant. Each fit
+chooses among these (`Fit.guaranteed`).
 
-Ends of sums that ask about one attribute, whole blocks or all rows, where these were counted before anything else.
-
-The counts were measured first, so that their noise hangs on nothing, and which of them enter is decided by the question
-alone: those of the fewest runs inside which all cells weigh alike. They and the rest of what was measured each get half
-of the tail. A sum that no such counts tell exactly is left to the rest.
-
-Ends of counts where only cells with a noisy count from a threshold on are published, and the total.
-
-Upwards: a cell that is not published had count + noise < threshold, so some cells hold at most what is published of
-them, plus threshold - 1 for every other one, less the noises of *all* of them, whose distribution is known. Or they
-hold at most the total less what all other cells surely hold.
-
-Downwards the published counts are too high on average: noise chose them. Of a cell with x rows let D be what is
-published of it, 0 if nothing is, less x. The moment generating function of D is known for every x, and by Markov's
-inequality the sum of all D is at most (sum of log E exp(a D) + log 1 / tail) / a. Cells without rows add next to
-nothing each, however many there are; one with x rows adds at most k x more. So with n cells, of which Y rows are
-published,
+Thresholded cells (only noisy counts >= threshold are published, and the total). Upper end: an unpublished cell has
+count + noise < threshold, so n cells hold at most what is published of them + (threshold - 1) per unpublished cell -
+the sum of all n noises; or at most the total less the lower end of all other cells. Lower end: published counts are
+selected by their noise and biased upwards. For a cell with x rows let D = published count (or 0) - x. Its moment
+generating function is known, and Markov's inequality bounds the sum of all D by (sum of log E exp(a D) + log 1 / tail)
+/ a. An empty cell adds log E exp(a D_0), one with x rows at most k x more, so with Y rows published of n cells
 
     rows >= (Y - (n log E exp(a D_0) + log 1 / tail) / a) / (1 + k / a),
 
-for any a that is settled beforehand; the tail is split over a few.
-
-Guaranteed ends of counts where only some cells are published.
+for any a fixed beforehand; the tail is split over a few values of a.
 """
 
 from __future__ import annotations
@@ -56,13 +44,13 @@ MOST_KNOWN = 1024  # sums of buckets whose ends are kept
 
 
 def finders(fits: Sequence[Fit], domain: Domain) -> dict[str, Find]:
-    """How the ends of sums are found, by statistic; those of some measures lean on those of the count, the first."""
+    """Bounding functions by statistic; those of measures may use that of the count, the first fit."""
     rows = fits[0].guaranteed(domain)
     return {fits[0].of: rows} | {fit.of: fit.guaranteed(domain, rows) for fit in fits[1:]}
 
 
 def of_squares(fit: Fit) -> Find:
-    """Ends of an unbiased fit: those of its noise."""
+    """Bounds of an unbiased fit: estimate plus or minus the quantile of its noise."""
 
     def find(low: Floats, high: Floats, tail: float) -> Ends:
         errors = fit.errors(np.stack([low, high], axis=1))
@@ -76,26 +64,26 @@ def of_squares(fit: Fit) -> Find:
 
 
 def over_buckets(labels: Codes, totals: Find) -> Find:
-    """Ends from those of the totals of buckets. labels: the bucket of each cell."""
+    """Bounds from bucket totals, a bucket weighted by its least and greatest cell weight. labels: (cells,)."""
     order = np.argsort(labels, kind="stable")
     starts = np.append(0, np.cumsum(np.bincount(labels))[:-1])
-    known: dict[tuple[bytes, bytes, float], Ends] = {}  # cells of one bucket, asked one by one, have the same ends
+    cache: dict[tuple[bytes, bytes, float], Ends] = {}  # cells of one bucket, asked one by one, have the same ends
 
     def find(low: Floats, high: Floats, tail: float) -> Ends:
         least, most = np.minimum.reduceat(low[order], starts), np.maximum.reduceat(high[order], starts)
         weigh = np.flatnonzero((least != 0.0) | (most != 0.0))
         key = weigh.tobytes(), np.stack([least[weigh], most[weigh]]).tobytes(), tail
-        if key not in known:
-            if len(known) >= MOST_KNOWN:
-                known.clear()
-            known[key] = totals(least, most, tail)
-        return known[key]
+        if key not in cache:
+            if len(cache) >= MOST_KNOWN:
+                cache.clear()
+            cache[key] = totals(least, most, tail)
+        return cache[key]
 
     return find
 
 
 def of_fixed_tree(measured: Measurement, order: Codes) -> Find:
-    """Ends from a tree whose regions were all measured, whatever the noise was. order: of the leaves."""
+    """Bounds from a tree whose regions were fixed before measuring. order: of the leaves, (cells,)."""
 
     def find(low: Floats, high: Floats, tail: float) -> Ends:
         return Ends(_by_largest(measured, low[order], tail), -_by_largest(measured, -high[order], tail))
@@ -104,7 +92,7 @@ def of_fixed_tree(measured: Measurement, order: Codes) -> Find:
 
 
 def _by_largest(measured: Measurement, weights: Floats, tail: float) -> float:
-    """A lower end from the largest regions in which all leaves weigh the same; what was asked hung on no noise."""
+    """Lower bound from the largest tree regions of constant weight, greedily; weights in leaf order, (cells,)."""
     ranges = measured.queries
     assert isinstance(ranges, Ranges)  # noqa: S101 (as every tree is measured)
     changes = np.append(0, np.cumsum(weights[1:] != weights[:-1]))
@@ -127,7 +115,10 @@ def _by_largest(measured: Measurement, weights: Floats, tail: float) -> float:
 
 
 def of_both(one: Find, other: Find) -> Find:
-    """The nearer of two kinds of ends, each with half of the tail; no mix, as one may hang on the other's noise."""
+    """Tighter of two bounds for each end, each with half of the tail.
+
+    The two are not combined any further, because one may depend on the other's noise.
+    """
 
     def find(low: Floats, high: Floats, tail: float) -> Ends:
         first, second = one(low, high, tail / 2.0), other(low, high, tail / 2.0)
@@ -137,7 +128,7 @@ def of_both(one: Find, other: Find) -> Find:
 
 
 def one_by_one(measured: Measurement) -> Find:
-    """Ends from what was measured of every cell, or of every bucket, by itself."""
+    """Bounds from independent measurements of every cell or bucket."""
 
     def find(low: Floats, high: Floats, tail: float) -> Ends:
         below, above = np.flatnonzero(low), np.flatnonzero(high)
@@ -148,7 +139,7 @@ def one_by_one(measured: Measurement) -> Find:
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """Runs of cells that were counted one by one: the run of each cell, and the counts."""
+    """Partition of the cells into runs, each counted once: the run of each cell, (cells,), and the noisy counts."""
 
     labels: Codes
     measured: Measurement
@@ -159,7 +150,7 @@ class Runs:
 
 
 def with_counts_along(counted: Sequence[Runs], others: Find) -> Find:
-    """The ends that counts of runs give, where these are nearer. others: what else finds ends."""
+    """Bounds tightened by counts of runs, where weights are constant on each run. others: bounds otherwise."""
     if not counted:
         return others
     fewest = sorted(counted, key=lambda runs: runs.number)
@@ -170,18 +161,18 @@ def with_counts_along(counted: Sequence[Runs], others: Find) -> Find:
             if below is not None and above is not None:
                 rows = np.arange(runs.number)
                 least, most = (lowest(runs.measured, rows, each, tail / 2.0) for each in (below, -above))
-                rest = others(low, high, tail / 2.0)
-                return Ends(max(rest.low, least), min(rest.high, -most))
+                otherwise = others(low, high, tail / 2.0)
+                return Ends(max(otherwise.low, least), min(otherwise.high, -most))
         return others(low, high, tail)
 
     return find
 
 
 def _alike(weights: Floats, runs: Runs) -> Floats | None:
-    """What the cells of every run weigh; None where some of one run differ."""
-    found = np.empty(runs.number)
-    found[runs.labels] = weights
-    return found if np.array_equal(found[runs.labels], weights) else None
+    """Weight of each run, (runs,); None where the weights within a run differ."""
+    by_run = np.empty(runs.number)
+    by_run[runs.labels] = weights
+    return by_run if np.array_equal(by_run[runs.labels], weights) else None
 
 
 RATES = (0.05, 0.1, 0.2, 0.4, 0.7)  # a, in parts of 1 / scale: small ones serve many cells, large ones few
@@ -192,7 +183,10 @@ LEAST = -1.0 + 2.0**-53  # above -1, of which there is no logarithm
 
 @dataclass(frozen=True)
 class Thresholded:
-    """threshold: the least noisy count that is published. noise: on every cell. total: of all rows, with `on_total`."""
+    """Bounds of counts where only noisy counts >= threshold are published, and the noisy total.
+
+    noise: on every cell. total: noisy number of all rows, with noise `on_total`.
+    """
 
     threshold: int
     noise: Noise
@@ -200,7 +194,10 @@ class Thresholded:
     on_total: Noise
 
     def ends(self, published: float, shown: float, cells: float, others: tuple[float, float], tail: float) -> Ends:
-        """Of so many cells, of which some are shown and hold `published`; others: the same of all other cells."""
+        """Bounds of the rows in `cells` cells, of which `shown` are published and sum to `published`.
+
+        others: published sum and number of all other cells.
+        """
         if not others[1]:
             above = reach_of_count((self.on_total,), (1,), tail)
             return Ends(self.total - above, self.total + above)
@@ -211,13 +208,14 @@ class Thresholded:
         return Ends(self.least(published, cells, tail), min(by_total, by_threshold))
 
     def least(self, published: float, cells: float, tail: float) -> float:
-        """What cells hold at least."""
+        """Lower bound of the rows in some cells: the best of several moments a, each with its part of the tail."""
         if not isinstance(self.noise, Laplace):
             raise QueryError("a release of thresholded cells has Laplace noise; this one has another")
         scale = float(self.noise.scale)
         return max(0.0, *(self._by(a / scale, published, cells, tail / len(RATES)) for a in RATES))
 
     def _by(self, a: float, published: float, cells: float, tail: float) -> float:
+        """Lower bound by Markov's inequality at one a."""
         assert isinstance(self.noise, Laplace)  # noqa: S101 (seen above)
         empty, further = _moments(self.threshold, float(self.noise.scale), a)
         return (published - (cells * empty - log(tail)) / a) / (1.0 + further / a)
@@ -225,19 +223,19 @@ class Thresholded:
 
 @lru_cache(maxsize=64)
 def _moments(threshold: int, scale: float, a: float) -> tuple[float, float]:
-    """log E exp(a D) of an empty cell, and how much more a row adds to it at most."""
+    """log E exp(a D) of an empty cell, and the largest further increase per row."""
     if threshold + FAR * scale > MOST_ROWS:
         raise QueryError(
             "the noise of this release is too large for guaranteed ends of its counts to be worked out; ask for the "
             "typical interval"
         )
     rows = np.arange(threshold + ceil(FAR * scale) + 1)
-    found = log_moments(rows, threshold, scale, a)
-    return float(found[0]), max(0.0, float(((found[1:] - found[0]) / rows[1:]).max()))
+    moments = log_moments(rows, threshold, scale, a)
+    return float(moments[0]), max(0.0, float(((moments[1:] - moments[0]) / rows[1:]).max()))
 
 
 def log_moments(rows: Codes, threshold: int, scale: float, a: float) -> Floats:
-    """log E exp(a D) of cells with so many rows."""
+    """log E exp(a D) of cells with so many rows; rows is (n,), the result too."""
     rate, need = exp(-1.0 / scale), (threshold - rows).astype(np.float64)
     mass = (1.0 - rate) / (1.0 + rate)
     up, down = exp(a - 1.0 / scale), exp(-a - 1.0 / scale)  # in one go: exp(a) alone may be beyond all numbers
@@ -255,7 +253,7 @@ def log_moments(rows: Codes, threshold: int, scale: float, a: float) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class FromThreshold:
-    """known: what is known of any cells. size: of the domain."""
+    """Source of bounds for counts over thresholded cells. size: cells of the domain."""
 
     signed: ClassVar[bool] = False
 
@@ -267,17 +265,18 @@ class FromThreshold:
         return 0
 
     def refuse(self, amounts: Sequence[Amount]) -> None:
-        """By the question alone, whatever is published: cells that are not shown weigh as much as those that are."""
+        """Raise a QueryError for sums other than counts: unpublished cells would need weights."""
         if any(amount.of is not None or amount.factor != 1.0 for amount in amounts):
             raise QueryError(
                 "where only cells above a threshold are published there are guaranteed intervals for counts and "
                 "shares; ask for the typical interval of sums and averages"
             )
 
-    def ends(self, asked: Asked, cells: Gathered, tail: float) -> Ends:
-        low, high = (each.get("count", np.zeros(cells.size)) for each in (asked.low, asked.high))
+    def ends(self, query: Asked, cells: Gathered, tail: float) -> Ends:
+        """Bounds of a count over published and unpublished cells."""
+        low, high = (each.get("count", np.zeros(cells.size)) for each in (query.low, query.high))
         values = cells.values["count"]
-        within = float(high.sum()) + asked.unseen
+        within = float(high.sum()) + query.unseen
         others = float(values.sum() - high @ values), max(0.0, self.size - within)
         above = self.known.ends(float(high @ values), float(high.sum()), within, others, tail)
         sure = float(low @ values)

@@ -1,11 +1,8 @@
-"""How far the largest of several normal errors reaches that have to do with each other.
+"""Simultaneous intervals of correlated normal errors: the max-|t| quantile from their joint covariance.
 
-Answers from the same measurements share noises. Where their covariance is known, so is the distribution of the largest
-error in standard errors: intervals of that half-width hold together, and are narrower than if chances of missing were
-added up. It is worked out on points that fill the space evenly (Sobol), always the same ones, and rounded up by what
-so few points may be off by.
-
-The numbers of one answer as one: the covariance of their noises, where it says all.
+Answers from the same measurements share noises. With the correlation matrix R of the errors, the quantile of max_i
+|z_i|, z ~ N(0, R), gives half-widths that hold together, narrower than Bonferroni's. It is computed by quasi-Monte
+Carlo with a fixed scrambled Sobol sequence and rounded up by twice the standard error of as many random points.
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ NEGLIGIBLE = 1e-9  # of the largest eigenvalue
 
 
 def joint_confidence(covariance: Floats, confidence: float) -> float:
-    """The confidence of each of several normal errors, so that all keep within their own half-width together.
+    """Confidence of each interval so that intervals of all errors hold together; covariance is (numbers, numbers).
 
     >>> one = np.ones((1, 1))
     >>> round(joint_confidence(one, 0.95), 2), round(joint_confidence(np.ones((9, 9)), 0.95), 2)
@@ -49,27 +46,27 @@ def joint_confidence(covariance: Floats, confidence: float) -> float:
     least = 1.0 - (1.0 - confidence) / max(1, len(deviations))  # no better than that is no use
     if len(noisy) < 2:
         return confidence
-    alike = covariance[np.ix_(noisy, noisy)] / np.outer(deviations[noisy], deviations[noisy])
-    values, vectors = np.linalg.eigh(alike)
+    correlation = covariance[np.ix_(noisy, noisy)] / np.outer(deviations[noisy], deviations[noisy])
+    values, vectors = np.linalg.eigh(correlation)
     kept = values > NEGLIGIBLE * values.max()
     factors = vectors[:, kept] * np.sqrt(values[kept])
     points = qmc.Sobol(int(kept.sum()), scramble=True, seed=SEED).random(POINTS)
     largest = np.sort(np.abs(ndtri(np.clip(points, 1e-12, 1.0 - 1e-12)) @ factors.T).max(axis=1))
     beyond = ROUNDED_UP * sqrt(POINTS * confidence * (1.0 - confidence))
-    place = min(ceil(POINTS * confidence + beyond), POINTS) - 1
-    if len(np.unique(np.round(np.abs(alike), 9))) == 1:  # all the same error: nothing to round
+    rank = min(ceil(POINTS * confidence + beyond), POINTS) - 1
+    if len(np.unique(np.round(np.abs(correlation), 9))) == 1:  # all the same error: nothing to round
         return confidence
-    return min(least, 2.0 * NormalDist().cdf(float(largest[place])) - 1.0)
+    return min(least, 2.0 * NormalDist().cdf(float(largest[rank])) - 1.0)
 
 
 MOST = 400  # numbers whose noises are looked at together
 
 
 def together(select: Select, content: Cube, confidence: float) -> float | None:
-    """The confidence of each number with which all hold together; None where their noises are not about normal.
+    """Confidence of each number of a SELECT for simultaneous coverage; None where the noises are not near normal.
 
-    Sums of counts and amounts from least squares have errors that are sums of noises: normal where these are, or where
-    many enter each.
+    Counts and sums from least squares have errors that are weighted sums of noises: normal where the noises are, or
+    where many enter each. Checked by the fourth cumulant.
     """
     columns = list(dict.fromkeys(select.aggregates))
     groups = Groups.of(select, content.domain)
@@ -78,8 +75,8 @@ def together(select: Select, content: Cube, confidence: float) -> float | None:
     if not plain or not 2 <= numbers <= MOST or content.domain.size * numbers > NUMBERS_AT_ONCE:
         return None
     names = kinds_asked(select, content.schema)
-    each = {name: np.arange(content.domain[name].size) for name in names}  # the fits are asked about single cells
-    at = Evaluation(content.view(each), groups, confidence)
+    classes = {name: np.arange(content.domain[name].size) for name in names}  # the fits are asked about single cells
+    at = Evaluation(content.view(classes), groups, confidence)
     sides = [at.sum_of(column.numerator) for column in columns]
     if not all(side.exact for side in sides):
         return None
@@ -107,8 +104,8 @@ def together(select: Select, content: Cube, confidence: float) -> float | None:
 
 
 def _beyond_normal(design: Design, rows: int) -> Floats:
-    """The fourth cumulant of each noise."""
-    each = np.array(
+    """Fourth cumulant of each measured row's noise, (rows,)."""
+    cumulants = np.array(
         [0.0 if isinstance(one, Gaussian) else one.variance + 3.0 * one.variance**2 for one in design.noises]
     )
-    return np.full(rows, each[0]) if design.which is None else np.asarray(each[design.which])
+    return np.full(rows, cumulants[0]) if design.which is None else np.asarray(cumulants[design.which])

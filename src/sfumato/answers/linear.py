@@ -1,7 +1,4 @@
-"""Linear queries over the cells' counts, answered with error bars.
-
-Linear queries over the cells' counts, with intervals of the kind that is asked for.
-"""
+"""Linear queries over the cells' counts, W x with W (queries, cells), answered with typical or guaranteed intervals."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ WEIGHTS_AT_ONCE = 2**22  # of linear queries, laid out at a time
 
 
 def answer_by_fit(queries: Queries, fit: Fit, confidence: float) -> list[Estimate]:
-    """Answers from a fit, with the noises that it says enter them."""
+    """Estimates and intervals of linear queries from a fit, with the noises that enter each answer."""
     values = queries @ fit.estimate
     estimates: list[Estimate] = []
     block = at_once(queries.columns)
@@ -35,17 +32,27 @@ def answer_by_fit(queries: Queries, fit: Fit, confidence: float) -> list[Estimat
         columns = queries[start : start + block].dense().T.astype(np.float64)
         order = [[place] * 3 for place in range(columns.shape[1])]
         noises = noises_of([(fit, columns)], order)
-        for value, found in zip(values[start : start + block].tolist(), noises, strict=True):
-            if found is None:
+        for value, terms in zip(values[start : start + block].tolist(), noises, strict=True):
+            if terms is None:
                 estimates.append(Estimate(nan, nan, -inf, inf, confidence, nan))
                 continue
-            one = linear_interval(Functional(value, value, value), found, confidence)
-            estimates.append(Estimate(one.value, one.stderr, one.low, one.high, confidence, one.noise, one.model))
+            interval = linear_interval(Functional(value, value, value), terms, confidence)
+            estimates.append(
+                Estimate(
+                    interval.value,
+                    interval.stderr,
+                    interval.low,
+                    interval.high,
+                    confidence,
+                    interval.noise,
+                    interval.model,
+                )
+            )
     return estimates
 
 
 def answer_by_cells(queries: Queries, fit: Fit, noise: Noise, confidence: float) -> list[Estimate]:
-    """The same where every cell carries the same noise by itself, so that equal weights are counted."""
+    """Estimates and intervals of linear queries where cells have independent noise of one size."""
     values = queries @ fit.estimate
     estimates: list[Estimate] = []
     block = max(1, WEIGHTS_AT_ONCE // queries.columns)
@@ -59,12 +66,15 @@ def answer_by_cells(queries: Queries, fit: Fit, noise: Noise, confidence: float)
 
 
 def in_kind(
-    queries: Queries, fit: Fit, domain: Domain, found: Sequence[Estimate], confidence: float, kind: str
+    queries: Queries, fit: Fit, domain: Domain, estimates: Sequence[Estimate], confidence: float, kind: str
 ) -> list[Estimate]:
-    """Estimates with guaranteed ends, with both, or typical ones. found: with typical ones. fit: of the counts."""
+    """Linear estimates with typical intervals, guaranteed ones or both.
+
+    estimates: with typical intervals. fit: of the counts. kind: "typical", "guaranteed" or "both".
+    """
     typical, sure = list[Estimate](), list[Estimate]()
     ends_of = _ends(queries, fit.guaranteed(domain), (1.0 - confidence) / 2.0)
-    for one, (ends, least, most) in zip(found, ends_of, strict=True):
+    for one, (ends, least, most) in zip(estimates, ends_of, strict=True):
         other = with_ends(one, around(one, ends))
         within = [replace(each, low=max(each.low, least), high=min(each.high, most)) for each in (one, other)]
         typical += [one] if fit.exact else narrower([one], [other], within[:1], within[1:])
@@ -75,19 +85,19 @@ def in_kind(
 
 
 def no_wider(
-    queries: Queries, fit: Fit, domain: Domain, found: Sequence[Estimate], confidence: float
+    queries: Queries, fit: Fit, domain: Domain, estimates: Sequence[Estimate], confidence: float
 ) -> Sequence[Estimate]:
-    """Typical estimates, none with a wider interval than the guaranteed one, where there is such and it is quick."""
+    """Replace typical intervals of linear queries by guaranteed ones where these are narrower and quick to compute."""
     if fit.exact or queries.rows * queries.columns > MOST_COMPARED:
-        return found
+        return estimates
     try:
-        return in_kind(queries, fit, domain, found, confidence, "typical")
+        return in_kind(queries, fit, domain, estimates, confidence, "typical")
     except QueryError:  # such a fit has no guaranteed intervals
-        return found
+        return estimates
 
 
 def _ends(queries: Queries, find: Find, tail: float) -> Iterator[tuple[Ends, float, float]]:
-    """Of every query, and what its answer cannot leave: no count is negative, so no sum of them with such weights."""
+    """Guaranteed bounds of each query, clipped at 0 where its weights have one sign, and those limits."""
     block = at_once(queries.columns)
     for start in range(0, queries.rows, block):
         for row in queries[start : start + block].dense():

@@ -1,31 +1,27 @@
-"""The characteristic function of a sum of noises on a lattice, at the frequencies of an FFT.
+"""Exact distribution of a weighted sum of independent noises, and its quantiles, without a normal approximation.
 
-Factors are multiplied one after another, as sums of logarithms. No factor is more than 1, so where the product is lost
-in the rounding of the FFT already the others are left out: of a smooth sum a few hundred frequencies in thousands stay.
+T = sum of weight * Z over `terms`, each (weight, noise, multiplicity). T is symmetric, so P(|T| <= q) determines it.
+Three computations:
 
-How far a weighted sum of independent noises strays from zero: exactly, without a normal approximation.
+1. *Exact lattice.* If all weights are multiples of a common step and the standard error is at most about a thousand
+steps, the characteristic functions are multiplied and one FFT gives the probabilities, exact to rounding.
 
-The sum is T = sum of weight * Z over `terms`, each (weight, noise, multiplicity) standing for that many independent
-noises. T is symmetric, so one function, P(|T| <= q), says everything. Three ways lead to it:
-
-1. *Whole lattice.* If all weights are whole multiples of a common step and the standard error is at most about a
-   thousand steps, the characteristic functions are multiplied and one FFT gives the probabilities, exact to rounding.
 2. *Fine lattice.* Other mixes get a step of 1/256 of the standard error or less (1/512 while most noises are 0), chosen
-   so that the weights are nearly whole multiples; every noise keeps its family and its variance, and where single
-   values count the width takes in those that the lattice may have misplaced. Beside a far finer lattice, 95 % widths
-   of 300 random mixes were 0 to 0.4 % too long, half of them under 0.05 %, and none covered too little; of
-   12,000 mixes searched for trouble none covered 1e-3 too little. Many distinct weights are pooled with others of
-   nearly their size first; coverage then stayed within 1e-4, and within 2e-3 where most noises are 0 (scale 1/5).
-3. *Near normal.* Where the excess kurtosis is tiny, the Cornish-Fisher expansion with the kurtosis term; its next term
-   is of the order of the squared kurtosis, under 1e-5 of the width. It is asked only when the sum's standard error
-   exceeds a thousand times the largest weight, so that steps do not matter either.
+so that the weights are nearly multiples of it. Every noise keeps its family and its variance, and where the
+distribution has atoms the width includes those that the lattice may have misplaced. Compared with a far finer lattice,
+95 % widths of 300 random mixes were 0 to 0.4 % too long, half of them under 0.05 %, and none covered too little; of
+12,000 mixes searched for trouble none covered 1e-3 too little. Many distinct weights are pooled by size first; coverage
+then stayed within 1e-4, and within 2e-3 where most noises are 0 (scale 1/5).
 
-The FFT wraps around: mass outside its length would be counted inside. The length comes from a Chernoff bound (the
-moment generating functions are known too) that keeps this mass under 1e-8 of the tail that is asked for.
+3. *Near normal.* Where the excess kurtosis is tiny: the Cornish-Fisher expansion with the kurtosis term; the next term
+is of the order of the squared kurtosis, under 1e-5 of the width. Only used when the standard error exceeds a thousand
+times the largest weight, so that lattice steps do not matter either.
 
-Two ends between which a sum of cells lies, and how far noise reaches beyond one of them.
+The FFT wraps around: mass beyond its length would be counted inside. The length comes from a Chernoff bound that keeps
+this mass under 1e-8 of the tail. Characteristic functions are multiplied as sums of logarithms; frequencies whose
+product is below the rounding of the FFT are dropped.
 
-What is said where nothing holds for every table.
+`Ends` and `reach` turn quantiles into bounds of measured sums.
 """
 
 from __future__ import annotations
@@ -45,19 +41,20 @@ GONE = -45.0  # the logarithm of what no FFT of numbers around 1 keeps
 
 
 def log_characteristic(pieces: Floats, length: int) -> Floats:
-    """The logarithm of the sum's characteristic function at the frequencies of an FFT, or anything below GONE.
+    """Log characteristic function of the sum at the frequencies of an FFT, (length // 2 + 1,); floored below GONE.
 
-    pieces: a column for each kind of noise, of whole steps, size, share and how many (noise_sum.py).
+    pieces: (4, kinds): lattice steps, size (variance or sigma squared), share that is not 0 (0 for Laplace),
+    multiplicity.
     """
     total = np.zeros(length // 2 + 1)
     left = np.arange(length // 2 + 1)
     fall = pieces[3] * np.log1p(2.0 * pieces[1])  # those that leave the fewest frequencies come first
     for steps, size, share, many in pieces[:, np.argsort(-fall)].T:
-        places = left * int(steps) % length
+        frequencies = left * int(steps) % length
         if share == 0.0:
-            total[left] -= many * np.log1p((2.0 * size) * _squared_sines(length)[places])
+            total[left] -= many * np.log1p((2.0 * size) * _squared_sines(length)[frequencies])
         else:
-            drop = _gaussian_drop(size, np.asarray(places * (pi / length), dtype=np.float64))
+            drop = _gaussian_drop(size, np.asarray(frequencies * (pi / length), dtype=np.float64))
             total[left] += many * np.log(np.maximum(1.0 - share * drop, 1e-300))
         left = left[total[left] > GONE]
     return total
@@ -65,6 +62,7 @@ def log_characteristic(pieces: Floats, length: int) -> Floats:
 
 @lru_cache(maxsize=16)
 def _squared_sines(length: int) -> Floats:
+    """sin^2(pi k / length) for k = 0 .. length - 1."""
     return np.asarray(np.sin(np.arange(length) * (pi / length)) ** 2)
 
 
@@ -94,7 +92,7 @@ RAREST = 11  # tails under 1e-11 drown in the rounding of the FFT; the Chernoff 
 
 
 def stderr(terms: Terms) -> float:
-    """The standard deviation of the sum.
+    """Standard deviation of the weighted sum.
 
     >>> from fractions import Fraction; from sfumato.measurement import Laplace
     >>> round(stderr([(1.0, Laplace(Fraction(1)), 4)]), 4)
@@ -104,7 +102,7 @@ def stderr(terms: Terms) -> float:
 
 
 def half_width(terms: Terms, confidence: float) -> float:
-    """The smallest q with P(|T| <= q) >= confidence.
+    """Two-sided quantile: the smallest q with P(|T| <= q) >= confidence.
 
     >>> from fractions import Fraction; from sfumato.measurement import Laplace
     >>> half_width([(1.0, Laplace(Fraction(1)), 1)], 0.95), half_width([(1.0, Laplace(Fraction(1)), 4)], 0.95)
@@ -116,14 +114,14 @@ def half_width(terms: Terms, confidence: float) -> float:
 
 
 def half_width_of(weight: Floats, variance: Floats, sigma_squared: Floats, many: Floats, confidence: float) -> float:
-    """The same of noises side by side; sigma squared is 0 for Laplace noise."""
+    """Two-sided quantile of noises given as arrays, each (noises,); sigma_squared is 0 for Laplace noise."""
     check_confidence(confidence)
     unit, signature = merged(weight, variance, sigma_squared, many)
     return unit * two_sided_quantile(signature, float(confidence)) if signature else 0.0
 
 
 def upper_quantile(terms: Terms, probability: float) -> float:
-    """The smallest q with P(T <= q) >= probability; below one half, the mirror image of the one above.
+    """One-sided quantile: the smallest q with P(T <= q) >= probability, by symmetry of T.
 
     >>> from fractions import Fraction; from sfumato.measurement import Laplace
     >>> upper_quantile([(1.0, Laplace(Fraction(1)), 1)], 0.975)
@@ -138,13 +136,14 @@ def upper_quantile(terms: Terms, probability: float) -> float:
 
 
 def check_confidence(confidence: float) -> None:
+    """Raise a QueryError unless 0 < confidence < 1."""
     if not 0.0 < confidence < 1.0:
         raise QueryError(f"confidence must lie between 0 and 1, such as 0.95; got {confidence}")
 
 
 @dataclass(frozen=True, eq=False)
 class _Lattice:
-    """Probabilities on multiples of a step: inside[k] = P(|T| <= k steps)."""
+    """Distribution on multiples of a step: inside[k] = P(|T| <= k steps)."""
 
     step: float
     inside: Floats
@@ -154,6 +153,7 @@ class _Lattice:
     astray: float  # where single values count: by how many steps they may miss their place on the lattice
 
     def reach(self, confidence: float) -> float:
+        """Two-sided quantile, interpolated inside a step where the distribution is smooth."""
         k = min(int(np.searchsorted(self.inside, confidence)), len(self.inside) - 2)
         if self.exact:
             return k * self.step
@@ -167,7 +167,7 @@ class _Lattice:
         return float(max(0, ceil(reach - 0.5))) if self.whole else reach
 
     def _stands_out(self, k: int) -> bool:
-        """Whether cell k holds much more than one beside it: a single value, not a stretch of a smooth distribution."""
+        """Whether step k is an atom: it holds much more mass than a neighbouring step."""
         here, after = np.diff(self.inside[k - 1 : k + 2])
         before = 2.0 * self.inside[0] if k == 1 else self.inside[k - 1] - self.inside[k - 2]
         return bool(here > 1.25 * min(before, after))
@@ -175,13 +175,14 @@ class _Lattice:
 
 @dataclass(frozen=True)
 class _NearNormal:
-    """The normal distribution with a correction for the fourth moment."""
+    """Normal distribution with a Cornish-Fisher correction for the kurtosis."""
 
     deviation: float
     kurtosis: float
     whole: bool
 
     def reach(self, confidence: float) -> float:
+        """Two-sided quantile by the Cornish-Fisher expansion."""
         from statistics import NormalDist
 
         z = -NormalDist().inv_cdf((1.0 - confidence) / 2.0)
@@ -190,22 +191,22 @@ class _NearNormal:
 
 
 def normalised(terms: Terms) -> tuple[float, Signature]:
-    """The largest |weight|, and the terms in units of it, equal ones merged: what GROUP BY asks again and again."""
+    """Largest |weight|, and the cache key of the terms in units of it with equal ones merged."""
     listed = list(terms)
-    found: dict[int, int] = {}
-    which = [found.setdefault(id(noise), place) for place, (_, noise, _) in enumerate(listed)]
-    kinds = {place: moments_of(listed[place][1]) for place in found.values()}
+    first: dict[int, int] = {}
+    which = [first.setdefault(id(noise), place) for place, (_, noise, _) in enumerate(listed)]
+    kinds = {place: moments_of(listed[place][1]) for place in first.values()}
     table = [(weight, *kinds[place], many) for (weight, _, many), place in zip(listed, which, strict=True)]
     return merged(*np.array(table, dtype=np.float64).reshape(len(table), 4).T)
 
 
 def moments_of(noise: Noise) -> tuple[float, float]:
-    """The variance of a noise, and its sigma squared or 0 for Laplace."""
+    """Variance of a noise, and its sigma squared (0 for Laplace)."""
     return noise.variance, float(noise.sigma_squared) if isinstance(noise, Gaussian) else 0.0
 
 
 def merged(weight: Floats, variance: Floats, sigma_squared: Floats, many: Floats) -> tuple[float, Signature]:
-    """The same of noises side by side."""
+    """Largest |weight|, and the cache key of noises given as arrays, each (noises,), equal ones merged."""
     weight = np.abs(weight)
     if not (np.isfinite(weight) & (many >= 0.0)).all():
         raise QueryError("a term needs a finite weight and a multiplicity of 0 or more")
@@ -224,12 +225,13 @@ def merged(weight: Floats, variance: Floats, sigma_squared: Floats, many: Floats
 
 
 def rows_of(signature: Signature) -> Floats:
-    """The array that a signature stands for, a column for each kind of noise."""
+    """Array of a cache key: (4, kinds), rows weight, variance, sigma squared (0 for Laplace), multiplicity."""
     return np.frombuffer(signature, dtype=np.float64).reshape(-1, 4).T
 
 
 @lru_cache(maxsize=8192)
 def two_sided_quantile(signature: Signature, confidence: float) -> float:
+    """Two-sided quantile of a normalised sum, cached; in closed form for a single Laplace noise."""
     tail = 1.0 - confidence
     _, variance, sigma_squared, many = rows_of(signature)[:, 0].tolist()
     if (
@@ -242,7 +244,7 @@ def two_sided_quantile(signature: Signature, confidence: float) -> float:
 
 @lru_cache(maxsize=64)
 def distribution_of(signature: Signature, digits: int) -> _Lattice | _NearNormal:
-    """The distribution of a sum, good for tails down to 10 ** -digits."""
+    """Distribution of a normalised sum, accurate for tails down to 10 ** -digits, cached."""
     table = rows_of(signature)
     weight, variance, _, many = table
     whole = bool((weight == 1.0).all())
@@ -274,15 +276,18 @@ def distribution_of(signature: Signature, digits: int) -> _Lattice | _NearNormal
 
 
 def _pooled(table: Floats, alone: int) -> Floats:
-    """Fewer terms: the `alone` weightiest stay, the others join those of nearly their size; all variance is kept."""
+    """Pool terms of similar standard deviation into one each, with their total variance kept; table is (4, kinds).
+
+    alone: number of terms of largest variance that are left as they are.
+    """
     weight, variance, sigma_squared, many = table
     size = weight * np.sqrt(variance)
     order = np.argpartition(-many * size**2, alone)
-    rest = order[alone:]
-    smaller = np.minimum(np.log(size[rest].max() / size[rest]) / log1p(2.4 / alone), alone - 1.0).astype(np.int64)
+    pooled = order[alone:]
+    smaller = np.minimum(np.log(size[pooled].max() / size[pooled]) / log1p(2.4 / alone), alone - 1.0).astype(np.int64)
     label = np.empty(len(weight), dtype=np.int64)
     label[order[:alone]] = np.arange(alone)
-    label[rest] = alone + 2 * smaller + (sigma_squared[rest] > 0.0)
+    label[pooled] = alone + 2 * smaller + (sigma_squared[pooled] > 0.0)
     label = (np.cumsum(np.bincount(label) > 0) - 1)[label]  # numbered without gaps
     share = many * size**2
     count, total = np.bincount(label, many), np.bincount(label, share)
@@ -292,7 +297,10 @@ def _pooled(table: Floats, alone: int) -> Floats:
 
 
 def _step(table: Floats, grain: float, smooth: bool) -> tuple[float, bool]:
-    """A step that divides all weights, where one is coarse enough; otherwise a fine one that nearly does."""
+    """Lattice step that divides all weights, if one is coarse enough; otherwise a fine one that nearly does.
+
+    Returns the step, and whether it divides them exactly.
+    """
     weight, variance, _, many = table
     largest = float(weight.max())
     weight = weight / largest
@@ -314,10 +322,10 @@ def _step(table: Floats, grain: float, smooth: bool) -> tuple[float, bool]:
 
 
 def matched(table: Floats, ratio: Floats) -> tuple[Floats, Floats]:
-    """The size of each noise on the lattice, its variance times `ratio`; and for a Gaussian the share that is not 0.
+    """Size of each noise on the lattice with variance times `ratio`, and for a Gaussian the share that is not 0.
 
     A discrete Laplace distribution of any variance has the characteristic function 1 / (1 + variance (1 - cos)). A
-    Gaussian narrower than the lattice becomes a mixture with zero; that has a variance of any size too.
+    Gaussian narrower than the lattice becomes a mixture with a point mass at 0, which can have any variance too.
     """
     _, variance, sigma_squared, _ = table
     narrow = sigma_squared < 1.0
@@ -332,7 +340,7 @@ def _rate(variance: float) -> float:
 
 
 def chernoff(pieces: Floats, *tails: float) -> list[float]:
-    """Numbers of steps that |T| exceeds with at most these probabilities: for each, the best of 24 moments."""
+    """Chernoff bounds: numbers of steps that |T| exceeds with at most each tail probability, best of 24 moments."""
     steps, size, share, many = pieces
     laplace = share == 0.0
     limit = min((_rate(v) / k for k, v in zip(steps[laplace], size[laplace], strict=True)), default=np.inf)
@@ -346,14 +354,14 @@ def chernoff(pieces: Floats, *tails: float) -> list[float]:
 
 
 def _fft_length(steps: float) -> int:
-    """An even length of at least so many steps that the FFT is quick with: a power of two, or three of them."""
+    """Even FFT length of at least so many steps: a power of two, or three quarters of one."""
     power = 1 << max(3, ceil(steps)).bit_length()
     return power * 3 // 4 if power * 3 // 4 > steps + 2 else power
 
 
 @dataclass(frozen=True)
 class Ends:
-    """The truth lies between them, but for the probability that was left for it not to."""
+    """Lower and upper bound of a sum, each violated with at most the stated tail probability."""
 
     low: float
     high: float
@@ -367,7 +375,7 @@ Find = Callable[[Floats, Floats, float], Ends]  # from least and greatest weight
 
 
 def reach(design: Design, rows: Codes, weights: Floats, tail: float) -> float:
-    """What a weighted sum of the noises of some measured rows exceeds with probability `tail` at most."""
+    """Upper `tail` quantile of a weighted sum of the noises of some measured rows; rows and weights are (n,)."""
     if not len(rows) or not weights.any():
         return 0.0
     entering = np.flatnonzero(weights)
@@ -377,20 +385,22 @@ def reach(design: Design, rows: Codes, weights: Floats, tail: float) -> float:
         many = np.bincount(kinds, minlength=len(design.noises))
         return float(sizes[0]) * reach_of_count(design.noises, tuple(many.tolist()), tail)
     # Kind by kind, the distinct weights and how many rows have each.
-    each = [np.unique(sizes[kinds == kind], return_counts=True) for kind in range(len(design.noises))]
-    moments = np.array([moments_of(noise) for noise in design.noises]).T.repeat([len(one) for one, _ in each], axis=1)
-    distinct, many = (np.concatenate(part) for part in zip(*each, strict=True))
+    distinct_by_kind = [np.unique(sizes[kinds == kind], return_counts=True) for kind in range(len(design.noises))]
+    moments = np.array([moments_of(noise) for noise in design.noises]).T.repeat(
+        [len(one) for one, _ in distinct_by_kind], axis=1
+    )
+    distinct, many = (np.concatenate(part) for part in zip(*distinct_by_kind, strict=True))
     return half_width_of(distinct, moments[0], moments[1], many.astype(np.float64), 1.0 - 2.0 * tail)
 
 
 @lru_cache(maxsize=4096)
 def reach_of_count(noises: tuple[Noise, ...], many: tuple[int, ...], tail: float) -> float:
-    """What the sum of so many of each noise exceeds with probability `tail` at most; groups of a size ask it again."""
+    """Upper `tail` quantile of the unweighted sum of so many of each noise, cached for groups of equal size."""
     return half_width([(1.0, noise, number) for noise, number in zip(noises, many, strict=True)], 1.0 - 2.0 * tail)
 
 
 def lowest(measured: Measurement, rows: Codes, weights: Floats, tail: float) -> float:
-    """A number that the weighted sum of what was counted in some rows exceeds, but for `tail`."""
+    """Lower bound of a weighted sum of true counts from their noisy measurements; rows and weights are (n,)."""
     return float(weights @ measured.answers[rows]) - reach(measured.design, rows, weights, tail)
 
 

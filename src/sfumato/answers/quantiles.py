@@ -1,26 +1,19 @@
-"""Where the least and the greatest value may lie, in estimates that lean on a model.
+"""Quantiles, minima and maxima from noisy counts: intervals by inversion of tests on the cumulative distribution.
 
-A model takes neighbours for alike, so beside the last cell that holds rows it has some too, and says that it is sure of
-them: right on average over all cells, wrong at the very place where the rows end, which is what MIN and MAX ask for. So
-the model has no say here. The least value lies beyond cell j if all cells up to j are empty; then what was measured of
-them alone is noise, and is tested as such. The interval ends behind the last cell for which the test finds nothing. It
-misses the truth only if the test errs at one place, the cell before the least value, with the probability asked.
+Let C_j be the rows in the cells of the attribute up to j, and N all rows. The quantile of share p lies in cell j if T_j
+= C_j - p N is about 0 there and negative before it. T_j is a linear answer with a known interval, so the cells that may
+hold the quantile are those where T_j is not significantly below 0 and T_(j-1) not significantly above. The interval
+runs from the low end of the first such cell to the high end of the last. Each cell is tested at its own level, half of
+the error on either side: the quantile lies in one cell of the true table, and the interval misses it only if the test
+of that cell fails, so no confidence band of the whole distribution is needed.
 
-Quantiles, least and greatest values, from counts: the distribution and its intervals turned around.
+PERCENTILE_CONT lies between the rows of rank floor and ceiling of (N - 1) p, counted from 0. The former's cell has T_j
+> -p, the latter's T_(j-1) < 1 - p; the minimum has C_j >= 1 and C_(j-1) < 1, the maximum the same from above.
 
-Let C_j be the rows in the cells of the attribute up to j, and N all of them. The share p lies in cell j if
-T_j = C_j - p N is about 0 there, negative before it. T_j is a sum of noisy counts whose interval is known, so cells
-that may hold the quantile are those where T_j is not surely too low, and T_(j-1) not surely too high. The interval
-reaches from the low end of the first to the high end of the last of them.
-
-Each cell is tested at its own level, with half of the error on either side, and not all of them at once: the quantile
-lies in one cell of the true table, which does not hang on the noise, and the interval misses it only if the test of
-that one cell fails (the same holds for confidence bands of a distribution: one quantile needs no band).
-
-PERCENTILE_CONT lies between the rows of rank floor and ceiling of (N - 1) p, counted from 0. The former's cell has
-T_j > -p, the latter's T_(j-1) < 1 - p; the least row has C_j >= 1 and C_(j-1) < 1, the greatest the same from above.
-Where cells were fitted by a model, which spreads rows beyond the last of them, that C_(j-1) is 0 is tested by what was
-measured of those cells alone (extremes.py).
+Minima and maxima of model-based estimates (`Extremes`): a smooth model puts rows next to the last occupied cell, wrong
+at the very place that MIN and MAX ask about. So the hypothesis "all cells up to j are empty" is tested by the noisy
+measurements of those cells alone (`Sign` in evaluate.py), and the interval ends behind the last cell where it is not
+rejected.
 """
 
 from __future__ import annotations
@@ -46,40 +39,40 @@ AT_ONCE = 15  # places along the attribute that are tested together, then betwee
 
 @dataclass(eq=False)
 class Extremes:
-    """The search for the last place where there may be no rows yet, group by group.
+    """Test-based end of the interval of a minimum or maximum, group by group.
 
-    least: whether the least value is asked for. found: what was found, by group; None where nothing is known.
+    least: whether it is the minimum. found: end cell by group; None where the fit keeps no measurements of regions.
     """
 
     along: Along
     least: bool
     found: dict[int, int | None] = field(default_factory=dict)
 
-    def ends(self, place: int, begin: int, end: int) -> tuple[int, int]:
-        """The cells from which to which the value may lie, of which the model says `begin` and `end`."""
-        if place not in self.found:
-            self.found[place] = self._search(place)
-        sure = self.found[place]
+    def ends(self, index: int, begin: int, end: int) -> tuple[int, int]:
+        """First and last cell of a group's extreme value: the model's `begin` and `end`, one replaced by the test's."""
+        if index not in self.found:
+            self.found[index] = self._search(index)
+        sure = self.found[index]
         if sure is None:
             return begin, end
         return (begin, sure) if self.least else (sure, end)
 
-    def _search(self, place: int) -> int | None:
-        """The last cell that the value may lie in, counted from the side where it is looked for."""
+    def _search(self, index: int) -> int | None:
+        """Last cell of the group that the extreme value may lie in, by a multi-way search over emptiness tests."""
         evaluation, last = self.along.evaluation, self.along.axis.size - 1
-        inside = (evaluation.group == evaluation.groups.present[place]) & (self.along.base.low > 1.0 - 1e-9)
+        inside = (evaluation.group == evaluation.groups.present[index]) & (self.along.base.low > 1.0 - 1e-9)
         code = self.along.code if self.least else last - self.along.code
         level = (1.0 + evaluation.confidence) / 2.0
         empty, held = -1, last  # up to here there may be no rows; up to here there are, or the attribute ends
         while held - empty > 1:
             steps = min(held - empty, AT_ONCE + 1)
-            places = empty + (held - empty) * np.arange(1, steps, dtype=np.int64) // steps
-            within = inside[:, None] & (code[:, None] <= places)
+            cells = empty + (held - empty) * np.arange(1, steps, dtype=np.int64) // steps
+            within = inside[:, None] & (code[:, None] <= cells)
             signs = evaluation.view.noises.signs_of_rows(within, evaluation.view.cells)
             if signs is None:
                 return None
             unsure = [at for at, sign in enumerate(signs) if not sign.is_sure(level)]
-            ends = [empty, *places.tolist(), held]
+            ends = [empty, *cells.tolist(), held]
             empty, held = ends[unsure[-1] + 1 if unsure else 0], ends[unsure[-1] + 2 if unsure else 1]
         return held if self.least else last - held
 
@@ -89,22 +82,22 @@ ROUNDS = 24  # of looking at the noise where an end seems to be
 
 
 def quantiles(column: Column, rule: Quantile, evaluation: Evaluation) -> list[Estimate]:
-    """A quantile for every present group."""
+    """Quantile with its interval for every present group."""
     search = _Search(Along.of(rule, evaluation), rule.share)
-    known = search.run()
-    if not all(known):
+    determined = search.run()
+    if not all(determined):
         evaluation.undetermined.append(column)
     present = range(len(search.along.evaluation.groups.present))
-    found = [_estimate(search, place, known[place], rule.whole) for place in present]
-    return found if rule.grouped else found * len(evaluation.groups.present)
+    estimates = [_estimate(search, place, determined[place], rule.whole) for place in present]
+    return estimates if rule.grouped else estimates * len(evaluation.groups.present)
 
 
 @dataclass(eq=False)
 class _Search:
-    """The cells where ends of intervals are, for all groups at once.
+    """Search for the first and last cell that may hold the quantile, for all groups at once.
 
-    widths: for each present group, where the noise of T_j was looked at: its reach below, and above. errors: there too,
-    its standard error, from noise and from what was assumed. modelled: whether any was assumed.
+    widths: per present group, by cell, the one-sided quantiles of the noise of T_j below and above. errors: per group,
+    by cell, the standard errors of T_j from noise and from model. modelled: per group, whether it has model error.
     """
 
     along: Along
@@ -115,7 +108,7 @@ class _Search:
 
     @cached_property
     def sums(self) -> tuple[Floats, Floats, Floats]:
-        """T_j for each present group and each cell: value, least and most that rows inside cells allow."""
+        """T_j by present group and cell, (groups, cells) each: value, least and greatest over spreads inside cells."""
         groups, p = self.along.evaluation.groups, self.share
         value, low, high = (part[groups.present] for part in self.along.histogram())
 
@@ -127,120 +120,121 @@ class _Search:
         suppressed = self.along.evaluation.view.suppressed
         if suppressed is not None:
             shares, unseen = (part[groups.present] for part in self.along.rests)
-            rest = suppressed.remainder["count"]
-            value = value + rest * tested(shares, shares)
+            remainder = suppressed.remainder["count"]
+            value = value + remainder * tested(shares, shares)
             before = unseen.cumsum(axis=1) > 0.5
             after = unseen.sum(axis=1, keepdims=True) - unseen.cumsum(axis=1) > 0.5
             every = self.along.everyone  # otherwise a row of the rest may not be meant at all
             least = np.where(after, -p, np.where(before & every, 1.0 - p, 0.0))
             most = np.where(before, 1.0 - p, np.where(after & every, -p, 0.0))
-            low, high = low + max(rest, 0.0) * least, high + max(rest, 0.0) * most
+            low, high = low + max(remainder, 0.0) * least, high + max(remainder, 0.0) * most
         return value, low, high
 
     @cached_property
     def rows(self) -> Floats:
-        """All rows of each present group, as far as is known: T beyond the last cell less T before the first."""
+        """Estimated number of rows of each present group, (groups,)."""
         present = self.along.evaluation.groups.present
         counts, suppressed = self.along.histogram()[0][present].sum(axis=1), self.along.evaluation.view.suppressed
         if suppressed is None:
             return np.asarray(counts)
         return np.asarray(counts + suppressed.remainder["count"] * self.along.rests[0][present].sum(axis=1))
 
-    def slack(self, place: int) -> tuple[float, float]:
-        """What T_j is at least in the cell of the quantile, and what T_(j-1) is at most.
-
-        Rows at the ends are few, and estimates need not be whole: a row is sure where a whole one is. Where a model has
-        a say, none that were seen may be three, as in every count (evaluate.py).
-        """
-        return slack_of(self.share, float(RULE_OF_THREE) if self.modelled[place] else 1.0)
+    def slack(self, index: int) -> tuple[float, float]:
+        """Thresholds of T_j and T_(j-1) in the quantile's cell; with model error zero seen rows may be three."""
+        return slack_of(self.share, float(RULE_OF_THREE) if self.modelled[index] else 1.0)
 
     def run(self) -> list[bool]:
-        """Look at the noise until both ends of every group rest on noise that was looked at; which groups have any."""
+        """Compute the noise of T_j at both ends until the ends rest on computed noise; which groups are determined."""
         value, _, _ = self.sums
         self.widths, self.errors, self.modelled = [{} for _ in value], [{} for _ in value], [False] * len(value)
         start = np.clip((value < 0.0).sum(axis=1), 0, self.along.axis.size - 1)
-        asked = np.stack([start, np.full_like(start, (self.along.axis.size - 1) // 2)])
-        known = self._look(asked)
+        cells = np.stack([start, np.full_like(start, (self.along.axis.size - 1) // 2)])
+        determined = self._look(cells)
         for _ in range(ROUNDS):
-            ends = [self.ends(place) for place in range(len(known))]
-            asked = np.array(ends).T - np.array([[0], [1]])  # the high end is decided at the cell before
-            asked = np.clip(asked, 0, self.along.axis.size - 1)
+            ends = [self.ends(place) for place in range(len(determined))]
+            cells = np.array(ends).T - np.array([[0], [1]])  # the high end is decided at the cell before
+            cells = np.clip(cells, 0, self.along.axis.size - 1)
             new = [
-                known[place] and not {int(j) for j in asked[:, place]} <= self.widths[place].keys()
-                for place in range(len(known))
+                determined[place] and not {int(j) for j in cells[:, place]} <= self.widths[place].keys()
+                for place in range(len(determined))
             ]
             if not any(new):
                 break
-            self._look(asked)
-        return known
+            self._look(cells)
+        return determined
 
-    def ends(self, place: int) -> tuple[int, int]:
-        """The first and the last cell that may hold the quantile; noise is interpolated where it was not looked at."""
+    def ends(self, index: int) -> tuple[int, int]:
+        """First and last cell of a group that may hold the quantile; noise is interpolated between computed cells."""
         _, low, high = self.sums
-        widths = self.widths[place]
+        widths = self.widths[index]
         if not widths:
             return 0, self.along.axis.size - 1
         where = sorted(widths)
         every = np.arange(self.along.axis.size)
         below, above = (np.interp(every, where, [widths[j][side] for j in where]) for side in (0, 1))
-        at_least, at_most = self.slack(place)
-        first = np.flatnonzero(high[place] + above >= at_least - 1e-9)
-        last = np.flatnonzero(low[place] - below <= at_most + 1e-9)
+        at_least, at_most = self.slack(index)
+        first = np.flatnonzero(high[index] + above >= at_least - 1e-9)
+        last = np.flatnonzero(low[index] - below <= at_most + 1e-9)
         begin = int(first[0]) if len(first) else self.along.axis.size - 1
         end = min(int(last[-1]) + 1, self.along.axis.size - 1) if len(last) else 0
-        if self.modelled[place] and self.share in (0.0, 1.0):
-            begin, end = self.extremes.ends(place, begin, end)
+        if self.modelled[index] and self.share in (0.0, 1.0):
+            begin, end = self.extremes.ends(index, begin, end)
         return min(begin, end), max(begin, end)
 
     @cached_property
     def extremes(self) -> Extremes:
+        """Test-based ends for MIN and MAX."""
         return Extremes(self.along, least=self.share == 0.0)
 
-    def _look(self, asked: Codes) -> list[bool]:
-        """The reach of the noise of T_j, at two cells for each present group."""
+    def _look(self, cells: Codes) -> list[bool]:
+        """Compute the noise quantiles of T_j at two cells for each present group; cells is (2, present groups).
+
+        Returns which groups are determined by the measurements.
+        """
         evaluation, p = self.along.evaluation, self.share
         groups = evaluation.groups
         edge = np.zeros((2, groups.number), dtype=np.int64)
-        edge[:, groups.present] = asked
+        edge[:, groups.present] = cells
         sides = [
             self.along.sum(lambda group, cell, at=at: np.where(cell <= at[group], 1.0 - p, -p))  # type: ignore[misc]
             for at in edge
         ]
-        found, shared = [], Shared()
-        for place, terms in enumerate(evaluation.view.noises.terms(sides, evaluation.view.cells, groups)):
-            found.append(terms is not None)
+        determined, shared = [], Shared()
+        for index, terms in enumerate(evaluation.view.noises.terms(sides, evaluation.view.cells, groups)):
+            determined.append(terms is not None)
             if terms is None:
                 continue
             noises = shared.noises(terms)
-            self.modelled[place] |= bool(noises.model.any())
-            for row, cell in enumerate(asked[:, place].tolist()):
-                if cell not in self.widths[place]:
+            self.modelled[index] |= bool(noises.model.any())
+            for row, cell in enumerate(cells[:, index].tolist()):
+                if cell not in self.widths[index]:
                     value, low, high = range(3 * row, 3 * row + 3)
-                    self.widths[place][cell] = (
+                    self.widths[index][cell] = (
                         noises.width_along(low, evaluation.confidence),
                         noises.width_along(high, evaluation.confidence),
                     )
-                    self.errors[place][cell] = noises.stderr(noises.weights[:, value])
-        return found
+                    self.errors[index][cell] = noises.stderr(noises.weights[:, value])
+        return determined
 
-    def error(self, place: int, value: float) -> tuple[float, float]:
-        """The standard error of a value, from noise and from what was assumed: that of its rank, over rows a unit."""
+    def error(self, index: int, value: float) -> tuple[float, float]:
+        """Standard errors of a quantile, from noise and from model: those of its rank over the density of rows."""
         low, high = self.values
         cell = min(int((high < value).sum()), len(high) - 1)
-        before = float(self.sums[0][place, cell - 1]) if cell else -self.share * float(self.rows[place])
-        rows = max(float(self.sums[0][place, cell]) - before, 1.0)
-        nearest = min(self.errors[place], key=lambda at: abs(at - cell))
+        before = float(self.sums[0][index, cell - 1]) if cell else -self.share * float(self.rows[index])
+        rows = max(float(self.sums[0][index, cell]) - before, 1.0)
+        nearest = min(self.errors[index], key=lambda at: abs(at - cell))
         unit = max(float(high[cell] - low[cell]), 1.0 if self.along.axis.discrete else 0.0)
-        drawn, assumed = self.errors[place][nearest]
+        drawn, assumed = self.errors[index][nearest]
         return drawn * unit / rows, assumed * unit / rows
 
     @cached_property
     def values(self) -> tuple[Floats, Floats]:
+        """Least and greatest value of each cell, (cells,)."""
         return values_along(self.along)
 
 
 def slack_of(share: float, few: float) -> tuple[float, float]:
-    """What T_j is at least in the cell of a quantile, and what T_(j-1) is at most. few: rows that may be none."""
+    """Least T_j and greatest T_(j-1) in the cell of a quantile. few: number of rows that may be none."""
     if share not in (0.0, 1.0):
         return -share, 1.0 - share
     low, high = (2.0 - few, few - 1e-6)
@@ -248,7 +242,7 @@ def slack_of(share: float, few: float) -> tuple[float, float]:
 
 
 def values_along(along: Along) -> tuple[Floats, Floats]:
-    """The least and the greatest value in each cell of the attribute that the rows may have."""
+    """Least and greatest value of each cell of the attribute, (cells,), within the query's condition on it."""
     axis = along.axis
     # A cell of days ends with its last day, one of hours with its last second.
     low, high = axis.edges[:-1], axis.edges[1:] - (1.0 if axis.discrete else SECOND if axis.timed else 0.0)
@@ -261,11 +255,12 @@ def values_along(along: Along) -> tuple[Floats, Floats]:
     return np.minimum(low, high), np.maximum(low, high)
 
 
-def _estimate(search: _Search, place: int, known: bool, whole: bool) -> Estimate:
+def _estimate(search: _Search, index: int, determined: bool, whole: bool) -> Estimate:
+    """Estimate of one group's quantile: value, interval, and standard errors from its rank."""
     confidence = search.along.evaluation.confidence
     low, high = search.values
-    first, last = search.ends(place)
-    value = _value(search, place, first, last) if known else nan
+    first, last = search.ends(index)
+    value = _value(search, index, first, last) if determined else nan
     if whole and search.along.axis.discrete:
         value = float(np.floor(value))
     least, most = float(low[first]), float(high[last])
@@ -277,8 +272,8 @@ def _estimate(search: _Search, place: int, known: bool, whole: bool) -> Estimate
     model = 0.0
     if isnan(value):
         error = model = nan
-    elif search.errors[place]:
-        drawn, assumed = search.error(place, value)
+    elif search.errors[index]:
+        drawn, assumed = search.error(index, value)
         if most == least:  # one value alone is left, and where the error of ranks lies beside the rows that it has
             error = hypot(drawn, assumed)
         in_bins = float(high[last] - low[last]) / 12**0.5
@@ -288,18 +283,21 @@ def _estimate(search: _Search, place: int, known: bool, whole: bool) -> Estimate
     return Estimate(value, error, least, most, confidence, noise, model, dates, timed)
 
 
-def _value(search: _Search, place: int, first: int, last: int) -> float:
-    """Where T_j comes up to 0, rows spread evenly inside a cell; of an extreme, the value that is sure."""
+def _value(search: _Search, index: int, first: int, last: int) -> float:
+    """Point estimate: zero of the monotone version of T_j, rows spread evenly in a cell.
+
+    A minimum or maximum is the end of the interval by which rows are sure to exist.
+    """
     low, high = search.values
-    tested = search.sums[0][place]
-    if not search.rows[place] > 0.0:
+    tested = search.sums[0][index]
+    if not search.rows[index] > 0.0:
         return nan
     if search.share == 0.0:
         return float(low[last])
     if search.share == 1.0:
         return float(high[first])
     # Noisy counts go up and down; what lies between the highest so far and the lowest to come never goes down.
-    before = float(search.rows[place]) * -search.share
+    before = float(search.rows[index]) * -search.share
     rising = (np.maximum.accumulate(tested) + np.minimum.accumulate(tested[::-1])[::-1]) / 2.0
     cell = min(int((rising < 0.0).sum()), len(rising) - 1)
     start = float(rising[cell - 1]) if cell else min(before, 0.0)

@@ -1,20 +1,13 @@
-"""How the intervals of an answer are meant: of which kind, clipped or not, each by itself or all together.
+"""Weights of a query on the published numbers: kind of interval, cells, groups, value classes and amounts.
 
-Cells as one query sees them: summed over the attributes it does not mention.
+An amount is a weighted sum over rows. Where a condition cuts a cell, or a value is known only by its bin, the true sum
+lies between a least and a greatest one. So an amount becomes three weight vectors (`Weights`), each (cells,): for its
+value if rows are spread evenly inside cells, and for its low and high end over all spreads.
 
-The groups of a GROUP BY: which there are, and which cell belongs to which.
-
-Which values of an attribute a question does not tell apart.
-
-A question over many attributes weighs nearly all their values alike: `hours > 40` makes two kinds of a hundred hours.
-Cells that agree in the kinds of all their values get the same weight in every sum, so a content that has to put cells
-together when it is asked needs to do so for kinds of values only, and not at all along an attribute with one kind.
-
-From an amount (a weighted sum over rows) to weights on the published numbers.
-
-An amount is known only up to the spread of rows inside cells: where a condition cuts a cell, or a value is known by its
-bin only, the truth lies between two sums, the least and the greatest it can be. So an amount becomes three sets of
-weights: for its value, if rows are spread evenly, and for its low and its high end, whatever their spread.
+`Gathered` holds the cells of a query, summed over the attributes that it does not mention; `Groups` the combinations of
+its GROUP BY attributes. Value classes (`kinds_asked`): values of an attribute that the query weighs alike, as `hours >
+40` makes two classes of a hundred hours. Cells with equal classes get equal weights in every sum, so contents that
+aggregate on demand need to do so by class only.
 """
 
 from __future__ import annotations
@@ -43,11 +36,12 @@ GUARANTEED = "guaranteed intervals hold for every table: they come from the nois
 
 @dataclass(frozen=True)
 class Manner:
-    """interval: of which kind. possible: no end beyond what any table can hold. simultaneous: all hold together.
+    """Kind of the intervals of an answer.
 
-    selected: those of rows that noise chose to be shown allow for the choice. unbiased: values are as measured, and
-    intervals hold what the noise does alone.
-    one_of_many: at so high a confidence that the tails of all errors count (many.py).
+    interval: "typical", "guaranteed" or "both". possible: clip to values that some table has. simultaneous: all
+    intervals hold together. selected: intervals of rows that were shown because of their noisy values account for the
+    selection. unbiased: values are as measured, and intervals reflect noise alone. one_of_many: the confidence is so
+    high that the far tails of all errors matter (answer.py).
     """
 
     interval: str = "typical"
@@ -63,17 +57,17 @@ class Manner:
 
     @property
     def plain(self) -> bool:
-        """Whether columns are shown as they are worked out anyway."""
+        """Whether columns need no further processing: typical and not clipped."""
         return self.interval == "typical" and not self.possible
 
 
 @dataclass(frozen=True, eq=False)
 class Gathered:
-    """Cells of a domain summed over the attributes a query does not mention.
+    """Cells of a domain summed over the attributes that a query does not mention.
 
-    codes: for each attribute mentioned, where each gathered cell lies on it. values: for each statistic, the estimate
-    in each gathered cell, in steps. merged: how many cells of the domain one gathered cell is the sum of; many: times
-    this, where values that the query does not tell apart were taken together, and cells are sums of different numbers.
+    codes: for each mentioned attribute, the code of each gathered cell, (cells,). values: for each statistic, the
+    estimate of each gathered cell in steps, (cells,). merged: number of domain cells per gathered cell; many: times
+    this, (cells,), where values of one class were merged and the numbers differ.
     """
 
     codes: dict[str, Codes]
@@ -87,7 +81,7 @@ class Gathered:
 
 
 def gathered(domain: Domain, summed: Mapping[str, Floats], places: Sequence[int]) -> Gathered:
-    """All cells along some axes of a domain, in order; summed: for each statistic, the sums over the other axes."""
+    """Gathered cells along some axes, in order; summed: for each statistic, the sums over the other axes, (cells,)."""
     others = tuple(place for place in range(len(domain.axes)) if place not in places)
     shape = tuple(domain.shape[place] for place in places)
     codes = {
@@ -100,7 +94,7 @@ def gathered(domain: Domain, summed: Mapping[str, Floats], places: Sequence[int]
 
 
 def gathered_by_kind(domain: Domain, summed: Mapping[str, Floats], kinds: Mapping[int, Codes]) -> Gathered:
-    """The same with values of one kind taken together; kinds: by place of the axis, in order, numbered from 0."""
+    """Gathered cells with values of one class merged; kinds: class of each value by axis number, from 0."""
     shape = tuple(domain.shape[place] for place in kinds)
     values = {of: each.reshape(shape) for of, each in summed.items()}
     for along, kind in enumerate(kinds.values()):
@@ -117,7 +111,7 @@ def gathered_by_kind(domain: Domain, summed: Mapping[str, Floats], kinds: Mappin
 
 
 def _by_kind(values: Floats, along: int, kind: Codes) -> Floats:
-    """Sums over the values of each kind along one axis. Kinds are runs of neighbours, or few runs each."""
+    """Sum over the values of each class along one axis; classes are few runs of neighbours."""
     starts = np.flatnonzero(np.append(True, kind[1:] != kind[:-1]))
     if len(starts) == len(kind) == int(kind.max()) + 1:
         return values
@@ -128,7 +122,7 @@ def _by_kind(values: Floats, along: int, kind: Codes) -> Floats:
 
 
 def gather(domain: Domain, values: Mapping[str, Floats], names: tuple[str, ...]) -> Gathered:
-    """All cells of a domain, along the named attributes."""
+    """Sum all cells of a domain over the attributes that are not named."""
     places = sorted(domain.place(name) for name in names)
     others = tuple(place for place in range(len(domain.axes)) if place not in places)
     summed = {of: each.reshape(domain.shape).sum(axis=others).reshape(-1) for of, each in values.items()}
@@ -136,7 +130,7 @@ def gather(domain: Domain, values: Mapping[str, Floats], names: tuple[str, ...])
 
 
 def gather_listed(domain: Domain, cells: Codes, values: Mapping[str, Floats], names: tuple[str, ...]) -> Gathered:
-    """Some cells of a domain, each by itself."""
+    """Listed cells of a domain, not summed; cells: their indices, (cells,)."""
     return Gathered({name: domain.codes_along(name, cells) for name in names}, values, 1)
 
 
@@ -145,7 +139,7 @@ MOST_GROUPS = 1_000_000
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """All combinations of the group-by attributes' cells, numbered row by row, and those that a WHERE leaves."""
+    """Combinations of the GROUP BY attributes' values, numbered row-major, and those that a WHERE leaves (present)."""
 
     names: tuple[str, ...]
     shape: tuple[int, ...]
@@ -153,6 +147,7 @@ class Groups:
 
     @classmethod
     def of(cls, select: Select, domain: Domain) -> Groups:
+        """Groups of a query; a QueryError where there are too many."""
         names = select.group_by
         shape = tuple(domain[name].size for name in names)
         if prod(shape) > MOST_GROUPS:
@@ -176,14 +171,14 @@ class Groups:
         return prod(self.shape)
 
     def of_cells(self, gathered: Gathered) -> Codes:
-        """The group of each gathered cell."""
+        """Group number of each gathered cell, (cells,)."""
         group = np.zeros(gathered.size, dtype=np.int64)
         for name, size in zip(self.names, self.shape, strict=True):
             group = group * size + gathered.codes[name]
         return group
 
     def code(self, name: str) -> Codes:
-        """Where each present group lies on one attribute."""
+        """Code of each present group along one attribute, (present,)."""
         return np.asarray(np.unravel_index(self.present, self.shape)[self.names.index(name)], dtype=np.int64)
 
 
@@ -191,47 +186,47 @@ Kinds = Mapping[str, Codes]  # for each attribute, the kind of every cell of its
 
 
 def kinds_asked(select: Select, schema: Schema) -> Kinds:
-    """The kinds of values that a question tells apart, along each attribute that it is about, in order of name."""
+    """Value classes that a query distinguishes, by attribute in order of name: class of each value, (axis size,)."""
     domain = schema.domain
     kinds: dict[str, Codes] = {}
     names = {*select.group_by, *(name for amount in select.amounts for name in amount.predicate.names)}
-    told = {name for column in select.aggregates for _, values in column.counted_by for name in values}
-    valued = told | {a.of for a in select.amounts if a.of is not None and a.of not in schema.measures}
+    counted = {name for column in select.aggregates for _, values in column.counted_by for name in values}
+    valued = counted | {a.of for a in select.amounts if a.of is not None and a.of not in schema.measures}
     names |= valued
     for name in sorted(names):
-        axis, found = domain[name], np.zeros(domain[name].size, dtype=np.int64)
+        axis, classes = domain[name], np.zeros(domain[name].size, dtype=np.int64)
         for values in dict.fromkeys(box[name] for amount in select.amounts for box in amount.predicate.boxes):
             covered = cover(axis, values)
             for part in (covered.share, covered.sure, covered.possible):
-                found = _told_apart(found, part)
+                classes = _told_apart(classes, part)
         if name in select.group_by or name in valued:
             seen = np.zeros(axis.size, dtype=bool)
             for predicate in (select.where, *(amount.predicate for amount in select.amounts)):
                 for box in predicate.boxes:
                     seen |= cover(axis, box[name]).possible > 0
-            found = _told_apart(found, np.where(seen, np.arange(axis.size, dtype=np.float64), -1.0))
-        kinds[name] = found
+            classes = _told_apart(classes, np.where(seen, np.arange(axis.size, dtype=np.float64), -1.0))
+        kinds[name] = classes
     return kinds
 
 
 def _told_apart(kinds: Codes, by: Floats) -> Codes:
-    """Kinds that agree in a further number too, numbered in the order in which they first appear.
+    """Refine classes by a further vector, numbered by first appearance; both are (axis size,).
 
-    Neighbours mostly agree, so runs of them are compared and not single values, of which there may be millions.
+    Neighbours mostly agree, so runs are compared and not single values, of which there may be millions.
     """
     changes = (kinds[1:] != kinds[:-1]) | (by[1:] != by[:-1])
     starts = np.flatnonzero(np.append(True, changes))
     numbers = np.unique(by[starts], return_inverse=True)[1].reshape(-1)
     both = kinds[starts] * (int(numbers.max()) + 1) + numbers
     _, first, kind = np.unique(both, return_index=True, return_inverse=True)
-    place = np.empty(len(first), dtype=np.int64)
-    place[np.argsort(first)] = np.arange(len(first))
-    return np.repeat(place[kind.reshape(-1)], np.diff(np.append(starts, len(kinds))))
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return np.repeat(rank[kind.reshape(-1)], np.diff(np.append(starts, len(kinds))))
 
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """Weights for the value, the least and the greatest an amount can be; one and the same array where exact."""
+    """Weights of an amount, (cells,) each: for its value, its least and its greatest; one array where these agree."""
 
     value: Floats
     low: Floats
@@ -239,10 +234,12 @@ class Weights:
 
     @classmethod
     def exactly(cls, value: Floats) -> Weights:
+        """Weights whose value, low and high agree."""
         return cls(value, value, value)
 
     @property
     def exact(self) -> bool:
+        """Whether value, low and high are one array."""
         return self.value is self.low and self.value is self.high
 
     def __add__(self, other: Weights) -> Weights:
@@ -251,7 +248,7 @@ class Weights:
         return Weights(self.value + other.value, self.low + other.low, self.high + other.high)
 
     def times(self, factor: float) -> Weights:
-        """All weights times a factor; a negative one swaps the ends."""
+        """Multiply all weights by a factor; a negative one swaps low and high."""
         if self.exact:
             return Weights.exactly(self.value * factor)
         low, high = (self.low, self.high) if factor >= 0 else (self.high, self.low)
@@ -262,7 +259,7 @@ ByStatistic = dict[str, Weights]
 
 
 def total(parts: Iterable[ByStatistic]) -> ByStatistic:
-    """The sum of several sets of weights, statistic by statistic."""
+    """Sum of several sets of weights, by statistic."""
     summed: ByStatistic = {}
     for part in parts:
         for of, weights in part.items():
@@ -271,16 +268,16 @@ def total(parts: Iterable[ByStatistic]) -> ByStatistic:
 
 
 def columns_of(sides: list[Weights | None], size: int) -> list[Floats]:
-    """Value, low and high weights of each side, one after the other; nothing counts as zero."""
+    """Value, low and high weights of each side in order, (size,) each; zeros for a side that is None."""
     nothing = np.zeros(size)
-    found: list[Floats] = []
+    columns: list[Floats] = []
     for side in sides:
-        found += [nothing] * 3 if side is None else [side.value, side.low, side.high]
-    return found
+        columns += [nothing] * 3 if side is None else [side.value, side.low, side.high]
+    return columns
 
 
 def cell_weights(amount: Amount, schema: Schema, codes: Mapping[str, Codes], size: int) -> ByStatistic:
-    """What an amount takes from each of a list of cells, given by their places on the axes."""
+    """Weights of an amount on listed cells, by statistic; codes: of each cell along each attribute, (size,)."""
     share, sure, possible = (np.broadcast_to(w, size) for w in amount.predicate.weights(schema.domain, codes))
     exact = bool(np.array_equal(sure, possible))
     if amount.of is None:
@@ -323,14 +320,15 @@ def cell_weights(amount: Amount, schema: Schema, codes: Mapping[str, Codes], siz
 
 
 def _less(value: Floats, sure: Floats, exact: bool) -> Weights:
-    """What is taken back for rows in which a measure is missing; they are among the rows of a cell."""
+    """Negative weights for rows in which a measure is missing, which the cell counts include."""
     return Weights.exactly(-value) if exact else Weights(-value, -sure, -sure)
 
 
 def volume(amount: Amount, schema: Schema, group_by: tuple[str, ...]) -> tuple[Floats, Floats, bool]:
-    """An amount's sum over all cells of the domain if each held one row, for each group.
+    """Sum of an amount over all cells of the domain if each held one row, by group.
 
-    Returns it for the value and for the cells that may belong to it, and whether all cells of the domain surely do.
+    Returns it for the value, (groups,); the number of cells that may belong to it, (groups,); and whether all cells of
+    the domain surely do.
     """
     domain = schema.domain
     groups = [domain[name].size for name in group_by] if amount.grouped else []
@@ -352,12 +350,12 @@ def volume(amount: Amount, schema: Schema, group_by: tuple[str, ...]) -> tuple[F
 
 
 def _valued(amount: Amount, schema: Schema) -> str | None:
-    """The attribute whose own values are summed, if that is what the amount does."""
+    """Attribute whose own values are summed by the amount; None for a count or a measure."""
     return amount.of if amount.of is not None and amount.of not in schema.measures else None
 
 
 def _along(box: Box, domain: Domain, of: str, codes: Mapping[str, Codes], size: int) -> Floats:
-    """The share of each listed cell inside a box, times the mean value there of the attribute that is summed."""
+    """Share of each listed cell inside a box, times the mean value there of the summed attribute, (size,)."""
     product = np.broadcast_to(domain[of].moment(box[of])[codes[of]], size).copy()
     for name, values in box.sets:
         if name != of:
@@ -367,9 +365,10 @@ def _along(box: Box, domain: Domain, of: str, codes: Mapping[str, Codes], size: 
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """One sum for one group: weights on the cells that a view shows, by statistic; and on what it does not show.
+    """Weighted sum for one group: weights by statistic on the cells of a view.
 
-    low, high: what each cell weighs at least and at most. unseen: how many cells that are not shown may belong to it.
+    low, high: least and greatest weight of each cell, (cells,). unseen: number of suppressed cells that may belong to
+    it.
     """
 
     low: Mapping[str, Floats]
@@ -378,11 +377,11 @@ class Asked:
 
     @property
     def statistics(self) -> tuple[str, ...]:
-        """Those that weigh anything."""
+        """Statistics with a nonzero weight."""
         return tuple(of for of in self.low if self.low[of].any() or self.high[of].any())
 
     def less(self, other: Asked, factor: float = 1.0) -> Asked:
-        """This sum less a factor times another of which no cell is cut."""
+        """Difference self - factor * other, where no cell of `other` is cut."""
         of_any = dict.fromkeys((*self.low, *other.low))
 
         def apart(mine: Mapping[str, Floats], theirs: Mapping[str, Floats]) -> dict[str, Floats]:

@@ -1,7 +1,4 @@
-"""An answer and how far it may be off.
-
-The table a query gives back: keys as they are, numbers with their error.
-"""
+"""Result table of a query: keys as labels, numbers as estimates with standard error and interval."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value, its standard error, and an interval that holds the truth with the stated confidence.
+    """Value, standard error and confidence interval.
 
     noise: the part of the standard error that comes from the privacy noise. model: the part that comes from an
     assumption about how rows are spread, inside cells or over cells; 0 where no assumption was needed. dates: whether
@@ -56,7 +53,7 @@ class Estimate:
 
     @property
     def source(self) -> str:
-        """Where the error comes from, in words."""
+        """Source of the error, in words."""
         return "privacy noise" if self.model == 0 else "privacy noise and how rows are taken to be spread"
 
 
@@ -70,7 +67,7 @@ MOST_DECIMALS = 12  # a number has no more digits that mean anything
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result:
-    """Rows of keys and estimates, in the order of the select list.
+    """Result table: rows of keys and estimates, in the order of the select list.
 
     notes: what was assumed for this answer, in sentences. counted: what any answer of the release counts by rule, in
     one. numbers: which columns are estimates; where it is not said, the first row tells. dated: which columns hold
@@ -92,7 +89,7 @@ class Result:
         return iter(self.rows)
 
     def column(self, name: str) -> list[Cell]:
-        """One column, by name."""
+        """Cells of one column, by name."""
         place = self.columns.index(name)
         return [row[place] for row in self.rows]
 
@@ -105,7 +102,7 @@ class Result:
         return [_record(self.columns, row) for row in self.rows]
 
     def typed_records(self) -> list[dict[str, Moment | Label | float | None]]:
-        """The records for programs: days are dates and times are datetimes, where `records` has them as ISO texts."""
+        """Records with dates and datetimes as Python objects, where `records` has ISO texts."""
         whens = self.moments
         return [
             {name: _read(value, whens[name]) if name in whens else value for name, value in record.items()}
@@ -114,7 +111,7 @@ class Result:
 
     @property
     def moments(self) -> dict[str, str]:
-        """Which names of `headers` are days and which are times, "day" or "hour"."""
+        """Time unit of the date columns of `headers`: "day" or "hour" by name."""
         kinds = dict(self.dated)
         for place, name in enumerate(self.columns):
             cells = (row[place] for row in self.rows if name in self.estimated)
@@ -127,7 +124,7 @@ class Result:
 
     @property
     def estimated(self) -> frozenset[str]:
-        """The columns that are numbers with an error."""
+        """Names of the columns that hold estimates."""
         if self.numbers is not None:
             return self.numbers
         first = self.rows[0] if self.rows else ()
@@ -135,7 +132,7 @@ class Result:
 
     @property
     def headers(self) -> tuple[str, ...]:
-        """The names that `records` has, in order, also where there is no row."""
+        """Keys of `records` in order, also for an empty result."""
         if self.rows:
             return tuple(_record(self.columns, self.rows[0]))
         number = ("", "_stderr", "_low", "_high")
@@ -143,25 +140,25 @@ class Result:
         return tuple(name + suffix for name in self.columns for suffix in suffixes[name])
 
     def to_arrow(self) -> pa.Table:
-        """The records as an Arrow table; what is unknown is null."""
+        """Arrow table of the records; unknown values are null."""
         from sfumato.answers.export import as_arrow
 
         return as_arrow(self)
 
     def to_pandas(self) -> pd.DataFrame:
-        """The records as a pandas frame; what is unknown is NaN."""
+        """pandas frame of the records; unknown values are NaN."""
         from sfumato.answers.export import as_pandas
 
         return as_pandas(self)
 
     def to_polars(self) -> pl.DataFrame:
-        """The records as a polars frame; what is unknown is null."""
+        """polars frame of the records; unknown values are null."""
         from sfumato.answers.export import as_polars
 
         return as_polars(self)
 
     def plot(self, column: str | None = None, *, ax: Axes | None = None) -> Axes:
-        """Draw a number of every row with its interval; the first number, unless `column` names another.
+        """Plot a number of every row with its interval; the first number, unless `column` names another.
 
         ax: where to draw; a new picture if None. It needs matplotlib.
         """
@@ -170,10 +167,10 @@ class Result:
         return plot_result(self, column, ax)
 
     def to_csv(self, *, notes: bool = False) -> str:
-        """The records as comma-separated values, one line each; what is unknown is left empty.
+        """CSV text of the records, one line each; unknown values are empty.
 
-        Names and labels come from the maker of the release: no terminal obeys them and no spreadsheet runs them.
-        notes: add a comment line, which begins with "# ", for each note.
+        Names and labels come from the maker of the release: no terminal obeys them and no spreadsheet runs them. notes:
+        add a comment line, which begins with "# ", for each note.
         """
         import csv
         import io
@@ -187,11 +184,11 @@ class Result:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """The notes as lines to stand under the answer, what is counted by rule last."""
+        """Notes as lines under the answer, the counting rule last."""
         return (*(f"note: {note}" for note in self.notes), *([f"counted: {self.counted}"] if self.counted else []))
 
     def texts(self) -> tuple[list[str], list[list[str]]]:
-        """Headers and cells as printable texts for a reader: numbers rounded to where their error begins."""
+        """Headers and cells as printable text, numbers rounded to two digits of their standard error."""
         percent = f"{self.confidence * 100:.6g}"
         intervals = [f"{percent} % interval", *(["guaranteed"] if self.both else [])]
         headers = []
@@ -227,6 +224,7 @@ class Result:
 
 
 def _record(columns: tuple[str, ...], row: tuple[Cell, ...]) -> dict[str, Label | float | None]:
+    """Flat mapping of one row: each number with its standard error and interval ends."""
     record: dict[str, Label | float | None] = {}
     for name, cell in zip(columns, row, strict=True):
         if isinstance(cell, Estimate):
@@ -242,41 +240,43 @@ def _record(columns: tuple[str, ...], row: tuple[Cell, ...]) -> dict[str, Label 
 
 
 def _is_number(cell: Cell) -> bool:
+    """Whether a key is numeric or NULL, so that its column is right-aligned."""
     return cell is None or (isinstance(cell, int | float) and not isinstance(cell, bool))
 
 
 def _read(value: Any, kind: str) -> Moment | None:
-    """A day, or a time, from its text."""
+    """Date or datetime from its ISO text."""
     if value is None:
         return None
     return date.fromisoformat(value) if kind == "day" else datetime.fromisoformat(value)
 
 
 def _cell(value: Label | float | None) -> Label | float:
-    """A value as a spreadsheet may see it; numbers are not text and stay as they are."""
+    """Cell of a CSV file with text made safe for spreadsheets; numbers unchanged."""
     if value is None:
         return ""
     return spreadsheet_safe(printable(value)) if isinstance(value, str) else value
 
 
 def _comment(note: str) -> str:
-    """A note as a line of a file that a spreadsheet may cut at every comma."""
+    """Note as a comment line of a CSV file, safe for spreadsheets that split it at commas."""
     return ",".join(map(spreadsheet_safe, printable(note).replace('"', "'").split(",")))
 
 
 def _finite(number: float) -> float | int | None:
+    """Number for a record: an int where it is whole, None where it is not finite."""
     if not math.isfinite(number):
         return None
     return int(number) if number == int(number) and abs(number) < 2**53 else number
 
 
 def _plain(cell: Estimate, number: float) -> Label | float:
-    """A value or an end of an interval: a number, or a day or time as it is written."""
+    """Value or interval end for a record: a number, or an ISO date."""
     return when(number, timed=cell.timed) if cell.dates else _finite(number)
 
 
 def when(days: float, *, timed: bool = False) -> str | None:
-    """A day, or a time of day to the minute, as ISO 8601 writes it, from days since 1970-01-01.
+    """ISO 8601 date, or time to the minute, from days since 1970-01-01.
 
     >>> when(19875.0), when(19875 + 13.999 / 24, timed=True)
     ('2024-06-01', '2024-06-01T13:59')
@@ -290,6 +290,7 @@ def when(days: float, *, timed: bool = False) -> str | None:
 
 
 def _texts(cell: Cell) -> list[str]:
+    """Printed cells of a key or an estimate."""
     if cell is None:
         return ["NULL"]
     if not isinstance(cell, Estimate):
@@ -306,6 +307,7 @@ def _texts(cell: Cell) -> list[str]:
 
 
 def _interval(cell: Estimate, ends: tuple[float, float], decimals: int) -> str:
+    """Printed interval."""
     low, high = ends
     if math.isinf(low) and math.isinf(high):
         return "anything"
@@ -315,7 +317,7 @@ def _interval(cell: Estimate, ends: tuple[float, float], decimals: int) -> str:
 
 
 def decimals_for(stderr: float) -> int:
-    """How many decimals are worth printing: two figures of the error.
+    """Number of decimals to print: two significant digits of the standard error.
 
     >>> decimals_for(57.1), decimals_for(0.0312)
     (0, 3)
@@ -326,6 +328,7 @@ def decimals_for(stderr: float) -> int:
 
 
 def _number(number: float, decimals: int) -> str:
+    """Printed number, or "unbounded"."""
     return f"{number:,.{decimals}f}" if math.isfinite(number) else ("unbounded" if number > 0 else "-unbounded")
 
 

@@ -1,16 +1,16 @@
-"""Rows weighed by where they lie on one attribute: what quantiles and variances are made of.
+"""Variances and standard deviations from noisy counts by bins.
 
-A count becomes a sum of the values (or of 1 up to a value and 0 beyond it) by a factor for each cell of the attribute.
-The factor may differ by group, since every cell belongs to one.
+With N rows, M the sum of their bin midpoints and S the sum of squared midpoints, the variance of the midpoints is
 
-Variances and standard deviations, from counts: three sums over rows, and the place of rows inside bins.
+    S / N - (M / N)^2,
 
-The variance of the middles of bins is S / N - (M / N)^2 with N the rows, M the sum of their middles and S that of the
-squares: a function of three noisy sums, whose interval functions.py finds. A row lies within half a bin of its middle,
-so the standard deviations of rows and of middles differ by at most (the root mean square of) half a bin, by the
-triangle inequality: the interval is made wider by that. The value stays that of the middles. Rows that are spread
-evenly inside each bin would have a variance larger by width^2 / 12, rows of a smooth distribution one smaller by as
-much (Sheppard 1898); the middles lie between.
+a function of three noisy sums, with the interval of function_interval.py. A row lies within half a bin of its midpoint,
+so by the triangle inequality the standard deviations of rows and of midpoints differ by at most the root mean square of
+half a bin: the interval is widened by that. The value is that of the midpoints. Rows spread evenly in each bin would
+have a variance larger by width^2 / 12, rows of a smooth density one smaller by as much (Sheppard 1898).
+
+`Along` gives the rows of a condition by group and value of one attribute, and sums of them weighted by a factor of the
+value; quantiles.py uses it too.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ EVERY_ROW = Groups((), (), np.zeros(1, dtype=np.int64))
 
 @dataclass(frozen=True, eq=False)
 class Along:
-    """The rows of a predicate, by group and by the cells of an attribute."""
+    """Rows of a predicate by group and by cell of one attribute."""
 
     evaluation: Evaluation
     predicate: Predicate
@@ -51,7 +51,7 @@ class Along:
 
     @classmethod
     def of(cls, rule: Quantile | Spread, evaluation: Evaluation) -> Along:
-        """The rows that a statistic is about; of all groups together where GROUP BY does not split it."""
+        """Rows that a quantile or variance is about; all groups merged where GROUP BY does not split it."""
         if not rule.grouped:
             evaluation = replace(evaluation, groups=EVERY_ROW)
         axis = evaluation.view.schema.domain[rule.of]
@@ -64,21 +64,23 @@ class Along:
 
     @property
     def counted(self) -> Amount:
+        """Amount that counts the rows."""
         return Amount(self.predicate, None)
 
     @cached_property
     def code(self) -> Codes:
-        """Where each cell lies on the attribute."""
+        """Code of each gathered cell along the attribute, (cells,)."""
         return np.asarray(self.evaluation.view.cells.codes[self.axis.name], dtype=np.int64)
 
     @cached_property
     def base(self) -> Weights:
+        """Weights of the gathered cells in the count of the rows."""
         cells = self.evaluation.view.cells
         return cell_weights(self.counted, self.evaluation.view.schema, cells.codes, cells.size)["count"]
 
     @cached_property
     def rests(self) -> tuple[Floats, Floats]:
-        """For (group, cell of the attribute): the share of the rest there, and how many unpublished cells."""
+        """Share of the suppressed remainder, and number of suppressed cells, each (groups, axis size)."""
         groups = self.evaluation.groups
         shares, unseen = (np.zeros((groups.number, self.axis.size)) for _ in range(2))
         suppressed, cells = self.evaluation.view.suppressed, self.evaluation.view.cells
@@ -91,11 +93,11 @@ class Along:
 
     @cached_property
     def everyone(self) -> bool:
-        """Whether all rows of the table are meant, so that the rest is known to belong to it."""
+        """Whether the predicate covers all rows of the table, so that the whole remainder belongs to it."""
         return not self.evaluation.groups.names and not self.predicate.names and bool(self.predicate)
 
     def sum(self, factor: Factor) -> Sum:
-        """The rows, each times a factor."""
+        """Weights of a sum over the rows, each times factor(group, value)."""
         groups = self.evaluation.groups
         split: ByStatistic = {"count": _times(self.base, factor(self.evaluation.group, self.code))}
         if self.evaluation.view.suppressed is None:
@@ -114,12 +116,12 @@ class Along:
         return Sum(split, {}, {"count": rest}, unseen.sum(axis=1))
 
     def histogram(self) -> tuple[Floats, Floats, Floats]:
-        """The rows of every (group, cell of the attribute): value, least and most, the rest left out."""
+        """Noisy rows by group and value, (groups, axis size): value, least and greatest, without the remainder."""
         groups, values = self.evaluation.groups, self.evaluation.view.cells.values["count"]
-        place = self.evaluation.group * self.axis.size + self.code
+        index = self.evaluation.group * self.axis.size + self.code
         size = groups.number * self.axis.size
         value, low, high = (
-            np.asarray(np.bincount(place, weights=part * values, minlength=size), dtype=np.float64)
+            np.asarray(np.bincount(index, weights=part * values, minlength=size), dtype=np.float64)
             for part in (self.base.value, self.base.low, self.base.high)
         )
         shape = groups.number, self.axis.size
@@ -127,7 +129,7 @@ class Along:
 
 
 def _times(base: Weights, factor: Floats) -> Weights:
-    """Weights times a factor for each cell; where it is negative the ends change places."""
+    """Multiply weights by a factor for each cell, (cells,); low and high swap where it is negative."""
     if base.exact:
         return Weights.exactly(base.value * factor)
     ends = base.low * factor, base.high * factor
@@ -135,12 +137,12 @@ def _times(base: Weights, factor: Floats) -> Weights:
 
 
 def _at(axis: Axis, cell: int) -> Predicate:
-    """The rows of one cell of an axis."""
+    """Predicate of one cell of an axis."""
     return Predicate.where(axis.name, axis.values_in(cell))
 
 
 def spreads(column: Column, rule: Spread, evaluation: Evaluation) -> list[Estimate]:
-    """A variance or standard deviation for every present group."""
+    """Variance or standard deviation with its interval for every present group."""
     along = Along.of(rule, evaluation)
     at = along.evaluation
     low, middle, high = along.axis.amounts
@@ -153,18 +155,18 @@ def spreads(column: Column, rule: Spread, evaluation: Evaluation) -> list[Estima
         along.sum(lambda _group, cell: half[cell] ** 2),
     ]
     values = [at.values_of(one) for one in sums]
-    found = []
+    estimates = []
     for group, terms in zip(at.groups.present, at.view.noises.terms(sums, at.view.cells, at.groups), strict=True):
         if terms is None:
             evaluation.undetermined.append(column)
         numbers = [Functional(*(float(part[group]) for part in each)) for each in values]
         bins = float(half.min()), float(half.max())
-        found.append(_estimate(numbers, terms, rule, at.confidence, bins, float(high.max() - low.min())))
-    return found if rule.grouped else found * len(evaluation.groups.present)
+        estimates.append(_estimate(numbers, terms, rule, at.confidence, bins, float(high.max() - low.min())))
+    return estimates if rule.grouped else estimates * len(evaluation.groups.present)
 
 
 def _centres(along: Along, middle: Floats) -> Floats:
-    """About the mean of each group."""
+    """Approximate mean of each group, (groups,), to centre the squares."""
     counts = np.maximum(along.histogram()[0], 0.0)
     total = counts.sum(axis=1)
     return np.where(total > 0.0, counts @ middle / np.where(total > 0.0, total, 1.0), middle.mean())
@@ -173,7 +175,11 @@ def _centres(along: Along, middle: Floats) -> Floats:
 def _estimate(
     sums: list[Functional], terms: Terms, rule: Spread, confidence: float, bins: tuple[float, float], span: float
 ) -> Estimate:
-    """bins: half the width of the narrowest and of the widest; span: from the least value there can be to the most."""
+    """Estimate of one group's variance or standard deviation.
+
+    sums: N, M, S and the sum of squared half widths. bins: half the width of the narrowest and of the widest bin. span:
+    range of the attribute.
+    """
     less = 1.0 if rule.sample else 0.0
     most = span / (sqrt(2.0) if rule.sample else 2.0)  # two rows, at either end
     reach = widest = bins[1]
@@ -188,11 +194,13 @@ def _estimate(
     def rows_left(x: Floats) -> tuple[float, Floats]:
         return float(x[0] - less), np.array([1.0, 0.0, 0.0, 0.0])
 
-    known = terms is not None and sums[0].value > less
-    value = sqrt(max(variance(np.array([one.value for one in sums]))[0], 0.0)) if known else nan
-    found = function_interval(variance, [rows_left], sums, terms, confidence) if terms is not None and known else None
-    if found is None or terms is None:
-        found = Interval(nan, nan, 0.0, inf, nan)
+    determined = terms is not None and sums[0].value > less
+    value = sqrt(max(variance(np.array([one.value for one in sums]))[0], 0.0)) if determined else nan
+    interval = (
+        function_interval(variance, [rows_left], sums, terms, confidence) if terms is not None and determined else None
+    )
+    if interval is None or terms is None:
+        interval = Interval(nan, nan, 0.0, inf, nan)
     elif bins[0] < widest:
         # Of bins of several widths: their mean square, as far as it is sure.
         parts = [
@@ -204,13 +212,13 @@ def _estimate(
             for term in terms
         ]
         reach = sqrt(min(ratio_interval(sums[3], sums[0], parts, confidence, (0.0, widest**2)).high, widest**2))
-    wider = reach * (sqrt(sums[0].value / (sums[0].value - less)) if known else 1.0)
-    low = max(sqrt(max(found.low, 0.0)) - wider, 0.0)
-    high = min(sqrt(max(found.high, 0.0)) + wider, most)
+    wider = reach * (sqrt(sums[0].value / (sums[0].value - less)) if determined else 1.0)
+    low = max(sqrt(max(interval.low, 0.0)) - wider, 0.0)
+    high = min(sqrt(max(interval.high, 0.0)) + wider, most)
     value = min(value, most)
     noise, model = (high - low) / 4.0, wider / sqrt(3.0)  # as wide as what is possible, where no more is known
-    if value > 0.0 and isfinite(found.noise):
-        noise, model = found.noise / (2.0 * value), hypot(found.model / (2.0 * value), model)
+    if value > 0.0 and isfinite(interval.noise):
+        noise, model = interval.noise / (2.0 * value), hypot(interval.model / (2.0 * value), model)
     if isnan(value):
         noise = model = nan
     if rule.root:

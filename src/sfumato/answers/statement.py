@@ -1,10 +1,9 @@
-"""A statement answered with intervals of the kind, the shape and the company that are asked for.
+"""Answer a statement with the kind of interval asked for: single, simultaneous, or adjusted for selection.
 
-All intervals of an answer hold together with a confidence where each holds with one so much higher that the chances of
-missing add up to no more (Bonferroni). Where every number has noise of its own, chances multiply instead, and the
-result is exact (Sidak); where numbers share noises that are about normal, their joint distribution says how far. What
-counts is how many numbers there were to choose from: LIMIT and HAVING show those that noise made large, and an interval
-that holds for all holds for the most striking one too.
+Simultaneous intervals of m numbers hold together if each has confidence 1 - (1 - c) / m (Bonferroni). With independent
+noises c^(1 / m) is exact (Sidak); with shared noises that are near normal their joint distribution gives the level
+(joint_confidence.py). m counts all numbers that could have been shown: LIMIT and HAVING select those that noise made
+large, and intervals that hold for all hold for the selected ones too.
 """
 
 from __future__ import annotations
@@ -33,24 +32,24 @@ JOINT = ", as the noises that they share allow"
 
 
 def run_in_manner(statement: Statement, content: Content, confidence: float, manner: Manner) -> Result:
-    """The answer to a compiled statement."""
+    """Answer a compiled statement with intervals of the kind in `manner`."""
     check_confidence(confidence)
-    each, note = confidence, tuple[str, ...]()
+    level, note = confidence, tuple[str, ...]()
     if manner.simultaneous:
         selects = selects_of(statement)
         numbers = sum(_numbers(select, content.domain) for select in selects)
         apart = len(selects) == 1 and _one_each(selects[0]) and content.independent
-        each = of_each(confidence, numbers, apart=apart)
+        level = of_each(confidence, numbers, apart=apart)
         joint = content.together(selects[0], confidence) if len(selects) == 1 and not apart else None
-        each, by_joint = (joint, True) if joint is not None and joint < each else (each, False)
-        note = (_said(numbers, confidence, each) + (JOINT if by_joint else ""),)
+        level, by_joint = (joint, True) if joint is not None and joint < level else (level, False)
+        note = (_said(numbers, confidence, level) + (JOINT if by_joint else ""),)
 
     def run(kind: str, chosen: Choices = ()) -> Answered:
         # Guaranteed ends are within what is possible; beside them typical ones are, too, so that like stands by like.
         alone = replace(manner, interval=kind, possible=manner.possible or manner.interval == "both")
 
         def ask(select: Select, choices: Sequence[Chosen]) -> Result:
-            asked = confidence_of_each(each, choices)
+            asked = confidence_of_each(level, choices)
             in_tails = manner.one_of_many or manner.unbiased or asked > confidence
             return content.select_as(select, asked, replace(alone, one_of_many=in_tails))
 
@@ -58,28 +57,28 @@ def run_in_manner(statement: Statement, content: Content, confidence: float, man
             return Answered(ask(statement, chosen[0] if chosen else ()), chosen)
         listed = zip(statement.tables, chosen or [()] * len(statement.tables), strict=True)
         by_select = {id(part.select): choices for table, choices in listed for part in table.parts}
-        return run_tables(statement, content.domain, lambda select: ask(select, by_select[id(select)]), each)
+        return run_tables(statement, content.domain, lambda select: ask(select, by_select[id(select)]), level)
 
     kind = "typical" if manner.interval == "both" else manner.interval
     allowed = manner.selected and not manner.simultaneous
     if isinstance(statement, Select):  # how many rows LIMIT leaves is known beforehand
         choice = chosen_by(statement, content.domain)
         chosen: Choices = ((choice,),) if choice is not None else ()
-        found = run(kind, chosen if allowed else ()).result
+        result = run(kind, chosen if allowed else ()).result
     else:
-        found, chosen = run(kind)
+        result, chosen = run(kind)
         if allowed and any(chosen):
-            found = run(kind, chosen).result
+            result = run(kind, chosen).result
     if manner.interval == "both":
-        found = _side_by_side(found, run("guaranteed", chosen if allowed else ()).result)
+        result = _side_by_side(result, run("guaranteed", chosen if allowed else ()).result)
     choices = dict.fromkeys(choice for listed in chosen for choice in listed)
     said = [one.note(confidence, allowed=allowed, together=manner.simultaneous) for one in choices]
     said += [UNBIASED] if manner.unbiased else []
-    return replace(found, confidence=confidence, notes=(*found.notes, *said, *note))
+    return replace(result, confidence=confidence, notes=(*result.notes, *said, *note))
 
 
 def text_in_manner(sql: str, content: Content, confidence: float, manner: Manner) -> Result | None:
-    """The answer of a content that reads statements itself; None where it does not read this one."""
+    """Answer of a content that parses statements itself; None where it does not accept this one."""
     own = content.answer_text(sql, confidence)
     if own is None:
         return None
@@ -88,34 +87,35 @@ def text_in_manner(sql: str, content: Content, confidence: float, manner: Manner
     if not manner.simultaneous:
         return own
     numbers = sum(isinstance(cell, Estimate) for row in own.rows for cell in row)
-    each = of_each(confidence, numbers)
-    found = content.answer_text(sql, each) or own
-    return replace(found, confidence=confidence, notes=(*found.notes, _said(numbers, confidence, each)))
+    level = of_each(confidence, numbers)
+    result = content.answer_text(sql, level) or own
+    return replace(result, confidence=confidence, notes=(*result.notes, _said(numbers, confidence, level)))
 
 
 def _numbers(select: Select, domain: Domain) -> int:
-    """How many numbers are worked out for it, whether shown or not."""
+    """Number of estimates of a SELECT, shown or not."""
     return len(Groups.of(select, domain).present) * max(1, len(set(select.aggregates)))
 
 
 def _one_each(select: Select) -> bool:
-    """Whether every group has one number, made of its own cells alone."""
+    """Whether each group has one number that depends on its own cells alone, so that noises are independent."""
     return len(set(select.aggregates)) == 1 and all(amount.grouped for amount in select.amounts)
 
 
-def _said(numbers: int, confidence: float, each: float) -> str:
+def _said(numbers: int, confidence: float, level: float) -> str:
+    """Note on simultaneous intervals and the confidence of each."""
     if numbers <= 1:
         return "there is one number, so its interval holds for all"
-    missed = max((1.0 - each) * 100.0, 1e-12)
+    missed = max((1.0 - level) * 100.0, 1e-12)
     digits = max(1, ceil(-log10(missed)))  # as many as tell it from all: 98.3, 99.95, 99.9995
     return (
         f"all {numbers:,} intervals that this question could show hold together with {confidence * 100:.6g} % "
-        f"confidence, so that of the most striking one does too; each by itself holds with {each * 100:.{digits}f} %"
+        f"confidence, so that of the most striking one does too; each by itself holds with {level * 100:.{digits}f} %"
     )
 
 
 def _side_by_side(typical: Result, sure: Result) -> Result:
-    """Typical intervals with guaranteed ends beside them; the numbers, and so the rows, are the same in both."""
+    """Result with typical intervals and guaranteed bounds beside them; values and rows are the same in both."""
     rows = tuple(
         tuple(
             replace(one, sure=(other.low, other.high))

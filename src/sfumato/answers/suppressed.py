@@ -1,8 +1,8 @@
-"""The rest: what the suppressed cells of a sparse cube, those under its threshold, hold together.
+"""Remainder of the suppressed cells of a sparse cube: the rows in cells whose noisy count is below the threshold.
 
-It is known in sum, the noisy total less what is published, and taken as spread evenly over the unpublished cells. How
-it is really spread is not known, so an answer's low end counts none of it and its high end all of it, unless the answer
-is about every cell. No unpublished cell holds many more rows than the threshold, which bounds answers about few cells.
+Its sum is known: the noisy total less the published counts. The value of an answer spreads it evenly over the
+unpublished cells; the low end counts none of it and the high end all of it, unless the answer covers every cell. An
+unpublished cell holds few more rows than the threshold, which bounds answers about few cells.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sfumato.sql import Amount
 
 @dataclass(frozen=True, eq=False)
 class Rest:
-    """What an amount takes of the rest, for each group, and how many unpublished cells may belong to it."""
+    """Weights of an amount on the remainder, and the number of unpublished cells that may belong to it, (groups,)."""
 
     weights: ByStatistic
     unseen: Floats
@@ -34,9 +34,9 @@ class Rest:
 
 @dataclass(frozen=True, eq=False)
 class Suppressed:
-    """What is known of the cells that are not published.
+    """Threshold and remainder of the unpublished cells.
 
-    published: how many cells are. remainder: for each statistic, the noisy total less what is published. noise: on the
+    published: number of published cells. remainder: by statistic, the noisy total less the published sum. noise: on the
     count of each cell.
     """
 
@@ -48,13 +48,14 @@ class Suppressed:
 
     @property
     def note(self) -> str:
+        """Note for readers on suppressed cells."""
         return (
             f"only cells with a noisy count of {self.threshold} or more are published; the rest is known in sum, is "
             "taken as spread evenly, and the interval allows for any spread"
         )
 
     def rest_weights(self, amount: Amount, cells: Gathered, groups: Groups, group: Codes) -> Rest:
-        """What an amount takes of the rest, for each group."""
+        """Weights of an amount on the remainder, by group. group: of each published cell, (cells,)."""
         schema = self.schema
         everywhere, possible, sure = volume(amount, schema, groups.names)
         measured = amount.of in schema.measures
@@ -93,15 +94,15 @@ class Suppressed:
         return Rest({of: part.times(amount.factor) for of, part in weights.items()}, unseen)
 
     def below_threshold(
-        self, found: Interval, top: Functional, terms: tuple[Term, ...], unseen: float, confidence: float
+        self, interval: Interval, top: Functional, terms: tuple[Term, ...], unseen: float, confidence: float
     ) -> Interval:
-        """Lower the high end of a plain count to what the threshold allows, where that is less than the whole rest.
+        """Lower the upper end of a count to the threshold's bound, where that is below the whole remainder.
 
         A suppressed cell had count + noise < threshold, so `unseen` of them hold at most unseen * (threshold - 1) rows
         less their noise. The smaller of two high ends is taken, so each is given half of the upper tail.
         """
         if top.low == top.high:
-            return found
+            return interval
         level, noise = 1 - (1 - confidence) / 4, self.noise
         # The high end takes the whole rest, total less published; taking it back leaves the published cells alone.
         cells = [(term.n_high + 1.0, noise, term.multiplicity) for term in terms if term.noise == noise]
@@ -109,18 +110,18 @@ class Suppressed:
         by_threshold += upper_quantile([*cells, (1.0, noise, int(unseen))], level)
         by_rest = top.high + upper_quantile([(term.n_high, term.noise, term.multiplicity) for term in terms], level)
         high = min(by_threshold, by_rest)
-        model = min(found.model, max(high - top.low, 0.0) / 12**0.5)
-        stderr = hypot(found.noise, model)
-        return replace(found, value=min(found.value, high), stderr=stderr, high=high, model=model)
+        model = min(interval.model, max(high - top.low, 0.0) / 12**0.5)
+        stderr = hypot(interval.noise, model)
+        return replace(interval, value=min(interval.value, high), stderr=stderr, high=high, model=model)
 
 
 def _less(value: Floats, sure: bool) -> Weights:
-    """What is taken back for rows in which a measure is missing; where any spread is possible, ends allow for it."""
+    """Negative weights for rows in which a measure is missing; their spread over cells is unknown unless `sure`."""
     return Weights.exactly(-value) if sure else Weights(-value, 0.0 * value, 0.0 * value)
 
 
 def _value_bounds(amount: Amount, schema: Schema) -> tuple[float, float]:
-    """The least and the greatest a single row can add."""
+    """Least and greatest contribution of a single row to an amount."""
     if amount.of is None:
         return 1.0, 1.0
     if amount.of in schema.measures:

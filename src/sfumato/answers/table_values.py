@@ -1,9 +1,7 @@
-"""What SQL's functions make of numbers with intervals.
+"""SQL expressions and row operations on estimates: arithmetic with constants, rounding, filter, rank, sort, limit.
 
-Rounding, shifting and scaling are monotone, so they turn the ends of an interval into the ends of the new one.
-Conditions are decided on the published value.
-
-Steps on the rows of a table: keep some, rank them, sort them, take the first.
+A monotone function maps the ends of an interval to the ends of its image. Conditions are decided on the published
+value.
 """
 
 from __future__ import annotations
@@ -28,17 +26,17 @@ Number = int | float
 
 
 def work_out(tree: Tree, row: Any) -> Any:
-    """What an expression gives for a row of keys and estimates."""
+    """Evaluate an expression on a row of keys and estimates."""
     return evaluate(tree, row, _call)
 
 
 def shown(value: Any) -> Any:
-    """A cell as an answer has it: dates as text."""
+    """Convert a cell for output: dates become text."""
     return value.isoformat() if isinstance(value, date) else value
 
 
 def known_for_sure(value: Any, confidence: float) -> Estimate:
-    """A plain number, or NULL, in a column of numbers with intervals."""
+    """Estimate without error of a constant, or an unknown one of NULL, in a column of estimates."""
     if value is None:
         return Estimate(math.nan, math.nan, -math.inf, math.inf, confidence, math.nan)
     if isinstance(value, str) or not isinstance(value, int | float):
@@ -47,6 +45,7 @@ def known_for_sure(value: Any, confidence: float) -> Estimate:
 
 
 def _call(name: str, args: list[Any]) -> Any:
+    """Apply an SQL function; estimates keep their intervals where it is monotone."""
     if not any(isinstance(arg, Estimate) for arg in args):
         return functions.call(name, args)
     if name == "case":
@@ -55,22 +54,22 @@ def _call(name: str, args: list[Any]) -> Any:
         if name not in _OF_DATES and any(isinstance(arg, Estimate) and arg.dates for arg in args):
             raise QueryError("a date can be compared, and subtracted from a date, as in MAX(day) - MIN(day), no more")
         try:
-            found = _NUMBERS[name](*args)
+            value = _NUMBERS[name](*args)
         except (TypeError, ValueError, OverflowError):
             raise functions.not_together([_plain(arg) for arg in args]) from None
-        if isinstance(found, Estimate) and (math.isinf(found.value) or math.isinf(found.stderr)):
+        if isinstance(value, Estimate) and (math.isinf(value.value) or math.isinf(value.stderr)):
             raise QueryError("the query works out a number that is too large; use smaller constants")
-        return found
+        return value
     return functions.call(name, [_plain(arg) for arg in args])
 
 
 def _alternated(args: list[Any]) -> list[Any]:
-    """The conditions of a CASE as plain values, its results as they are."""
+    """Arguments of a CASE with its conditions as plain values and its results unchanged."""
     return [arg if place % 2 else _plain(arg) for place, arg in enumerate(args[:-1])]
 
 
 def _plain(value: Any) -> Any:
-    """The published value, NULL where it is unknown."""
+    """Published value of an estimate, NULL where it is unknown; other values unchanged."""
     if not isinstance(value, Estimate):
         return value
     if math.isnan(value.value):
@@ -83,21 +82,21 @@ def _plain(value: Any) -> Any:
 
 
 def _number(value: Any) -> Number:
-    """What is added to a number, or multiplied with it."""
+    """Numeric operand, or a QueryError."""
     if not isinstance(value, int | float):
         raise QueryError(f"{value!r} is not a number, which arithmetic with an aggregate needs")
     return value
 
 
 def _days(value: Any, *, timed: bool) -> float:
-    """A date, also from its text, as days since 1970-01-01."""
+    """Days since 1970-01-01 of a date, also of its text."""
     if timed:
         return (as_moment(value) - datetime(EPOCH.year, EPOCH.month, EPOCH.day)) / timedelta(days=1)
     return float((as_date(value) - EPOCH).days)
 
 
 def _mapped(estimate: Estimate, change: Callable[[float], float]) -> Estimate:
-    """A monotone function of an estimate."""
+    """Apply a monotone function to value and interval ends."""
 
     def safely(number: float) -> float:
         return float(change(number)) if math.isfinite(number) else number
@@ -107,10 +106,12 @@ def _mapped(estimate: Estimate, change: Callable[[float], float]) -> Estimate:
 
 
 def _shifted(estimate: Estimate, by: Number) -> Estimate:
+    """Add a constant to an estimate."""
     return replace(_mapped(estimate, lambda number: number + by), real=None)
 
 
 def _scaled(estimate: Estimate, factor: float) -> Estimate:
+    """Multiply an estimate by a constant."""
     ends = sorted((estimate.low * factor, estimate.high * factor)) if factor else [0.0, 0.0]
     size = abs(factor)
     return replace(
@@ -125,7 +126,7 @@ def _scaled(estimate: Estimate, factor: float) -> Estimate:
 
 
 def _with_number(change: Callable[[Estimate, Number], Any]) -> Callable[[Any, Any], Any]:
-    """A function of an estimate and a number, in either order; NULL in gives NULL out."""
+    """Lift a function of an estimate and a constant to either order of arguments; NULL gives NULL."""
 
     def both(left: Any, right: Any) -> Any:
         estimate, other = (left, right) if isinstance(left, Estimate) else (right, left)
@@ -135,6 +136,7 @@ def _with_number(change: Callable[[Estimate, Number], Any]) -> Callable[[Any, An
 
 
 def _less(left: Any, right: Any) -> Any:
+    """Subtract: estimate minus constant or constant minus estimate."""
     if left is None or right is None:
         return None
     if isinstance(left, Estimate):
@@ -143,17 +145,19 @@ def _less(left: Any, right: Any) -> Any:
 
 
 def _divided(left: Estimate, right: Number | None) -> Any:
+    """Divide an estimate by a constant; NULL for NULL or 0."""
     return None if not right else _scaled(left, 1.0 / _number(right))
 
 
 def _size(estimate: Estimate) -> Estimate:
+    """Absolute value of an estimate."""
     ends = sorted((abs(estimate.low), abs(estimate.high)))
     low = 0.0 if estimate.low < 0 < estimate.high else ends[0]
     return replace(estimate, value=abs(estimate.value), low=low, high=ends[1])
 
 
 def _or_else(*args: Any) -> Any:
-    """COALESCE: where the number is unknown, what is given instead, and an interval that holds both."""
+    """COALESCE: replace an unknown estimate by the alternative, with an interval that holds both."""
     first, *others = [arg for arg in args if arg is not None]
     if not isinstance(first, Estimate) or not math.isnan(first.value) or not others:
         return first
@@ -162,13 +166,15 @@ def _or_else(*args: Any) -> Any:
 
 
 def _instead(unknown: Estimate, other: float) -> Estimate:
-    """A value in place of an unknown one; its error is as wide as what is possible, for no more is known."""
+    """Replace an unknown value by another; the error spans the possible range."""
     low, high = min(unknown.low, other), max(unknown.high, other)
     error = (high - low) / 4.0 if math.isfinite(high - low) else math.nan
     return replace(unknown, value=other, stderr=error, low=low, high=high, noise=error)
 
 
 def _limit(choose: Callable[..., Any]) -> Callable[..., Any]:
+    """GREATEST or LEAST of an estimate and constants."""
+
     def limited(*args: Any) -> Any:
         (estimate,) = [arg for arg in args if isinstance(arg, Estimate)]
         read = partial(_days, timed=estimate.timed) if estimate.dates else _number
@@ -182,6 +188,7 @@ def _limit(choose: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _rounded(estimate: Estimate, decimals: int = 0) -> Estimate:
+    """Round value and interval ends half up."""
     return _mapped(estimate, lambda number: functions.round_half_up(number, decimals))
 
 
@@ -210,7 +217,7 @@ Orders = Mapping[int, Mapping[Any, int]]  # for places whose values have an orde
 
 
 def done(step: Step, rows: list[Row], orders: Orders) -> list[Row]:
-    """The rows after a step."""
+    """Apply a step to the rows: filter, limit, sort, distinct or rank."""
     spend(len(rows) * sum(map(size, trees_of(step))), "a condition, rank or order on the rows of the answer")
     if isinstance(step, Keep):
         return [row for row in rows if _holds(work_out(step.condition, row))]
@@ -225,28 +232,28 @@ def done(step: Step, rows: list[Row], orders: Orders) -> list[Row]:
 
 
 def _holds(value: Any) -> bool:
-    """Whether a condition is true: a number is where it is not zero, text and NULL are not."""
+    """Truth value of a condition: nonzero numbers are true, text and NULL are not."""
     value = value.value if isinstance(value, Estimate) else value
     return isinstance(value, int | float) and bool(value)
 
 
 def _sorted(rows: list[Row], rules: tuple[Rule, ...], orders: Orders) -> list[Row]:
-    """Sorted by the last rule first, which leaves the first rule to decide; NULL comes last unless told otherwise."""
+    """Sort rows by several keys with stable sorts, last key first; NULLs go last unless told otherwise."""
     for rule in reversed(rules):
         values = [(_value(rule, row, orders), row) for row in rows]
-        known = [pair for pair in values if pair[0] is not None]
+        valued = [pair for pair in values if pair[0] is not None]
         unknown = [row for value, row in values if value is None]
         try:
-            known.sort(key=lambda pair: pair[0], reverse=rule.descending)
+            valued.sort(key=lambda pair: pair[0], reverse=rule.descending)
         except TypeError:
             raise QueryError("ORDER BY has values of several types to compare; sort by one of them") from None
-        ordered = [row for _, row in known]
+        ordered = [row for _, row in valued]
         rows = [*unknown, *ordered] if rule.nulls_first else [*ordered, *unknown]
     return rows
 
 
 def _value(rule: Rule, row: Row, orders: Orders) -> Any:
-    """What a rule compares rows by."""
+    """Sort key of a row: a schema order where the values have one."""
     value = work_out(rule.by, row)
     if isinstance(value, Estimate):
         return None if math.isnan(value.value) else value.value
@@ -256,7 +263,7 @@ def _value(rule: Rule, row: Row, orders: Orders) -> Any:
 
 
 def _ranked(step: Rank, rows: list[Row], orders: Orders) -> list[Row]:
-    """The rows with their rank as one more cell, in the order in which they were."""
+    """Append the rank within each partition to every row; the order of rows is kept."""
     ranks: dict[int, int] = {}
     parts: dict[Any, list[Row]] = {}
     for row in rows:

@@ -1,18 +1,15 @@
-"""Selection: rows that are shown because of how their noisy values came out, and the confidence that allows for it.
+"""Answer statements of several SELECTs (grouping sets, UNION), and adjust intervals for selection by noisy values.
 
-An interval at confidence c misses with chance 1 - c, whichever question it belongs to. Of m groups the k with the
-largest noisy values are those whose noise came out large: their intervals miss far more often. Each interval at
+An interval at confidence c misses with probability 1 - c. The k of m groups with the largest noisy values are those
+whose noise was large, so their intervals miss more often. Each at
 
     1 - R (1 - c) / m,          R of m rows shown,
 
 keeps the false coverage rate, the expected share of shown intervals that miss, at 1 - c (Benjamini, Yekutieli 2005,
-"False discovery rate-adjusted multiple confidence intervals for selected parameters"). Where R is fixed, as by LIMIT,
-that holds whatever noises share: the chances to miss of all m add up to R (1 - c). Where noise decides R, as by HAVING,
-it is proved for independent noises.
-
-What is chosen by public keys is no selection: rows that steps leave out without looking at noisy numbers do not count.
-
-Tables worked out: the selects that they are made of answered, their rows put together, and the steps done.
+"False discovery rate-adjusted multiple confidence intervals for selected parameters"). For fixed R, as by LIMIT, that
+holds under any dependence: the miss probabilities of all m add up to R (1 - c). Where noise decides R, as by HAVING, it
+is proved for independent noises. Selection by public keys needs no adjustment, and rows removed that way do not count
+in m.
 """
 
 from __future__ import annotations
@@ -43,7 +40,7 @@ _OFF = {HIGHEST: "too high", LOWEST: "too low", CONDITION: "off to the side that
 
 @dataclass(frozen=True)
 class Chosen:
-    """shown: rows, of so many among which noisy values chose. how: by which values, in words."""
+    """Selection of `shown` rows among `among` by their noisy values. how: the criterion, in words."""
 
     shown: int
     among: int
@@ -54,7 +51,7 @@ class Chosen:
         return self.shown / self.among
 
     def note(self, confidence: float, *, allowed: bool, together: bool) -> str:
-        """What a reader of the rows should know. allowed: by their intervals; together: as all others are."""
+        """Note for readers on the selection. allowed: intervals account for it; together: they are simultaneous."""
         one = self.shown == 1
         rows = "the row shown was" if one else f"the {self.shown:,} rows shown were"
         whose, are = ("its noisy value", "it is") if one else ("their noisy values", "they are")
@@ -67,7 +64,7 @@ class Chosen:
 
 
 def confidence_of_each(confidence: float, choices: Iterable[Chosen]) -> float:
-    """The confidence at which each interval is asked, for those shown to keep this one (false coverage rate).
+    """Confidence of each interval that keeps the false coverage rate of the selected ones (Benjamini, Yekutieli).
 
     >>> round(confidence_of_each(0.95, [Chosen(5, 1000, HIGHEST)]), 6)
     0.99975
@@ -76,7 +73,7 @@ def confidence_of_each(confidence: float, choices: Iterable[Chosen]) -> float:
 
 
 def chosen_by(select: Select, domain: Domain) -> Chosen | None:
-    """What LIMIT chooses after ORDER BY a noisy number; None where keys alone decide, or every group is shown."""
+    """Selection by LIMIT after ORDER BY a noisy number; None where keys alone decide, or every group is shown."""
     if not select.chooses:
         return None
     among = len(Groups.of(select, domain).present)
@@ -87,16 +84,16 @@ def chosen_by(select: Select, domain: Domain) -> Chosen | None:
 
 
 class Followed:
-    """Follows rows through steps, to tell which of these chose by noisy numbers."""
+    """Tracker of row operations: records those that select rows by noisy numbers."""
 
     def __init__(self, noisy: Iterable[int], next_rank: int) -> None:
-        """noisy: places of a row that hold noisy numbers. next_rank: where the next rank will stand."""
+        """noisy: column indices of noisy numbers. next_rank: column index of the next rank."""
         self.noisy, self._next = set(noisy), next_rank
         self._order = ""  # of the last sort, if it went by noise
         self.choices: list[Chosen] = []
 
     def step(self, step: Step, before: int, after: int) -> None:
-        """Take notice of a step, and of how many rows there were before and are after it."""
+        """Record a row operation, with the number of rows before and after it."""
         looks = any(self.looks_at_noise(tree) for tree in trees_of(step))
         if isinstance(step, Rank):
             if looks:
@@ -111,15 +108,17 @@ class Followed:
             self._chose(before, after, CONDITION if step.offset else self._order)
 
     def looks_at_noise(self, tree: Tree) -> bool:
+        """Whether an expression refers to noisy numbers."""
         return bool(places(tree) & self.noisy)
 
     def _chose(self, before: int, after: int, how: str) -> None:
+        """Record a selection that removed some rows but not all."""
         if 0 < after < before:
             self.choices.append(Chosen(after, before, how))
 
 
 def followed(table: Table) -> Followed:
-    """The steps of a table, before the first of them."""
+    """Selection tracker of a table, before its first operation."""
     return Followed(range(table.keys, table.keys + table.aggregates), table.keys + table.aggregates + 1)
 
 
@@ -128,33 +127,33 @@ Choices = tuple[tuple[Chosen, ...], ...]
 
 
 class Answered(NamedTuple):
-    """The answer to a statement, and for each of its tables by which choices, made by noisy values, rows are shown."""
+    """Result of a statement, and for each of its tables the selections by noisy values."""
 
     result: Result
     chosen: Choices
 
 
-def run_tables(asked: Tables, domain: Domain, ask: Ask, confidence: float) -> Answered:
-    """Answer a statement. ask: answers a plain SELECT."""
+def run_tables(tables: Tables, domain: Domain, ask: Ask, confidence: float) -> Answered:
+    """Answer a statement of several SELECTs. ask: answers a plain SELECT."""
     rows: list[Row] = []
     notes: list[str] = []
     moments: list[list[str | None]] = []
     chosen: list[tuple[Chosen, ...]] = []
     noisy: set[int] = set()
-    for table in asked.tables:
+    for table in tables.tables:
         path = followed(table)
-        found = _run(table, domain, ask, notes, path)
+        table_rows = _run(table, domain, ask, notes, path)
         chosen.append(tuple(path.choices))
         noisy |= {place for place, item in enumerate(table.items) if path.looks_at_noise(item.tree)}
-        notes += difference_notes(_columns(table, found), found, confidence)
-        moments.append([_moment_of(item, place, found, table, domain) for place, item in enumerate(table.items)])
-        rows += found
-    last = Followed(noisy, len(asked.tables[0].items))
-    for step in asked.steps:
+        notes += difference_notes(_columns(table, table_rows), table_rows, confidence)
+        moments.append([_moment_of(item, place, table_rows, table, domain) for place, item in enumerate(table.items)])
+        rows += table_rows
+    last = Followed(noisy, len(tables.tables[0].items))
+    for step in tables.steps:
         before, rows = len(rows), done(step, rows, {})
         last.step(step, before, len(rows))
-    first = asked.tables[0].items
-    numbers = [any(table.items[place].number for table in asked.tables) for place in range(len(first))]
+    first = tables.tables[0].items
+    numbers = [any(table.items[place].number for table in tables.tables) for place in range(len(first))]
     _refuse_mixed(rows, [item.name for item in first])
     cells = tuple(
         tuple(
@@ -171,45 +170,45 @@ def run_tables(asked: Tables, domain: Domain, ask: Ask, confidence: float) -> An
     return Answered(result, tuple((*choices, *last.choices) for choices in chosen))
 
 
-def _moment_of(item: Item, place: int, rows: list[Row], table: Table, domain: Domain) -> str | None:
-    """What an item shows, if it is single days ("day") or times ("hour"): what it stands for says so, or its values."""
+def _moment_of(item: Item, index: int, rows: list[Row], table: Table, domain: Domain) -> str | None:
+    """Time unit of an item that holds dates ("day" or "hour"), from its source column or else from its values."""
     if isinstance(item.tree, Ref):
-        found = {_moment_at(item.tree.place, part, table, domain) for part in table.parts} - {""}
-        if len(found) == 1 and (kind := found.pop()) is not None:
+        kinds = {_moment_at(item.tree.place, part, table, domain) for part in table.parts} - {""}
+        if len(kinds) == 1 and (kind := kinds.pop()) is not None:
             return kind
-    types = {type(row[place]) for row in rows} - {type(None)}
+    types = {type(row[index]) for row in rows} - {type(None)}
     return "day" if types == {date} else "hour" if types == {datetime} else None
 
 
-def _moment_at(place: int, part: Part, table: Table, domain: Domain) -> str | None:
-    """The same of a key or an aggregate of one grouping set; empty where it is NULL in all of its rows."""
+def _moment_at(index: int, part: Part, table: Table, domain: Domain) -> str | None:
+    """Time unit of a key or aggregate of one grouping set; empty where it is NULL in all rows."""
     names = part.select.group_by
-    if place < table.keys:
-        source = part.keys[place]
+    if index < table.keys:
+        source = part.keys[index]
         if source is None:
             return ""
         return moment_of(Key(names[source[1]], names[source[1]]), domain) if source[0] == "attribute" else None
-    if place < table.keys + table.aggregates and part.blocks:
-        return moment_of(part.select.columns[len(names) + place - table.keys], domain)
+    if index < table.keys + table.aggregates and part.blocks:
+        return moment_of(part.select.columns[len(names) + index - table.keys], domain)
     return None
 
 
 def _refuse_mixed(rows: list[Row], names: list[str]) -> None:
-    """Refuse a column that is text in some rows and a number or a truth value in others, as no file can have it."""
+    """Raise a QueryError for a column with text in some rows and numbers or truth values in others."""
     for name, column in zip(names, zip(*rows, strict=True), strict=False):
         if len({_kind(cell) for cell in column if cell is not None}) > 1:
             raise QueryError(f"{name} has values of several types; let all branches of CASE and the like have one")
 
 
 def _kind(cell: Any) -> str:
-    """Which type a column has that holds a cell; dates are shown as text."""
+    """Column type of a cell; dates count as text."""
     if isinstance(cell, bool):
         return "truth"
     return "number" if isinstance(cell, int | float) or (isinstance(cell, Estimate) and not cell.dates) else "text"
 
 
 def _run(table: Table, domain: Domain, ask: Ask, notes: list[str], path: Followed) -> list[Row]:
-    """The rows that a table shows; what there is to say about them is added to the notes. path: told of its steps."""
+    """Rows of one table after its operations. notes: extended in place. path: selection tracker."""
     rows = [row for number, part in enumerate(table.parts) for row in _rows_of(part, number, table, domain, ask, notes)]
     orders = {
         place: {label: cell for cell, label in enumerate(domain[part.select.group_by[source[1]]].labels())}
@@ -227,7 +226,7 @@ def _run(table: Table, domain: Domain, ask: Ask, notes: list[str], path: Followe
 
 
 def _rows_of(part: Part, number: int, table: Table, domain: Domain, ask: Ask, notes: list[str]) -> list[Row]:
-    """The rows of one grouping set: keys, aggregates, and the number of the set, in the order of their keys."""
+    """Rows of one grouping set in key order: keys, aggregates, and the number of the set."""
     names = part.select.group_by
     groups = Groups.of(part.select, domain)
     codes = [groups.code(name).tolist() for name in names]
@@ -241,7 +240,7 @@ def _rows_of(part: Part, number: int, table: Table, domain: Domain, ask: Ask, no
         answers = list(zip(*labels, strict=True)) if names else [()]
         notes += part.select.notes
     ordinals = [_ordinals([block.keys[place] for block in part.blocks]) for place in range(_width(part))]
-    found = []
+    keyed = []
     for place, block in enumerate(part.blocks):
         there = Groups.of(Select((), names, block.where), domain).present
         start = len(names) + place * table.aggregates
@@ -258,16 +257,17 @@ def _rows_of(part: Part, number: int, table: Table, domain: Domain, ask: Ask, no
                     keys.append(block.keys[source[1]])
                     order.append(ordinals[source[1]][keys[-1]])
             numbers = answers[row][start : start + table.aggregates]
-            found.append((order, [*keys, *map(_with_real, numbers, table.differences), number]))
-    return [row for _, row in sorted(found, key=lambda pair: pair[0])]
+            keyed.append((order, [*keys, *map(_with_real, numbers, table.differences), number]))
+    return [row for _, row in sorted(keyed, key=lambda pair: pair[0])]
 
 
 def _with_real(cell: Estimate, difference: bool) -> Estimate:
+    """Mark a difference as significant where its interval excludes zero."""
     return replace(cell, real=bool(cell.low > 0.0 or cell.high < 0.0)) if difference else cell
 
 
 def _columns(table: Table, rows: list[Row]) -> list[Key | Column]:
-    """The columns of a table, for what is said of those that are differences."""
+    """Columns of a table, marked as differences where their cells are, for the notes."""
     different = [any(_real(row[place]) is not None for row in rows) for place in range(len(table.items))]
     return [
         Column(item.name, (), difference=real) if item.number else Key(item.name, "")
@@ -276,14 +276,15 @@ def _columns(table: Table, rows: list[Row]) -> list[Key | Column]:
 
 
 def _real(cell: Any) -> bool | None:
-    """Of a difference, whether its interval excludes zero."""
+    """Whether a difference is significant; None for other cells."""
     return cell.real if isinstance(cell, Estimate) else None
 
 
 def _width(part: Part) -> int:
+    """Number of constant keys of a grouping set's blocks."""
     return len(part.blocks[0].keys) if part.blocks else 0
 
 
 def _ordinals(values: list[Any]) -> dict[Any, int]:
-    """The place of each value among those that appear, in order of appearance."""
+    """Rank of each distinct value by first appearance."""
     return {value: place for place, value in enumerate(dict.fromkeys(values))}

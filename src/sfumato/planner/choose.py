@@ -1,4 +1,4 @@
-"""Which mechanism to use, without looking at the data: price what fits, and go by the rules."""
+"""Choose a mechanism without reading data: forecast the error of those that fit, and apply the rules (rules.py)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ONLY_THE_WORKLOAD = (
 
 @dataclass(frozen=True)
 class Choice:
-    """The mechanism to use, why, and what cannot be known without the data.
+    """Recommended mechanism, the reason, and what cannot be known without the data.
 
     expected: the error that the choice rests on, in rows a query as the workload weighs them; inf where none is known.
     """
@@ -46,7 +46,7 @@ class Choice:
 def choose_for(
     schema: Schema, cost: Cost, workload: Workload | None = None, tried: Tried | None = None
 ) -> tuple[Choice, Cost]:
-    """The mechanism of least expected error, and what it would cost: a delta only where Gaussian noise has less."""
+    """Mechanism of least expected error and its cost: a delta only where Gaussian noise has less error."""
     plain = choose_mechanism(schema, Budget.pure(cost.epsilon), workload, tried)
     if not cost.pure:
         allowed = choose_mechanism(schema, cost.budget, workload, tried)
@@ -58,7 +58,9 @@ def choose_for(
 def choose_mechanism(
     schema: Schema, budget: Budget, workload: Workload | None = None, tried: Tried | None = None
 ) -> Choice:
-    """The mechanism of least expected error; reads no data and spends nothing.
+    """Mechanism of least expected error; reads no data and spends nothing.
+
+    tried: simulations of this schema and workload made so far, extended in place.
 
     tried: trials of this schema and workload that are known, to which further ones are added.
 
@@ -73,15 +75,17 @@ def choose_mechanism(
 
 @lru_cache(maxsize=64)
 def _remembered(written: str, budget: Budget, workload: Workload | None) -> Choice:
+    """Choice for a schema given as JSON text, cached."""
     return _chosen(Schema.from_dict(json.loads(written)), budget, workload, {})
 
 
 def _chosen(schema: Schema, budget: Budget, workload: Workload | None, tried: Tried) -> Choice:
+    """Choice from forecasts of all mechanisms that fit schema, workload and budget."""
     if schema.domain.size > MOST_DENSE:
         return choose_among([], schema, budget, workload)
-    asked = workload or default_workload(schema.domain)
-    question = Question(schema, (), asked, trials=tried)
-    fitting = [one for one in considered() if _may_take(one, schema, asked)]
+    queries = workload or default_workload(schema.domain)
+    question = Question(schema, (), queries, trials=tried)
+    fitting = [one for one in considered() if _may_take(one, schema, queries)]
     if not budget.is_pure:
         fitting = [one for one in fitting if one.gaussian] or fitting[:1]
     plain = [one for one in fitting if not one.forecast.optimised]
@@ -89,12 +93,13 @@ def _chosen(schema: Schema, budget: Budget, workload: Workload | None, tried: Tr
     if schema.expected_rows is not None or schema.domain.size <= MANY_CELLS:
         outlooks += [outlook(one, question, budget) for one in plain if one.adaptive]
     searched = [one for one in fitting if one.forecast.optimised]
-    if searched and _could_win(outlooks, schema, budget, asked):
+    if searched and _could_win(outlooks, schema, budget, queries):
         outlooks += [found for one in searched if (found := _known(one, question, budget)) is not None]
-    return choose_among(outlooks, schema, budget, asked)
+    return choose_among(outlooks, schema, budget, queries)
 
 
 def _may_take(mechanism: Mechanism, schema: Schema, workload: Workload) -> bool:
+    """Whether `auto` may take a mechanism: it answers everything, fits, and its error can be forecast."""
     wanted = mechanism.forecast.for_auto and mechanism.answers == "everything"
     return (
         wanted
@@ -104,7 +109,7 @@ def _may_take(mechanism: Mechanism, schema: Schema, workload: Workload) -> bool:
 
 
 def _could_win(outlooks: list[Outlook], schema: Schema, budget: Budget, workload: Workload) -> bool:
-    """Whether a strategy that is searched for could be taken, if it were as much better as one has ever been."""
+    """Whether an optimised strategy could win if it were as much better (HOPE) as any has ever been."""
     if len(schema.domain.shape) > 2:
         return True
     hoped = [replace(found, overall=HOPE * found.overall) if found.how == "exact" else found for found in outlooks]
@@ -113,7 +118,7 @@ def _could_win(outlooks: list[Outlook], schema: Schema, budget: Budget, workload
 
 
 def choose_among(outlooks: list[Outlook], schema: Schema, budget: Budget, workload: Workload | None) -> Choice:
-    """What the rules say of what was priced."""
+    """Apply the rules to the forecasts."""
     case = Case(outlooks, schema, budget, workload)
     rule, name = first_rule(case)
     expected = next((found.overall for found in outlooks if found.mechanism == name), inf)
@@ -123,7 +128,7 @@ def choose_among(outlooks: list[Outlook], schema: Schema, budget: Budget, worklo
 
 
 def with_hints(choice: Choice, outlooks: Sequence[Outlook]) -> Choice:
-    """The same choice, and what a plan that looked at more mechanisms knows of those that are left aside."""
+    """Add hints on mechanisms with less error that `auto` does not take."""
     unknown = choice.unknown
     better = [(found, MECHANISMS[found.mechanism]) for found in outlooks if found.overall < WORTH_IT * choice.expected]
     if bound := [found for found, mechanism in better if mechanism.answers == "its workload"]:
@@ -136,7 +141,7 @@ def with_hints(choice: Choice, outlooks: Sequence[Outlook]) -> Choice:
 
 
 def _known(mechanism: Mechanism, question: Question, budget: Budget) -> Outlook | None:
-    """The exact error of a mechanism, if the data has no say in it and it is quickly found."""
+    """Exact error of a mechanism, where it does not depend on the data and is quickly computed; None otherwise."""
     if takes_long(mechanism, question) is not None:
         return None
     try:

@@ -1,9 +1,10 @@
-"""What to expect of a mechanism at a budget: exactly where the noise alone decides, otherwise by trial or by formula.
+"""Forecast the error of a mechanism at a budget: exact for data-independent noise, else by simulation or formula.
 
-A mechanism that adapts to the table has one forecast, on which a plan and `auto` both go. On few cells, if the schema
-says how many rows to expect, it is tried on public tables. On more cells that takes too long, and without a number of
-rows there is nothing to try it on: then it is its error on a full table, which follows from the workload, times what it
-has of that with so many rows per cell (benchmarks/choosing.py), or with any number of them, if none is stated.
+An adaptive mechanism has one forecast, used by both a plan and `auto`. With few cells and a stated number of rows it is
+simulated on public tables. With more cells that takes too long, and without a number of rows there is nothing to
+simulate. Then the forecast is its error on a full table, which follows from the workload, times a factor that depends
+on rows per cell (tabulated from benchmarks/choosing.py), or that factor's mean over all fullnesses if no rows are
+stated.
 """
 
 from __future__ import annotations
@@ -49,13 +50,12 @@ MOST_ANSWERED = 2**22  # queries times cells, beyond which it takes long to say 
 
 @dataclass(frozen=True)
 class Outlook:
-    """One mechanism at one budget.
+    """Forecast of one mechanism at one budget.
 
-    overall: the root mean square error over the workload, as it weighs its blocks, in rows; best, worst: on the kindest
-    and the unkindest public shape, or with the fewest and the most rows where none are stated. note: why it was not
-    priced, or what its figures rest on.
-    epsilon: the smallest that keeps all lines within a wanted error, where one was asked for; about: found by trial.
-    promises: of a mechanism with a purpose of its own, in the place of lines.
+    overall: root mean square error over the weighted workload, in rows; best, worst: on the best and the worst
+    synthetic shape, or with the fewest and the most rows where none are stated. note: why it was not priced, or what
+    the figures rest on. epsilon: the smallest that keeps all lines within a wanted error; about: found by simulation.
+    promises: guarantees of a mechanism with a purpose of its own, in place of lines.
     """
 
     mechanism: str
@@ -72,10 +72,10 @@ class Outlook:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Everything a plan is about, but for the budget and the mechanism.
+    """Inputs of a plan apart from budget and mechanism.
 
-    strategies, trials: what linear mechanisms would ask and how others fared, remembered, as either takes time. delta:
-    that a release may spend besides its epsilon, if its noise is then Gaussian.
+    strategies, trials: caches of strategies and simulations, as either takes time. delta: what a release may spend
+    besides its epsilon, if its noise is Gaussian.
     """
 
     schema: Schema
@@ -88,14 +88,14 @@ class Question:
     trials: Tried = field(default_factory=dict)
 
     def budget(self, mechanism: Mechanism, epsilon: Fraction) -> Budget:
-        """What a mechanism would spend; one without Gaussian noise has no use for a delta."""
+        """Budget that a mechanism would spend; without Gaussian noise it has no use for a delta."""
         return Cost(epsilon, self.delta if mechanism.gaussian else Fraction(0)).budget
 
 
 def outlook(
     mechanism: Mechanism, question: Question, budget: Budget, *, bounds: bool = True, patient: bool = True
 ) -> Outlook:
-    """What to expect of a mechanism; one that cannot be priced says why.
+    """Forecast of a mechanism; one that cannot be priced says why.
 
     bounds: also how far off the worst answers are at most, which takes longer. patient: price it even if that is slow.
     """
@@ -114,18 +114,18 @@ def outlook(
 
 
 def may_try(schema: Schema) -> bool:
-    """Whether a mechanism that adapts is tried; otherwise it is foretold."""
+    """Whether an adaptive mechanism is simulated; otherwise its forecast is by formula."""
     return schema.expected_rows is not None and schema.domain.size <= MOST_TRIED
 
 
 def noise_of_one_query(schema: Schema, budget: Budget) -> float:
-    """The standard error of one query that spends all that the count may."""
+    """Standard error of one counting query that spends the count's whole budget."""
     share, contributions = budget.split(*schema.weights.values())[0], schema.privacy_unit.contributions
     return sqrt(noise_for(share, contributions, l1=Fraction(1), l2_squared=Fraction(1)).variance)
 
 
 def share_of_full(schema: Schema, budget: Budget) -> tuple[float, float, float]:
-    """What a mechanism that adapts has of its error on a full table: to be expected, at least, at most.
+    """Ratio of an adaptive mechanism's error to that on a full table: expected, least, greatest.
 
     How far single cells stand out is told by rows per cell over the size of the noise: rows times epsilon per cell. If
     no rows are stated, the geometric mean from the emptiest to the fullest table is to be expected; that of one and two
@@ -141,7 +141,7 @@ def share_of_full(schema: Schema, budget: Budget) -> tuple[float, float, float]:
 
 
 def takes_long(mechanism: Mechanism, question: Question) -> str | None:
-    """Why a mechanism is priced only when it is asked for by name, or None."""
+    """Reason why a mechanism is priced only when asked for by name; None if it is quick."""
     domain, queries = question.schema.domain, question.workload.queries.rows
     cells, kinds, name = domain.size, len(question.workload.blocks), mechanism.name
     if mechanism.forecast.optimised and (
@@ -157,7 +157,7 @@ def takes_long(mechanism: Mechanism, question: Question) -> str | None:
 
 
 def strategy_of(mechanism: Mechanism, question: Question, budget: Budget) -> Strategy | None:
-    """What a mechanism asks, if that does not depend on the data."""
+    """Strategy of a mechanism, cached; None where it depends on the data."""
     if mechanism.forecast.strategy is None:
         return None
     key = mechanism.name, budget.is_pure
@@ -167,7 +167,7 @@ def strategy_of(mechanism: Mechanism, question: Question, budget: Budget) -> Str
 
 
 def expected_error(mechanism: Mechanism, question: Question, budget: Budget) -> float | None:
-    """The root mean square error over the workload, as it weighs blocks, in rows; None if it depends on the data."""
+    """Root mean square error over the weighted workload, in rows; None if it depends on the data."""
     strategy = strategy_of(mechanism, question, budget)
     if strategy is None:
         return None
@@ -175,6 +175,7 @@ def expected_error(mechanism: Mechanism, question: Question, budget: Budget) -> 
 
 
 def _exact(mechanism: Mechanism, question: Question, budget: Budget, strategy: Strategy, *, bounds: bool) -> Outlook:
+    """Exact forecast from the strategy's stand-in."""
     from sfumato.planner.marginal_errors import stand_in
     from sfumato.planner.price import price
 
@@ -182,25 +183,25 @@ def _exact(mechanism: Mechanism, question: Question, budget: Budget, strategy: S
     blocks = list(question.workload.blocks)
     extra = [item.block for item in question.items if item.block is not None and item.block not in blocks]
     errors = expected_blocks(strategy, question.schema, budget, blocks + extra)
-    known = {id(block): float(error) for block, error in zip(blocks + extra, errors, strict=True)}
-    lines = [price(item, cube, question.confidence, known.get(id(item.block)), bounds) for item in question.items]
+    computed = {id(block): float(error) for block, error in zip(blocks + extra, errors, strict=True)}
+    lines = [price(item, cube, question.confidence, computed.get(id(item.block)), bounds) for item in question.items]
     overall = question.workload.overall(errors[: len(blocks)])
     note = "" if isfinite(overall) else "it does not determine every count that is asked for"
     return Outlook(mechanism.name, "exact", tuple(lines), overall, overall, overall, note)
 
 
 def _foretold(mechanism: Mechanism, question: Question, budget: Budget) -> Outlook:
-    """By formula; of single questions, where there are any, as trials divide it among them."""
+    """Forecast by formula; single questions are scaled from a simulation."""
     schema, full = question.schema, mechanism.forecast.error_if_full
     assert full is not None  # noqa: S101 (it adapts)
     error = full(schema, question.workload, budget)
     middle, least, most = (share * error for share in share_of_full(schema, budget))
-    found = Outlook(mechanism.name, "foretold", (), middle, least, most)
+    forecast = Outlook(mechanism.name, "foretold", (), middle, least, most)
     if not question.items:
-        return found
+        return forecast
     tried = _tried(mechanism, question, budget, None)
     if tried.how != "simulated":
-        return replace(found, note=tried.note)
+        return replace(forecast, note=tried.note)
     times = middle / tried.overall
     lines = tuple(
         line if item.block is None else line.times(times)
@@ -208,11 +209,11 @@ def _foretold(mechanism: Mechanism, question: Question, budget: Budget) -> Outlo
     )
     if schema.expected_rows is not None:
         least, most = times * tried.best, times * tried.worst
-    return replace(found, lines=lines, best=least, worst=most)
+    return replace(forecast, lines=lines, best=least, worst=most)
 
 
 def _tried(mechanism: Mechanism, question: Question, budget: Budget, most: int | None) -> Outlook:
-    """By trial, where there are not too many cells."""
+    """Forecast by simulation, where there are not too many cells."""
     from sfumato.planner.simulate import MOST_SIMULATED
 
     if question.schema.domain.size > MOST_SIMULATED:
@@ -222,6 +223,7 @@ def _tried(mechanism: Mechanism, question: Question, budget: Budget, most: int |
 
 
 def _simulated(mechanism: Mechanism, question: Question, budget: Budget, most: int | None) -> Outlook:
+    """Forecast by simulation on the public shapes, cached."""
     from sfumato.planner.simulate import SHAPES, geometric_mean, root_mean_square, simulated_line, try_out
 
     key = mechanism.name, budget, most

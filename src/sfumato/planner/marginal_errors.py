@@ -1,17 +1,15 @@
-"""A public stand-in for a release that does not exist yet.
+"""Expected errors of a strategy and of marginal counts before any data is read, at a budget.
 
-It has the noise that the release would have, and in place of the private counts a table that is spread evenly. Counts
-and sums have errors that do not depend on the data, so for them the stand-in is exact; for averages and shares it shows
-what to expect if rows were spread evenly.
+The least-squares answer of a query is a weighted sum of the strategy's noisy answers, so its variance is the sum of
+weight^2 * variance over the measured rows, with the variances of the discrete noise as drawn. `expected_blocks`
+averages it over blocks of queries, query by query or in closed form. Counts of 0, 1, 2 and 3 attributes
+(`errors_by_kind`) are priced so; a release whose error depends on the data is asked for a few of them instead.
 
-The error of a strategy on blocks of queries, at a budget: that of the noise as it is drawn.
+A stand-in is a cube with the noise of the planned release and an evenly spread table in place of the private counts.
+Errors of counts and sums do not depend on the data, so it is exact for them; for averages and shares it shows the error
+for evenly spread rows.
 
-What errors to expect of counts of one, two and three attributes: public, from the strategy or from the release.
-
-Counts that a plan or a reader meets most: the number of all rows, and the rows with given values of some attributes. A
-mechanism whose noise alone decides is priced; any other release is asked itself, a few questions that stand for all.
-
-A release that could say nothing is refused before anything is spent, unless it is meant.
+`refuse_useless` refuses a release in which even one-way counts would be noise.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ if TYPE_CHECKING:
 
 
 def sparse_stand_in(schema: Schema, budget: Budget) -> SparseCube:
-    """The cube that the sparse form would publish of a table whose `expected_rows` all lie under the threshold."""
+    """Stand-in for a sparse cube of a table whose `expected_rows` all lie under the threshold."""
     from sfumato.models.cells.sparse_cells import planned_noises, planned_threshold
     from sfumato.releases.contents.sparse_cube import SparseCube
 
@@ -61,23 +59,24 @@ def sparse_stand_in(schema: Schema, budget: Budget) -> SparseCube:
 
 
 def stand_in(mechanism: Mechanism, schema: Schema, budget: Budget, strategy: Strategy) -> Cube:
-    """The cube of a mechanism that asks this strategy, in the form that it publishes."""
+    """Stand-in for the cube of a linear mechanism with this strategy, in the form that it publishes."""
     cube = linear_stand_in(schema, budget, strategy)
     return Cube.of_cells(schema, [fit.measurements[0] for fit in cube.fits]) if mechanism.as_measured else cube
 
 
 def linear_stand_in(schema: Schema, budget: Budget, strategy: Strategy) -> Cube:
-    """The cube of a linear mechanism that fits what it measures: its noise, its fit, an even table."""
+    """Stand-in for the least-squares cube of a strategy, with an evenly spread table."""
     return Cube(schema, fits=tuple(_even_fits(schema, budget, strategy).values()))
 
 
 def with_measures(schema: Schema, budget: Budget, count: Fit) -> Cube:
-    """A cube whose count was simulated, and whose measures, which all such mechanisms ask cell by cell, stand in."""
+    """Cube of a simulated count and stand-ins for the measures, which such mechanisms measure cell by cell."""
     fits = _even_fits(schema, budget, every_cell(schema)) if schema.measures else {}
     return Cube(schema, fits=(count, *list(fits.values())[1:]))
 
 
 def _even_fits(schema: Schema, budget: Budget, strategy: Strategy) -> dict[str, Fit]:
+    """Fits of an evenly spread table with the noise of a strategy, by statistic."""
     fits: dict[str, Fit] = {}
     for of, design in designs(strategy, schema, budget).items():
         table = _evenly((schema.expected_rows or 0) if of == "count" else 0, schema.domain.size)
@@ -88,18 +87,19 @@ def _even_fits(schema: Schema, budget: Budget, strategy: Strategy) -> dict[str, 
 
 
 def _evenly(rows: int, size: int) -> NDArray[np.int64]:
-    each = np.full(size, rows // size, dtype=np.int64)
-    each[: rows % size] += 1
-    return each
+    """Spread rows evenly over cells: integer counts, (cells,)."""
+    counts = np.full(size, rows // size, dtype=np.int64)
+    counts[: rows % size] += 1
+    return counts
 
 
 FEW = 2**20  # numbers, up to which every query is solved for by itself
 
 
 def expected_blocks(strategy: Strategy, schema: Schema, budget: Budget, blocks: Sequence[Queries]) -> Floats:
-    """The root mean square error of every block, in rows; infinite where the strategy does not determine it.
+    """Root mean square error of every block, in rows, (blocks,); inf where the strategy does not determine it.
 
-    Query by query if they are few, as the statements of a file are; otherwise by closed forms over whole families.
+    Query by query if they are few, as the statements of a file are; otherwise in closed form by families of queries.
     """
     rows = sum(block.rows for block in blocks)
     if rows * max(schema.domain.size, strategy.queries.rows) <= FEW:
@@ -108,6 +108,7 @@ def expected_blocks(strategy: Strategy, schema: Schema, budget: Budget, blocks: 
 
 
 def _query_by_query(strategy: Strategy, schema: Schema, budget: Budget, blocks: Sequence[Queries]) -> Floats:
+    """Root mean square error of every block, (blocks,), from the exact variance of each query."""
     (count, *_) = linear_stand_in(schema, budget, strategy).fits
     written = np.concatenate([np.asarray(block.dense(), dtype=np.float64) for block in blocks])
     errors = count.errors(written.T)
@@ -118,6 +119,7 @@ def _query_by_query(strategy: Strategy, schema: Schema, budget: Budget, blocks: 
 
 
 def _family_by_family(strategy: Strategy, schema: Schema, budget: Budget, blocks: Sequence[Queries]) -> Floats:
+    """Root mean square error of every block, (blocks,), in closed form, corrected for discrete noise."""
     from sfumato.least_squares.expected_error import expected_errors
 
     share = budget.split(*schema.weights.values())[0]
@@ -144,7 +146,7 @@ MANY_CELLS = 2**20  # beyond which it is asked for one value of one set
 def errors_by_kind(
     schema: Schema, mechanism: Mechanism, workload: Workload | None, budget: Budget, content: Content | None = None
 ) -> dict[str, float]:
-    """The standard error of counts by kind, in rows; kinds of which nothing is known are left out.
+    """Standard error of marginal counts by number of attributes, in rows; unknown ones are left out.
 
     content: what was published, for mechanisms whose error depends on more than the noise.
     """
@@ -153,36 +155,33 @@ def errors_by_kind(
         strategy = mechanism.forecast.strategy(schema, workload, budget.is_pure)
         chosen = [(kind, _block(schema, axes)) for kind in kinds for axes in some_sets(schema.domain, kind, PRICED)]
         squares = expected_blocks(strategy, schema, budget, [block for _, block in chosen]) ** 2
-        found = {
+        squared = {
             kind: [square for (own, _), square in zip(chosen, squares, strict=True) if own == kind] for kind in kinds
         }
     elif content is not None:
         few = 1 if schema.domain.size > MANY_CELLS and not mechanism.holds.by_margins else ASKED
-        found = {kind: [_asked(content, axes, few) for axes in some_sets(schema.domain, kind, few)] for kind in kinds}
+        squared = {kind: [_asked(content, axes, few) for axes in some_sets(schema.domain, kind, few)] for kind in kinds}
     else:
         return {}
-    errors = {WORDS[kind]: sqrt(float(np.mean(squares))) for kind, squares in found.items()}
+    errors = {WORDS[kind]: sqrt(float(np.mean(squares))) for kind, squares in squared.items()}
     return {name: error for name, error in errors.items() if isfinite(error)}
 
 
 def _block(schema: Schema, axes: tuple[Axis, ...]) -> Queries:
-    """The counts of all combinations of values."""
+    """Marginal counts of some attributes, as queries (values, cells)."""
     domain = schema.domain
     return over(domain, {axis.name: Identity(axis.size) for axis in axes}) if axes else Total(domain.size)
 
 
 def _asked(content: Content, axes: tuple[Axis, ...], few: int) -> float:
-    """The mean squared error that a release states for a few combinations of values."""
+    """Mean squared error that a release states for a few marginal counts."""
     from sfumato.releases.description import ask_for_counts
 
     return float(np.mean([count.stderr**2 for count in ask_for_counts(content, axes, few)]))
 
 
 def one_way_errors(schema: Schema, mechanism: Mechanism, workload: Workload | None, budget: Budget) -> dict[str, float]:
-    """For each attribute the standard error of the count of one of its values, before anything is measured, in rows.
-
-    Nothing for mechanisms of which that cannot be said.
-    """
+    """Expected standard error of one-way counts by attribute, in rows; empty where it cannot be forecast."""
     if mechanism.forecast.foretold is not None:
         return dict(mechanism.forecast.foretold(schema, budget).one_way)
     if workload is None or mechanism.answers != "everything":
@@ -206,10 +205,10 @@ WHAT_TO_DO = "give more epsilon, fewer attributes or wider bins, or --even-if-us
 
 
 def refuse_useless(schema: Schema, mechanism: Mechanism, workload: Workload | None, budget: Budget) -> None:
-    """Refuse where even the counts of single values would be noise, as far as the stated number of rows tells.
+    """Raise a BudgetError where even one-way counts would be noise, for the stated number of rows.
 
-    That is where for every attribute the standard error exceeds the rows of a typical value; and, for cells that are
-    published above a threshold, where not even one cell per value could reach it. Reads no data.
+    That is where for every attribute the standard error exceeds the rows of an average value; and, for cells published
+    above a threshold, where not even one cell per value could reach it. Reads no data.
     """
     rows = schema.expected_rows
     if rows is None:

@@ -1,10 +1,8 @@
-"""What a delta would buy, said where none is given: Gaussian noise adds up more slowly than Laplace noise.
+"""Plan a release without reading or spending: expected error at an epsilon, or smallest epsilon for an error.
 
-A plan for a mechanism with a purpose of its own: what it promises, for it is not priced beside others.
-
-A plan for a table of many attributes: errors by kind of question, as the mechanism foretells them.
-
-What a budget buys, before anything is read or spent.
+General mechanisms are priced by forecast.py. A mechanism over marginals of many attributes forecasts its errors by
+number of attributes; one with a purpose of its own states its guarantees. A remark says how much less error a delta
+would buy (Gaussian noise).
 """
 
 from __future__ import annotations
@@ -40,9 +38,9 @@ NO_GAIN = 0.95  # of the error without it: with more it is not worth a delta
 
 
 def what_a_delta_buys(question: Question, epsilon: Fraction, only: Mechanism | None) -> str | None:
-    """One sentence; None where nothing is known of it. Reads no data.
+    """Sentence on the error with a delta of 1e-9 (Gaussian noise) compared with none; None where it is unknown.
 
-    only: the mechanism that was asked for by name; otherwise what `auto` would take with it and without.
+    only: the mechanism that was asked for by name; otherwise the choice of `auto` with and without it. Reads no data.
     """
     try:
         without, with_it = (_expected(question, cost, only) for cost in (Cost(epsilon), Cost.stated(epsilon, HINTED)))
@@ -60,6 +58,7 @@ def what_a_delta_buys(question: Question, epsilon: Fraction, only: Mechanism | N
 
 
 def _expected(question: Question, cost: Cost, only: Mechanism | None) -> tuple[float, str] | None:
+    """Expected error at a cost and the mechanism it belongs to; None where it cannot be forecast."""
     if only is None:
         choice = choose_mechanism(question.schema, cost.budget, question.workload, question.trials)
         return (choice.expected, choice.name) if isfinite(choice.expected) else None
@@ -75,17 +74,17 @@ def _expected(question: Question, cost: Cost, only: Mechanism | None) -> tuple[f
 def plan_special(
     mechanism: Mechanism, schema: Schema, spent: Fraction | None, confidence: float, statements: Statements | None
 ) -> Plan:
-    """What a mechanism would ask, and what it promises without any data."""
+    """Plan for a mechanism with a purpose of its own: its guarantees without any data."""
     name = mechanism.name
     if spent is None:
         raise QueryError(f"--error is for mechanisms that answer any count; of {name} a plan says what --epsilon buys")
     workload = None if statements is None else statement_items(statements, schema)[1]
     mechanism.check(schema, workload)
     assert mechanism.forecast.promises is not None  # noqa: S101 (each has them: tests/models/base/test_mechanism_special.py)
-    found = mechanism.forecast.promises(schema, Budget.pure(spent), confidence, workload)
-    outlook = Outlook(name, "promised", promises=found.figures)
+    promised = mechanism.forecast.promises(schema, Budget.pure(spent), confidence, workload)
+    outlook = Outlook(name, "promised", promises=promised.figures)
     facts = (schema.dataset, name, spent, None, confidence, schema.domain.size, schema.expected_rows)
-    return Plan(*facts, None, (outlook,), found.words)
+    return Plan(*facts, None, (outlook,), promised.words)
 
 
 ASKED = {
@@ -108,7 +107,7 @@ def plan_margins(
     chosen: bool,
     delta: Fraction,
 ) -> Plan:
-    """At an epsilon the errors to expect; for an error, the smallest epsilon of which it is to be expected."""
+    """Plan for a mechanism over marginals: expected errors at an epsilon, or the smallest epsilon for an error."""
     if error is not None:
         spent = _least_epsilon(mechanism, schema, error, confidence, delta)
     assert spent is not None  # noqa: S101 (one of the two was given)
@@ -117,29 +116,32 @@ def plan_margins(
     if error is not None:
         lines = tuple(Line(one.query, one.stderr, one.within, one.unit, one.guess, spent) for one in lines)
     note = "about, as if all pairs of attributes got even shares; it spends more where attributes depend on each other"
-    found = Outlook(
+    forecast = Outlook(
         mechanism.name, "simulated", lines, inf, inf, inf, note, None if error is None else spent, about=True
     )
     facts = (schema.dataset, mechanism.name, None if error is not None else spent, error, confidence)
     remarks = (hint,) if not delta and (hint := _delta(mechanism, schema, spent)) is not None else ()
-    plan = Plan(*facts, schema.domain.size, schema.expected_rows, choice, (found,), remarks)
+    plan = Plan(*facts, schema.domain.size, schema.expected_rows, choice, (forecast,), remarks)
     return replace(plan, delta=cost.delta)
 
 
 def foretold_lines(mechanism: Mechanism, schema: Schema, budget: Budget, confidence: float) -> tuple[Line, ...]:
-    """The errors to expect by kind of question, of a mechanism that foretells them; none of any other."""
+    """Expected errors by number of attributes, for a mechanism with such a forecast; empty for any other."""
     wide = NormalDist().inv_cdf((1 + confidence) / 2)
     kinds = _by_kind(mechanism, schema, budget).items()
     return tuple(Line(ASKED[kind].format(schema.dataset), error, wide * error, "rows", True) for kind, error in kinds)
 
 
 def _by_kind(mechanism: Mechanism, schema: Schema, budget: Budget) -> dict[str, float]:
+    """Forecast of standard errors by number of attributes."""
     if mechanism.forecast.foretold is None:
         return {}
     return dict(mechanism.forecast.foretold(schema, budget).by_kind)
 
 
 def _least_epsilon(mechanism: Mechanism, schema: Schema, error: float, confidence: float, delta: Fraction) -> Fraction:
+    """Smallest epsilon whose forecast keeps within the error, by bisection on a logarithmic scale."""
+
     def worst(epsilon: float) -> float:
         lines = foretold_lines(mechanism, schema, Cost(Fraction(epsilon), delta).budget, confidence)
         return max((line.within for line in lines), default=nan)
@@ -154,7 +156,7 @@ def _least_epsilon(mechanism: Mechanism, schema: Schema, error: float, confidenc
 
 
 def _delta(mechanism: Mechanism, schema: Schema, epsilon: Fraction) -> str | None:
-    """What a delta would buy, in a sentence."""
+    """Sentence on the errors with a delta of 1e-9, for a mechanism over marginals."""
     try:
         gaussian = Cost.stated(epsilon, HINTED).budget
         before, after = (_by_kind(mechanism, schema, each) for each in (Budget.pure(epsilon), gaussian))
@@ -229,10 +231,11 @@ def make_plan(
 
 
 def _plan_for_epsilon(question: Question, spent: Fraction, only: Mechanism | None, step: Step) -> Plan:
+    """Plan at an epsilon: forecast all mechanisms, choose one, price it in full."""
     schema = question.schema
     if only:
-        found = outlook(only, question, question.budget(only, spent))
-        return _finish(question, spent, None, only.name, None, (found,))
+        forecast = outlook(only, question, question.budget(only, spent))
+        return _finish(question, spent, None, only.name, None, (forecast,))
     outlooks = [outlook(one, question, question.budget(one, spent), bounds=False, patient=False) for one in _each(step)]
     choice, cost = choose_for(schema, Cost(spent, question.delta), question.workload, question.trials)
     choice = with_hints(choice, outlooks)
@@ -243,25 +246,27 @@ def _plan_for_epsilon(question: Question, spent: Fraction, only: Mechanism | Non
 
 
 def _each(step: Step) -> Iterator[Mechanism]:
+    """Mechanisms in order, announced to the progress callback."""
     for name, one in MECHANISMS.items():
         step(name)
         yield one
 
 
 def _plan_for_error(question: Question, error: float, only: Mechanism | None, step: Step, *, default: bool) -> Plan:
+    """Plan for an error: smallest epsilon of all mechanisms, exact ones first."""
     counts = _counts_only(question) if default else question
     if only:
         found = least_epsilon(only, counts, error, line_by_line=True)
         return _finish(counts, None, error, only.name, None, (found,))
-    known = [one for one in MECHANISMS.values() if one.forecast.strategy is not None]
-    priced = {one.name: least_epsilon(one, counts, error, line_by_line=False) for one in _each(step) if one in known}
+    linear = [one for one in MECHANISMS.values() if one.forecast.strategy is not None]
+    priced = {one.name: least_epsilon(one, counts, error, line_by_line=False) for one in _each(step) if one in linear}
     exact = [found for found in priced.values() if found.epsilon is not None and not found.about]
     if not exact:
         raise QueryError(f"no mechanism keeps all of these within {error:g} rows; allow a larger error")
     best = min(exact, key=lambda found: found.epsilon or Fraction(0))
     priced[best.mechanism] = least_epsilon(MECHANISMS[best.mechanism], counts, error, line_by_line=True)
     for one in _each(step):
-        if one not in known:
+        if one not in linear:
             worth_trying = MUCH_MORE * float(best.epsilon or 1)
             priced[one.name] = least_epsilon(one, counts, error, line_by_line=False, most=worth_trying)
     outlooks = [priced[name] for name in MECHANISMS]
@@ -280,6 +285,7 @@ def _finish(
     choice: Choice | None,
     outlooks: tuple[Outlook, ...],
 ) -> Plan:
+    """Assemble a plan with simultaneous bounds, remarks and hints."""
     schema, size = question.schema, question.schema.domain.size
     threshold = bound = paper = None
     if spent is not None and error is None:
@@ -311,7 +317,7 @@ def _sparse_plan(
     *,
     chosen: bool,
 ) -> Plan:
-    """A plan for a domain that is never laid out: one mechanism, priced by its stand-in."""
+    """Plan for a domain that is never laid out: one mechanism, priced by its stand-in."""
     name = sparse_mechanism().name
     items = (
         sparse_items(schema)
@@ -327,18 +333,18 @@ def _sparse_plan(
         least = [epsilon_for(lambda epsilon, item=item: line(item, epsilon).within, error) for item in counts]  # type: ignore[misc]
         pairs = zip(counts, least, strict=True)
         lines = tuple(replace(line(item, epsilon), epsilon=epsilon) for item, epsilon in pairs)
-        found = Outlook(name, "exact", lines, epsilon=max(least))
+        forecast = Outlook(name, "exact", lines, epsilon=max(least))
     else:
         assert spent is not None  # noqa: S101 (one of the two was given)
-        found = Outlook(name, "exact", tuple(line(item, spent) for item in items))
+        forecast = Outlook(name, "exact", tuple(line(item, spent) for item in items))
     threshold = planned_threshold(schema, Budget.pure(spent)) if spent is not None else None
     choice = choose_mechanism(schema, Budget.pure(spent or 1)) if chosen else None
     facts = (schema.dataset, name, spent, error, confidence, schema.domain.size, schema.expected_rows)
-    return Plan(*facts, choice, (found,), (), threshold)
+    return Plan(*facts, choice, (forecast,), (), threshold)
 
 
 def _by_margins(schema: Schema, only: Mechanism | None) -> Mechanism | None:
-    """The mechanism that is foretold and not priced, because there are too many cells to lay out."""
+    """Mechanism over marginals, where there are too many cells to price any other; None otherwise."""
     if schema.domain.size <= MOST_DENSE:
         return None
     name = choose_mechanism(schema, Budget.pure(1)).name if only is None else only.name
@@ -346,19 +352,19 @@ def _by_margins(schema: Schema, only: Mechanism | None) -> Mechanism | None:
 
 
 def _is_sparse(schema: Schema, only: Mechanism | None) -> bool:
-    """Whether the only way to plan is the sparse form, which is priced without laying out cells."""
+    """Whether only the sparse form can be planned, which needs no array of all cells."""
     size = schema.domain.size
     return size > MOST_DENSE or (only is not None and only.holds.sparse and size > MOST_SIMULATED)
 
 
 def _counts_only(question: Question) -> Question:
-    """A wanted error is in rows, so what is not counted in rows is left out of what everybody asks."""
+    """Restrict the default questions to those in rows, the unit of a wanted error."""
     counts = tuple(item for item in question.items if item.unit == "rows")
     return replace(question, items=counts)
 
 
 def explain(outlooks: Sequence[Outlook], question: Question) -> tuple[str, ...]:
-    """The first remark that a mechanism has on a plan, where there is something to compare it with."""
+    """First remark of a mechanism on the comparison, where there is more than one exact error."""
     priced = {found.mechanism: found.overall for found in outlooks if found.how == "exact" and isfinite(found.overall)}
     remarks = (MECHANISMS[name].forecast.remark for name in MECHANISMS if name in priced and len(priced) > 1)
     said = (remark(priced, question.schema, question.workload) for remark in remarks if remark is not None)

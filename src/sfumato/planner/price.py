@@ -1,4 +1,4 @@
-"""The error of one question under noise that is known: exact, before any data is read."""
+"""Error of one question under a known noise distribution: exact, before any data is read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AT_ONCE = 2**22  # numbers laid out at a time
 
 @dataclass(frozen=True)
 class Line:
-    """One question of a plan, under one mechanism.
+    """Error of one question of a plan under one mechanism.
 
     stderr: the error to expect, root mean square over the question's groups or ranges. within: how far off the worst of
     them is at most, with the plan's confidence; nan where nobody asked. Both in `unit`s. best, worst: stderr on the
@@ -44,15 +44,15 @@ class Line:
     worst: float | None = None
 
     def times(self, factor: float) -> Line:
-        """The same question with errors so many times as large."""
+        """Multiply all errors by a factor."""
         best, worst = (None if end is None else factor * end for end in (self.best, self.worst))
         return replace(self, stderr=factor * self.stderr, within=factor * self.within, best=best, worst=worst)
 
 
 def price(item: Item, content: Content, confidence: float, known: float | None = None, bounds: bool = True) -> Line:
-    """What a content without data says of an item's error.
+    """Error of a question in a content without private data (a stand-in).
 
-    known: its root mean square error, if worked out already. bounds: whether the worst of its answers matters.
+    known: its root mean square error, if computed already. bounds: whether the bound of the worst answer is needed.
     """
     if item.block is None or not isinstance(content, Cube):
         return _price_select(item, content, confidence)
@@ -67,14 +67,14 @@ def price(item: Item, content: Content, confidence: float, known: float | None =
 
 
 def worst_of(item: Item, content: Content) -> Item:
-    """The answer of an item that is furthest off, by itself; all of it where it is no block of counts."""
+    """Restrict a question's block to its query of largest error; other questions are returned unchanged."""
     if item.block is None or not isinstance(content, Cube):
         return item
     return replace(item, block=item.block[[_block_errors(item.block, content)[1]]])
 
 
 def sampled(block: Queries, most: int = MOST_SAMPLED) -> NDArray[np.int64]:
-    """Rows of a block that stand for all: every one, or many that are spread evenly, the first and the last included.
+    """Sample of a block's rows: all, or evenly spaced ones with the first and the last included.
 
     >>> from sfumato.queries import Prefix
     >>> sampled(Prefix(3)).tolist(), len(sampled(Prefix(10**5)))
@@ -87,7 +87,7 @@ def sampled(block: Queries, most: int = MOST_SAMPLED) -> NDArray[np.int64]:
 
 
 def _block_errors(block: Queries, cube: Cube) -> tuple[float, int]:
-    """The root mean square error of a block, and the row that is worst among those looked at."""
+    """Root mean square error of a block, and the row of largest variance in the sample."""
     chosen = sampled(block)
     rows = np.asarray(block[chosen].dense(), dtype=np.float64)
     if cube.plain:  # noise of one size on every cell: squares of all entries are added up without listing rows
@@ -102,6 +102,7 @@ def _block_errors(block: Queries, cube: Cube) -> tuple[float, int]:
 
 
 def _price_select(item: Item, content: Content, confidence: float) -> Line:
+    """Error of a SELECT: root mean square of its numbers' standard errors, and the widest interval."""
     if item.select is None:
         raise QueryError(f"a sparse release cannot be planned for this question, which is no SQL: {item.query}")
     result = content.select(item.select, confidence)
@@ -111,6 +112,6 @@ def _price_select(item: Item, content: Content, confidence: float) -> Line:
     within = max(max(number.high - number.value, number.value - number.low) for number in numbers)
     squares = [number.stderr**2 for number in numbers]
     stderr = sqrt(sum(squares) / len(squares))
-    known = all(isfinite(square) for square in squares)
+    finite = all(isfinite(square) for square in squares)
     guess = item.guess or not content.answers_linear
-    return Line(item.query, stderr if known else inf, within if known else inf, item.unit, guess)
+    return Line(item.query, stderr if finite else inf, within if finite else inf, item.unit, guess)

@@ -1,4 +1,4 @@
-"""What a plan puts a price on: the statements of a workload, or the questions everybody asks."""
+"""Questions of a plan: the statements of a workload, or the default questions of a schema."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ MOST_PAIRS = 6
 
 @dataclass(frozen=True, eq=False)
 class Item:
-    """One question of a plan.
+    """Question of a plan.
 
-    block: the counts it asks for, where it asks for counts alone; otherwise `select` says what is worked out from them.
-    guess: whether its error depends on the data even if the noise does not, as that of an average does.
+    block: matrix of the counts it asks for, (queries, cells), where it asks for counts alone; otherwise `select` says
+    what is computed from counts. guess: whether its error depends on the data even if the noise does not, as that of an
+    average.
     """
 
     query: str
@@ -37,7 +38,7 @@ class Item:
 
 
 def read_statements(workload: str | Path | Sequence[str] | Statements, schema: Schema) -> Statements:
-    """Statements as SQL text, a file of it, a list of texts or already understood; each checked against the schema."""
+    """Parse a workload: SQL text, a file of it, a list of texts, or compiled statements; checked against the schema."""
     where = "the workload"
     if isinstance(workload, str) and not _is_sql(workload):
         workload = Path(workload)
@@ -55,17 +56,17 @@ def read_statements(workload: str | Path | Sequence[str] | Statements, schema: S
     listed: list[str | tuple[str, Select]] = list(read_workload(workload) if isinstance(workload, str) else workload)
     if not listed:
         raise QueryError(f"{where} holds no query; write SELECT statements, separated by semicolons")
-    found: list[tuple[str, Select]] = []
-    for place, one in enumerate(listed, 1):
+    statements: list[tuple[str, Select]] = []
+    for number, one in enumerate(listed, 1):
         try:
-            found += _compiled(one, schema) if isinstance(one, str) else [one]
+            statements += _compiled(one, schema) if isinstance(one, str) else [one]
         except QueryError as problem:
-            raise type(problem)(f"{where}, statement {place} of {len(listed)}: {problem}") from None
-    return found
+            raise type(problem)(f"{where}, statement {number} of {len(listed)}: {problem}") from None
+    return statements
 
 
 def _compiled(text: str, schema: Schema) -> list[tuple[str, Select]]:
-    """The plain SELECTs that a statement is made of, each with a name of its own, without those that count nothing."""
+    """Plain SELECTs of a statement, each with its own name, without those that count nothing."""
     selects = [select for select in selects_of(compile_statement(text, schema)) if select.aggregates]
     if not selects:
         raise QueryError("it asks for public values alone, which need no release; ask for COUNT, SUM or AVG")
@@ -74,7 +75,7 @@ def _compiled(text: str, schema: Schema) -> list[tuple[str, Select]]:
 
 
 def _is_sql(text: str) -> bool:
-    """Whether a text is SQL rather than the name of a file.
+    """Whether a text is SQL and not the name of a file.
 
     >>> _is_sql("SELECT COUNT(*) FROM t"), _is_sql("queries.sql"), _is_sql("my queries.sql")
     (True, False, False)
@@ -83,7 +84,7 @@ def _is_sql(text: str) -> bool:
 
 
 def statement_items(statements: Statements, schema: Schema) -> tuple[list[Item], Workload]:
-    """The statements of a workload file, and the counts they rest on."""
+    """Questions of a workload's statements, and the workload of counts that they depend on."""
     workload = workload_of(statements, schema)
     blocks = dict(zip(workload.names, workload.blocks, strict=True))
     items = []
@@ -98,7 +99,7 @@ def statement_items(statements: Statements, schema: Schema) -> tuple[list[Item],
 
 
 def default_items(schema: Schema) -> tuple[list[Item], Workload]:
-    """What everybody asks: the total, ranges and values of one and two attributes, a table of three, one cell; sums."""
+    """Default questions: total, ranges and values of one and two attributes, a table of three, one cell; sums."""
     domain, dataset = schema.domain, schema.dataset
     workload, several = default_workload(domain), len(domain.axes) > 1
     items = [Item(f"COUNT(*) FROM {dataset}", "rows", Total(domain.size))]
@@ -122,33 +123,33 @@ def default_items(schema: Schema) -> tuple[list[Item], Workload]:
 
 
 def sparse_items(schema: Schema) -> list[Item]:
-    """The questions that a domain too large to lay out can be asked."""
+    """Default questions for a domain that is too large to lay out."""
     axes = list(schema.domain)
-    asked = [(f"COUNT(*) FROM {schema.dataset}", _count(()))]
-    asked += [(f"COUNT(*) ... GROUP BY {axis.name}", _count((axis,))) for axis in axes if len(axes) > 1]
-    asked.append(("COUNT(*) of one cell", _count(tuple(axes))))
-    asked += [(query, select) for query, select, _ in of_measures(schema)]
-    return [Item(query, _unit_of(select), None, select, True) for query, select in asked]
+    questions = [(f"COUNT(*) FROM {schema.dataset}", _count(()))]
+    questions += [(f"COUNT(*) ... GROUP BY {axis.name}", _count((axis,))) for axis in axes if len(axes) > 1]
+    questions.append(("COUNT(*) of one cell", _count(tuple(axes))))
+    questions += [(query, select) for query, select, _ in of_measures(schema)]
+    return [Item(query, _unit_of(select), None, select, True) for query, select in questions]
 
 
 def of_measures(schema: Schema) -> list[tuple[str, Select, bool]]:
-    """The sum of every measure, and its average where the number of rows can be guessed."""
-    asked = []
+    """Sum of every measure, and its average where the number of rows is stated; the flag: depends on the data."""
+    questions = []
     for name, measure in schema.measures.items():
         everyone = Amount(Predicate.everything(), name)
         summed = _select(Column("sum", (everyone,), kind="sum"))
-        asked.append((f"SUM({name}) FROM {schema.dataset}", summed, False))
+        questions.append((f"SUM({name}) FROM {schema.dataset}", summed, False))
         if schema.expected_rows:
             present = name if measure.missing == "keep" else None
             rows = (Amount(Predicate.everything(), None, present=present),)
             bounds = (float(measure.lower), float(measure.upper))
             mean = _select(Column("avg", (everyone,), rows, bounds=bounds, kind="average"))
-            asked.append((f"AVG({name}) FROM {schema.dataset}", mean, True))
-    return asked
+            questions.append((f"AVG({name}) FROM {schema.dataset}", mean, True))
+    return questions
 
 
 def _in_words(axes: tuple[Axis, ...]) -> str:
-    """A block of the default workload, as SQL of which it holds every case."""
+    """SQL text of a block of the default workload, with question marks for its constants."""
     ranges = [axis.name for axis in axes if axis.ordered]
     values = [axis.name for axis in axes if not axis.ordered]
     where = " WHERE " + " AND ".join(f"{name} BETWEEN ? AND ?" for name in ranges) if ranges else ""
@@ -156,7 +157,7 @@ def _in_words(axes: tuple[Axis, ...]) -> str:
 
 
 def _count(axes: tuple[Axis, ...]) -> Select:
-    """The count of one group of a GROUP BY; without data one is as good as another."""
+    """Count of one group of a GROUP BY over the axes; without data any group will do."""
     predicate = Predicate.everything()
     for axis in axes:
         predicate &= Predicate.where(axis.name, axis.values_in(0))
@@ -164,16 +165,18 @@ def _count(axes: tuple[Axis, ...]) -> Select:
 
 
 def _select(column: Column) -> Select:
+    """Compiled SELECT of one column over all rows."""
     return Select((column,), (), Predicate.everything())
 
 
 def _unit_of(select: Select) -> str:
+    """Unit of a statement's numbers; "mixed" where they differ."""
     units = {_unit(column) for column in select.aggregates}
     return units.pop() if len(units) == 1 else "mixed"
 
 
 def _unit(column: Column) -> str:
-    """What an aggregate is counted in."""
+    """Unit of an aggregate."""
     if column.kind == "count":
         return "rows"
     of = {amount.of for amount in column.numerator if amount.of is not None}

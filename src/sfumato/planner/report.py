@@ -1,4 +1,4 @@
-"""A plan, and the same as text and tables, alike for the command line and for Python."""
+"""Plan of a release, and its report as text and tables, the same for the command line and for Python."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ MOST_COMPARED = 7  # questions that fit beside each other
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """What to expect of every mechanism at one epsilon; or, for a wanted error, the smallest epsilon of each.
+    """Expected errors of every mechanism at one epsilon; or, for a wanted error, the smallest epsilon of each.
 
-    choice: which mechanism to use, why, and what cannot be known. outlooks: every mechanism that was looked at.
-    mechanism, lines: the one asked for, or chosen, question by question. remarks: what is worth knowing beyond figures.
-    every_query, paper: how far any union of cells is off at most, all at once, if cells are measured: from the exact
-    noise, and by theorem 5.2 of TR-2010-003. threshold: noisy counts under it are not published by sparse-cells. delta:
-    that the mechanism would spend besides.
+    choice: the recommended mechanism, why, and what cannot be known. outlooks: every mechanism considered. mechanism,
+    lines: the one asked for, or chosen, question by question. remarks: further sentences. every_query, paper:
+    simultaneous error bound for all unions of cells if every cell is measured, from the exact noise and by theorem 5.2
+    of TR-2010-003. threshold: noisy counts under it are not published by sparse-cells. delta: what the mechanism would
+    spend besides epsilon.
     """
 
     dataset: str
@@ -49,7 +49,7 @@ class Plan:
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        """The questions, under the mechanism asked for or chosen; kinds of them, where it could not be tried out."""
+        """Errors of the questions under the mechanism asked for or chosen; by kind of question if not simulated."""
         return next(found.lines for found in self.outlooks if found.mechanism == self.mechanism) or self.foretold
 
     def __repr__(self) -> str:
@@ -58,7 +58,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A table: `left` are the columns that are aligned to the left."""
+    """Table of texts; left: the columns that are left-aligned."""
 
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -66,7 +66,7 @@ class Comparison:
 
 
 def report(plan: Plan) -> Iterator[str | Comparison]:
-    """The sentences and tables of a plan, in order."""
+    """Sentences and tables of a plan, in order."""
     what = f"epsilon {readable(plan.epsilon)}" if plan.epsilon is not None and plan.error is None else ""
     what = what or f"an error of at most {plan.error:,g}, {plan.confidence * 100:g} % sure"
     what += f", delta {readable(plan.delta)} (Gaussian noise)" if plan.delta else ""
@@ -93,7 +93,7 @@ def report(plan: Plan) -> Iterator[str | Comparison]:
 
 
 def as_text(plan: Plan) -> str:
-    """The whole plan as lines of text."""
+    """Plan as lines of text."""
     lines: list[str] = []
     for part in report(plan):
         lines += [printable(part)] if isinstance(part, str) else ["", *_aligned(part), ""]
@@ -101,7 +101,7 @@ def as_text(plan: Plan) -> str:
 
 
 def _comparison(plan: Plan) -> Iterator[str | Comparison]:
-    """Every mechanism beside the others, on the questions that tell them apart."""
+    """Table of expected errors, mechanisms by the questions that distinguish them."""
     priced = sorted((found for found in plan.outlooks if found.lines), key=lambda found: found.overall)
     chosen = _telling(priced)
     names = dict(zip(chosen, ascii_uppercase, strict=False))
@@ -111,9 +111,9 @@ def _comparison(plan: Plan) -> Iterator[str | Comparison]:
     ]
     yield "Expected error, root mean square, mechanism by question; overall: as the workload weighs them."
     yield Comparison(("mechanism", *names.values(), "overall", "how"), tuple(figures), (0, len(chosen) + 2))
-    asked = priced[0].lines
+    questions = priced[0].lines
     yield Comparison(
-        ("", "question", "unit"), tuple((names[p], asked[p].query, asked[p].unit) for p in chosen), (0, 1, 2)
+        ("", "question", "unit"), tuple((names[p], questions[p].query, questions[p].unit) for p in chosen), (0, 1, 2)
     )
     if any(found.how == "simulated" for found in priced):
         guess = f"{ROWS_PER_CELL} rows a cell, guessed: no expected_rows"
@@ -128,16 +128,17 @@ def _comparison(plan: Plan) -> Iterator[str | Comparison]:
 
 
 def _epsilons(plan: Plan) -> Iterator[str | Comparison]:
-    found = sorted((one for one in plan.outlooks if one.epsilon is not None), key=lambda one: one.epsilon or 0)
-    rows = [(one.mechanism, _epsilon(one), one.how) for one in found]
+    """Table of the smallest epsilon of every mechanism."""
+    priced = sorted((one for one in plan.outlooks if one.epsilon is not None), key=lambda one: one.epsilon or 0)
+    rows = [(one.mechanism, _epsilon(one), one.how) for one in priced]
     yield Comparison(("mechanism", "smallest epsilon", "how"), tuple(rows), (0, 2))
-    if any(one.about for one in found):
+    if any(one.about for one in priced):
         yield "about: tried on public synthetic shapes, the unkindest of which keeps within the error; no promise."
     yield from _left_out(plan)
 
 
 def _left_out(plan: Plan) -> Iterator[str]:
-    """What was not priced, or only in part, and why; mechanisms with the same reason together."""
+    """Reasons why mechanisms were not priced, or only in part, grouped by reason."""
     notes: dict[str, list[str]] = {}
     for one in plan.outlooks:
         if one.note:
@@ -147,6 +148,7 @@ def _left_out(plan: Plan) -> Iterator[str]:
 
 
 def _questions(plan: Plan) -> Comparison:
+    """Table of the errors of one mechanism, question by question."""
     rows = []
     for line in plan.lines:
         # No more decimals than the bound itself deserves: the error of a nearly empty cell can be tiny.
@@ -159,6 +161,7 @@ def _questions(plan: Plan) -> Comparison:
 
 
 def _footnotes(plan: Plan) -> Iterator[str]:
+    """Footnotes: dependence on the data, threshold, simultaneous bound."""
     if any(line.guess for line in plan.lines):
         if _chosen(plan).how == "foretold":
             yield f"* depends on the data; by formula, {_foretold_rows(plan)}."
@@ -177,22 +180,22 @@ def _footnotes(plan: Plan) -> Iterator[str]:
 
 
 def _foretold_rows(plan: Plan) -> str:
-    """What a forecast by formula is about."""
+    """Number of rows that a forecast by formula assumes, in words."""
     if plan.expected_rows:
         return f"for {plan.expected_rows:,} rows that lie as tables usually do"
     return "from a nearly empty table to a full one, as no expected_rows are stated"
 
 
 def _telling(priced: Sequence[Outlook]) -> list[int]:
-    """The questions on which mechanisms differ most, in their order; those that tell the same story come last."""
+    """Indices of the questions on which mechanisms differ most, in order; questions with the same figures come last."""
     exact = [found for found in priced if found.how == "exact"] or priced
 
-    def errors(place: int) -> list[float]:
-        return [found.lines[place].stderr for found in exact]
+    def errors(number: int) -> list[float]:
+        return [found.lines[number].stderr for found in exact]
 
-    def spread(place: int) -> float:
-        known = [error for error in errors(place) if isfinite(error)]
-        return max(known, default=0.0) / max(min(known, default=inf), 1e-9)
+    def spread(number: int) -> float:
+        finite = [error for error in errors(number) if isfinite(error)]
+        return max(finite, default=0.0) / max(min(finite, default=inf), 1e-9)
 
     ranked = sorted(range(len(priced[0].lines)), key=spread, reverse=True)
     stories = {tuple(_short(error) for error in errors(place)): place for place in reversed(ranked)}
@@ -201,42 +204,49 @@ def _telling(priced: Sequence[Outlook]) -> list[int]:
 
 
 def _chosen(plan: Plan) -> Outlook:
+    """Outlook of the mechanism asked for or chosen."""
     return next(found for found in plan.outlooks if found.mechanism == plan.mechanism)
 
 
-def _epsilon(found: Outlook) -> str:
-    if found.epsilon is None:
+def _epsilon(outlook: Outlook) -> str:
+    """Printed smallest epsilon."""
+    if outlook.epsilon is None:
         return "unknown"
-    return f"about {readable(found.epsilon)}" if found.about else readable(found.epsilon)
+    return f"about {readable(outlook.epsilon)}" if outlook.about else readable(outlook.epsilon)
 
 
-def _overall(found: Outlook) -> str:
-    if found.how in ("simulated", "foretold"):
-        return _from_to(found.best, found.worst)
-    return _short(found.overall)
+def _overall(outlook: Outlook) -> str:
+    """Printed overall error, as a range where it depends on the data."""
+    if outlook.how in ("simulated", "foretold"):
+        return _from_to(outlook.best, outlook.worst)
+    return _short(outlook.overall)
 
 
 def _range(line: Line) -> str:
+    """Printed error of a question, as a range where it depends on the data."""
     if line.best is not None and line.worst is not None:
         return _from_to(line.best, line.worst)
     return _short(line.stderr)
 
 
 def _from_to(best: float, worst: float) -> str:
+    """Printed range of two errors."""
     ends = _short(best), _short(worst)
     return ends[0] if ends[0] == ends[1] else "-".join(ends)
 
 
 def _short(value: float) -> str:
-    """Three figures are more than an expected error deserves."""
+    """Error printed to three significant digits."""
     if not isfinite(value):
         return "unknown"
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _number(value: float, stderr: float) -> str:
+    """Number printed with the decimals that its standard error deserves."""
     return f"{value:,.{decimals_for(stderr)}f}" if isfinite(value) else "unknown"
 
 
 def _aligned(grid: Comparison) -> list[str]:
+    """Lines of a table with aligned columns."""
     return aligned([grid.headers, *grid.rows], grid.left)

@@ -1,8 +1,7 @@
-"""The rules by which `auto` takes a mechanism, in order: the first that applies decides.
+"""Rules by which `auto` chooses a mechanism: an ordered list, the first that applies decides.
 
-They are the table of docs/planning.md, in the same words. Nothing in them looks at data: a mechanism whose error the
-noise alone decides is known exactly, and of one that adapts to the data there is one forecast (forecast.py), which a
-plan prints, too.
+They are the table of docs/planning.md, in the same words. No rule depends on data: the error of a mechanism with
+data-independent noise is known exactly, and an adaptive one has one forecast (forecast.py), which a plan prints too.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ PRIVATE = "How the table lies is not looked at, as that would cost budget."
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """What a choice hangs on, all of it public. outlooks: what was priced, the plainest first."""
+    """Public inputs of a choice. outlooks: forecasts, the simplest mechanism first."""
 
     outlooks: Sequence[Outlook]
     schema: Schema
@@ -46,23 +45,24 @@ class Case:
 
     @cached_property
     def _exact(self) -> list[Outlook]:
-        """A release is asked other things too, so what leaves them unknown is taken by name only."""
-        known = [found for found in self.outlooks if found.how == "exact" and isfinite(found.overall)]
-        return [found for found in known if MECHANISMS[found.mechanism].answers == "everything"]
+        """Forecasts known exactly, of mechanisms that answer every query; others are taken by name only."""
+        exact = [found for found in self.outlooks if found.how == "exact" and isfinite(found.overall)]
+        return [found for found in exact if MECHANISMS[found.mechanism].answers == "everything"]
 
     @cached_property
     def best(self) -> Outlook:
-        """The least error that is known whatever the data; of those alike the plainest comes first."""
+        """Least error that does not depend on the data; within a tolerance, the simplest mechanism."""
         alike = ALIKE if self.cells <= MANY_CELLS else WORTH_A_LARGE_FILE
         return next(found for found in self._exact if found.overall <= alike * self.least.overall)
 
     @cached_property
     def least(self) -> Outlook:
+        """Least error that does not depend on the data."""
         return min(self._exact, key=lambda found: found.overall)
 
     @property
     def plain(self) -> str:
-        """The best and what comes next, in words."""
+        """Best data-independent mechanism and the runners-up, in words."""
         others = sorted((found for found in self._exact if found is not self.best), key=lambda found: found.overall)
         mine = f"{as_rows(self.best.overall)} rows a query whatever the data"
         if self.best.overall > ALIKE * self.least.overall:
@@ -74,7 +74,7 @@ class Case:
 
     @cached_property
     def adaptive(self) -> list[Mechanism]:
-        """What adapts and fits."""
+        """Adaptive mechanisms that fit the schema and the workload."""
         if self.cells > MANY_CELLS and self.schema.expected_rows is None:
             return []
         every = (one for one in considered() if one.adaptive)
@@ -82,18 +82,18 @@ class Case:
 
     @cached_property
     def adapting(self) -> Outlook:
-        """What is to be expected of the best that adapts to the table, by trial or by formula."""
+        """Forecast of the best adaptive mechanism, simulated or by formula."""
         names = [one.name for one in self.adaptive]
         return min((one for one in self.outlooks if one.mechanism in names), key=_overall, default=UNKNOWN)
 
     @cached_property
     def one_query(self) -> float:
-        """The standard error of one query that spends all that the count may."""
+        """Standard error of one query that spends the count's whole budget."""
         return noise_of_one_query(self.schema, self.budget)
 
     @cached_property
     def by_margins(self) -> Mechanism | None:
-        """What lays out margins alone, if there are three attributes and more and nobody says what else matters."""
+        """Mechanism that measures marginals alone, if there are three or more attributes and no stated workload."""
         usual = self.cells > MOST_DENSE or self.workload is default_workload(self.schema.domain)
         if len(self.schema.domain.axes) < 3 or not usual:
             return None
@@ -101,7 +101,7 @@ class Case:
 
     @cached_property
     def of_margins(self) -> float:
-        """About its error."""
+        """Forecast error of that mechanism; inf where there is none."""
         mechanism = self.by_margins
         if mechanism is None or mechanism.forecast.foretold is None:
             return inf
@@ -109,48 +109,51 @@ class Case:
 
     @cached_property
     def otherwise(self) -> float:
-        """The least error of all others."""
+        """Least forecast error of all other mechanisms."""
         return min(self.best.overall, self.adapting.overall)
 
     @property
     def rows(self) -> str:
-        """How many rows that is about, in words."""
+        """Stated number of rows, in words."""
         if self.schema.expected_rows is None:
             return "with a middling number of rows, as none is stated"
         return f"with {self.schema.expected_rows:,} rows"
 
     @property
     def unsaid(self) -> str:
-        """What is not known of a table that nothing adapts to."""
+        """Remark on sparsity that no adaptive mechanism exploits here."""
         if self.schema.expected_rows is None:
             return "Whether the table is empty in places: state expected_rows, if it may be."
         return "Whether the table is empty or even in places: so many cells are not adapted to."
 
     @property
     def hoped(self) -> str:
-        """What is expected of it, in words."""
-        found, about = self.adapting, as_rows(self.adapting.overall)
-        if found.how == "simulated":
+        """Forecast of the adaptive mechanism, in words."""
+        forecast, about = self.adapting, as_rows(self.adapting.overall)
+        if forecast.how == "simulated":
             return f"{about} rows a query in the middle of the public shapes {self.rows}"
         if self.schema.expected_rows is None:
-            least, most = as_rows(found.best), as_rows(found.worst)
+            least, most = as_rows(forecast.best), as_rows(forecast.worst)
             return f"about {about} rows a query to be expected {self.rows} (from {least} if few to {most} if many)"
         return f"about {about} rows a query to be expected {self.rows}"
 
     @property
     def unforeseen(self) -> str:
-        """What that hangs on."""
-        found = self.adapting
+        """Remark on what the adaptive mechanism's error depends on."""
+        forecast = self.adapting
         if self.schema.expected_rows is None:
             return "How many rows there are: state expected_rows, which decides what empty places are worth."
-        if found.how == "simulated":
-            ends = f"from {as_rows(found.best)} rows on the kindest shape to {as_rows(found.worst)} on the unkindest"
-            return f"How {found.mechanism} fares depends on the data: {ends}."
-        return f"Whether the table is empty or even in places, from which {found.mechanism} would gain."
+        if forecast.how == "simulated":
+            ends = (
+                f"from {as_rows(forecast.best)} rows on the kindest shape to {as_rows(forecast.worst)} on the unkindest"
+            )
+            return f"How {forecast.mechanism} fares depends on the data: {ends}."
+        return f"Whether the table is empty or even in places, from which {forecast.mechanism} would gain."
 
 
-def _overall(found: Outlook) -> float:
-    return found.overall
+def _overall(forecast: Outlook) -> float:
+    """Overall error of a forecast, as a sort key."""
+    return forecast.overall
 
 
 Words = Callable[[Case], str]
@@ -158,7 +161,7 @@ Words = Callable[[Case], str]
 
 @dataclass(frozen=True)
 class Rule:
-    """When a mechanism is taken and which: in the words of the page, and as functions; and what is said about it."""
+    """Rule of the choice: condition and choice in the words of the page and as functions, and the texts shown."""
 
     when: str
     takes: str
@@ -169,19 +172,23 @@ class Rule:
 
 
 def _best(case: Case) -> str:
+    """Name of the best data-independent mechanism."""
     return case.best.mechanism
 
 
 def _margins(case: Case) -> Mechanism:
+    """Mechanism that measures marginals alone."""
     assert case.by_margins is not None  # noqa: S101 (the rule applies)
     return case.by_margins
 
 
 def _many(cells: int) -> str:
+    """Number of cells, as a power of ten where it is huge."""
     return f"{cells:,}" if cells < 10**9 else f"about 10^{log10(cells):.0f}"
 
 
 def _known(case: Case) -> str:
+    """Error of the best data-independent mechanism, in words."""
     return f"{_best(case)} has {as_rows(case.best.overall)}"
 
 
@@ -258,6 +265,6 @@ RULES = (
 
 
 def first_rule(case: Case) -> tuple[Rule, str]:
-    """The rule that decides, and what it takes."""
+    """First rule that applies, and the mechanism that it chooses."""
     rule = next(rule for rule in RULES if rule.applies(case))
     return rule, rule.taken(case)

@@ -1,14 +1,9 @@
-"""Public shapes that a table might have: what a plan tries mechanisms on whose error depends on the data.
+"""Simulate data-dependent mechanisms on public synthetic tables to forecast their error.
 
-None of them is drawn from anybody's data. Each is a density that is positive everywhere, made by formula, from which
-`rows` people are taken as if independently, so that cells scatter as real counts do: a few rows leave most cells of a
-sparse shape empty, many rows fill them. The scatter comes from a hash of the cell's number, so a plan is the same
-tomorrow.
-
-Mechanisms whose error depends on the data, tried on public shapes.
-
-Nothing private is near: the tables are made by formula, and the noise comes from the testing generator, so that a plan
-says the same thing twice. What is published later draws its noise from the operating system, as always.
+The tables have densities given by formulas, positive everywhere, and are drawn from nobody's data. Counts are Poisson
+around `rows` times the density, so that few rows leave most cells of a sparse shape empty. The randomness comes from a
+hash of the cell's index, and the noise from the testing generator: a plan is reproducible. A release draws its noise
+from the operating system, as always.
 """
 
 from __future__ import annotations
@@ -46,12 +41,12 @@ FEW = 30.0  # rows in a cell up to which its scatter is Poisson to the letter, a
 
 
 def guessed_rows(cells: int) -> int:
-    """How many rows to assume where the schema says nothing."""
+    """Number of rows assumed where the schema states none."""
     return ROWS_PER_CELL * cells
 
 
 def prior_tables(sizes: tuple[int, ...], rows: int) -> dict[str, Counts]:
-    """Counts by cell, row-major, of tables of each shape with about `rows` rows.
+    """Synthetic counts, (cells,) row-major, for each shape, with about `rows` rows.
 
     >>> {name: table.shape for name, table in prior_tables((4, 2), 100).items()}["smooth"]
     (8,)
@@ -60,16 +55,17 @@ def prior_tables(sizes: tuple[int, ...], rows: int) -> dict[str, Counts]:
 
 
 def _densities(sizes: tuple[int, ...]) -> list[tuple[str, Floats]]:
+    """Unnormalised density of each shape, (cells,)."""
     return [(name, shape(sizes).reshape(-1)) for name, shape in SHAPES.items()]
 
 
 def _even(sizes: tuple[int, ...]) -> Floats:
-    """The same everywhere."""
+    """Uniform density."""
     return np.ones(sizes)
 
 
 def _smooth(sizes: tuple[int, ...]) -> Floats:
-    """Three wide hills on a plain."""
+    """Mixture of three wide Gaussian bumps and a uniform floor."""
     hills = ((0.5, 0.15, 0.25), (0.3, 0.10, 0.6), (0.2, 0.05, 0.85))  # weight, width, place
     total = np.full(sizes, 0.05)
     for number, (weight, width, place) in enumerate(hills):
@@ -78,7 +74,7 @@ def _smooth(sizes: tuple[int, ...]) -> Floats:
 
 
 def _sparse(sizes: tuple[int, ...]) -> Floats:
-    """Narrow clusters whose weights fall by a power law; a thousandth of the rows lies anywhere."""
+    """Narrow clusters with power-law weights; a thousandth of the rows is uniform."""
     cells = prod(sizes)
     clusters = max(2, round(cells**0.5 / 4))
     total = np.zeros(sizes)
@@ -89,14 +85,14 @@ def _sparse(sizes: tuple[int, ...]) -> Floats:
 
 
 def _spike(sizes: tuple[int, ...]) -> Floats:
-    """Half of all rows in one cell, the others spread evenly."""
+    """Half of all rows in one cell, the others uniform."""
     total = np.full(sizes, 0.5 / prod(sizes))
     total[tuple(size // 3 for size in sizes)] += 0.5
     return total
 
 
 def _rough(sizes: tuple[int, ...]) -> Floats:
-    """Cells that say nothing about their neighbours: log-normal weights."""
+    """Independent log-normal weights of cells."""
     return np.asarray(np.exp(1.5 * _normal(prod(sizes), 11)).reshape(sizes))
 
 
@@ -110,7 +106,7 @@ SHAPES: dict[str, Callable[[tuple[int, ...]], Floats]] = {
 
 
 def _hill(sizes: tuple[int, ...], centre: list[float], width: float, reach: float = 0.0) -> Floats:
-    """A bell of a relative width, or one that reaches a number of cells."""
+    """Gaussian bump at a centre in [0, 1]^axes; width: relative to the axis, reach: in cells."""
     hill = np.ones(())
     for size, place in zip(sizes, centre, strict=True):
         distance = (np.arange(size) + 0.5 - place * size) / (width * size + reach)
@@ -119,29 +115,29 @@ def _hill(sizes: tuple[int, ...], centre: list[float], width: float, reach: floa
 
 
 def _scattered(expected: Floats, salt: int) -> Counts:
-    """Whole counts around what is expected, as of people who come independently of each other."""
+    """Poisson counts with means `expected`, (cells,), from hashed uniforms; a rounded normal above FEW."""
     counts = np.maximum(0.0, np.rint(expected + np.sqrt(expected) * _normal(len(expected), 100 + salt)))
     few = np.flatnonzero(expected <= FEW)
     uniform = hashed(few.astype(np.uint64), 200 + salt)
     chance = np.exp(-expected[few])
-    below, found = chance.copy(), np.zeros(len(few))
+    below, counted = chance.copy(), np.zeros(len(few))
     for number in range(1, int(4 * FEW)):  # the smallest count whose chance to be reached exceeds the hash
-        found += uniform > below
+        counted += uniform > below
         chance = chance * expected[few] / number
         below += chance
-    counts[few] = found
+    counts[few] = counted
     return counts.astype(np.int64)
 
 
 def _normal(count: int, salt: int) -> Floats:
-    """Numbers that look normal, one for each place (Box and Muller)."""
+    """Hashed standard normal numbers, (count,) (Box and Muller)."""
     places = np.arange(count, dtype=np.uint64)
     one, two = hashed(places, 2 * salt), hashed(places, 2 * salt + 1)
     return np.asarray(np.sqrt(-2.0 * np.log(one)) * np.cos(2.0 * pi * two))
 
 
 def hashed(places: NDArray[np.uint64], salt: int) -> Floats:
-    """Numbers in (0, 1) that look uniform, one for each place: the last steps of splitmix64."""
+    """Hashed uniform numbers in (0, 1), one for each index (splitmix64 finaliser)."""
     mixed = (places + np.uint64(salt * 2**32 + 1)) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -155,31 +151,31 @@ MOST_ROWS = 2000  # queries of a block that are looked at
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One run of a mechanism on one synthetic table."""
+    """Run of a mechanism on one synthetic table, (cells,)."""
 
     table: Counts
     content: Content
 
     @cached_property
     def off(self) -> Floats:
-        """By how much the estimate of each cell is off."""
+        """Error of the estimate of each cell, (cells,)."""
         return self.content.cells() - self.table
 
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """The runs of one mechanism, by shape. again: a run on a table of counts, measures and all."""
+    """Runs of one mechanism, by shape. again: run it on given counts with the measures included."""
 
     by_shape: dict[str, tuple[Trial, ...]]
     again: Callable[[Counts], Content]
 
     @cached_property
     def with_measures(self) -> Content:
-        """A run on the first of the tables, measures and all."""
+        """Content of a run on the first synthetic table, with the schema's measures included."""
         return self.again(next(iter(self.by_shape.values()))[0].table)
 
     def errors(self, block: Queries) -> dict[str, Floats]:
-        """For each shape, how far off the queries of a block were, in all runs."""
+        """Errors of the queries of a block in all runs, by shape."""
         rows = block[sampled(block, MOST_ROWS)] if block.rows > MOST_ROWS else block
         return {
             shape: np.concatenate([np.asarray(rows @ trial.off, dtype=np.float64) for trial in trials])
@@ -190,7 +186,7 @@ class Trials:
 def try_out(
     mechanism: Mechanism, schema: Schema, budget: Budget, workload: Workload, runs: int, most: int | None = None
 ) -> Trials:
-    """Run a mechanism on every public shape; only the count, with the share of the budget that is the count's.
+    """Run a mechanism on every synthetic shape, for the count alone with its share of the budget.
 
     most: work, as the mechanism counts it, after which no further shape is begun; never seconds, so that a plan is the
     same on every machine.
@@ -198,26 +194,26 @@ def try_out(
     plain = schema.model_copy(update={"measures": {}})
     share = budget.split(*schema.weights.values())[0]
     rows = schema.expected_rows or guessed_rows(schema.domain.size)
-    found: dict[str, tuple[Trial, ...]] = {}
+    by_shape: dict[str, tuple[Trial, ...]] = {}
     work, done = runs * mechanism.forecast.work(plain, workload, share, rows), 0
-    for place, (shape, table) in enumerate(prior_tables(schema.domain.shape, rows).items()):
+    for number, (shape, table) in enumerate(prior_tables(schema.domain.shape, rows).items()):
         if most is not None and done > most:
             break
         done += work
         trials = []
         for run in range(runs):
-            curator = over_counts(plain, table, share, TestingEntropy(1000 * place + run))
+            curator = over_counts(plain, table, share, TestingEntropy(1000 * number + run))
             trials.append(Trial(table, mechanism.run(curator, plain, share, workload)))
-        found[shape] = tuple(trials)
+        by_shape[shape] = tuple(trials)
 
     def again(table: Counts) -> Content:
         return mechanism.run(over_counts(schema, table, budget, TestingEntropy(0)), schema, budget, workload)
 
-    return Trials(found, again)
+    return Trials(by_shape, again)
 
 
 def simulated_line(item: Item, trials: Trials, schema: Schema, budget: Budget, confidence: float) -> Line:
-    """What the trials say of one question: the middle of the shapes, and the kindest and the unkindest of them."""
+    """Simulated error of one question: geometric mean over the shapes, the least and the greatest."""
     if item.block is None:
         line = _stated(item, trials, schema, budget, confidence)
         return replace(line, guess=True, best=line.stderr, worst=line.stderr)
@@ -229,7 +225,7 @@ def simulated_line(item: Item, trials: Trials, schema: Schema, budget: Budget, c
 
 
 def _stated(item: Item, trials: Trials, schema: Schema, budget: Budget, confidence: float) -> Line:
-    """Sums and averages: the error that a release of an even table would state by itself."""
+    """Error of a sum or average: the one that a release of a synthetic table would state itself."""
     content = next(iter(trials.by_shape.values()))[0].content
     if isinstance(content, Cube):
         return price(item, with_measures(schema, budget, content.fits[0]), confidence)
@@ -241,9 +237,10 @@ def _stated(item: Item, trials: Trials, schema: Schema, budget: Budget, confiden
 
 
 def root_mean_square(errors: Floats) -> float:
+    """Root mean square of errors."""
     return sqrt(float(np.mean(errors**2)))
 
 
 def geometric_mean(errors: list[float]) -> float:
-    """The middle of numbers that differ by factors; a perfect answer counts as a hundredth of a row."""
+    """Geometric mean of errors, each at least a hundredth of a row."""
     return exp(sum(log(max(error, 0.01)) for error in errors) / len(errors))

@@ -1,4 +1,4 @@
-"""The other way round: the smallest epsilon that keeps answers within an error (the question of APEx, SIGMOD 2019)."""
+"""Smallest epsilon that keeps answers within an error (the problem of APEx, SIGMOD 2019)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CLOSE = 1.3  # times what was too little is near enough to the least
 def least_epsilon(
     mechanism: Mechanism, question: Question, error: float, *, line_by_line: bool, most: float = MOST
 ) -> Outlook:
-    """A mechanism at the smallest epsilon that keeps every question within `error`, with the plan's confidence.
+    """Outlook of a mechanism at the smallest epsilon that keeps every question within `error`, at the confidence.
 
     line_by_line: also the smallest for each question by itself, which takes longer. most: where trials end.
     """
@@ -42,7 +42,7 @@ def least_epsilon(
 
 
 def _exactly(mechanism: Mechanism, question: Question, error: float, at_one: Outlook, *, line_by_line: bool) -> Outlook:
-    """By search on the exact distribution of the noise; noisy cells as they are, which are quick, by bisection."""
+    """Smallest epsilon by search on the exact noise distribution; bisection where cells are published as measured."""
     strategy = strategy_of(mechanism, question, question.budget(mechanism, Fraction(1)))
     assert strategy is not None  # noqa: S101 (priced exactly)
     cube = stand_in(mechanism, question.schema, question.budget(mechanism, Fraction(1)), strategy)
@@ -68,7 +68,7 @@ def _exactly(mechanism: Mechanism, question: Question, error: float, at_one: Out
 
 
 def near_epsilon(within: Callable[[Fraction], float], error: float) -> Fraction:
-    """The smallest epsilon to about three digits, for errors that fall nearly in proportion to it.
+    """Smallest epsilon to about three digits, for errors nearly proportional to 1 / epsilon.
 
     What is returned was tried, so it does keep the error.
 
@@ -77,8 +77,8 @@ def near_epsilon(within: Callable[[Fraction], float], error: float) -> Fraction:
     """
     epsilon = Fraction(1)
     for _ in range(CORRECTIONS):
-        found = within(epsilon)
-        if not isfinite(found) or (wanted := float(epsilon) * max(found, error / 1e3) / error) > MOST:
+        width = within(epsilon)
+        if not isfinite(width) or (wanted := float(epsilon) * max(width, error / 1e3) / error) > MOST:
             raise _out_of_reach(error)
         settled = abs(wanted / float(epsilon) - 1) < 1e-3
         epsilon = rounded_up(wanted, 3)
@@ -93,21 +93,22 @@ def near_epsilon(within: Callable[[Fraction], float], error: float) -> Fraction:
 
 
 def _line(mechanism: Mechanism, question: Question, item: Item, strategy: Strategy, epsilon: Fraction) -> Line:
+    """Error of one question at one epsilon, from the stand-in."""
     cube = stand_in(mechanism, question.schema, question.budget(mechanism, epsilon), strategy)
-    found = price(item, cube, question.confidence)
-    return found if isfinite(found.within) else replace(found, within=inf)
+    line = price(item, cube, question.confidence)
+    return line if isfinite(line.within) else replace(line, within=inf)
 
 
 def _about(mechanism: Mechanism, question: Question, error: float, at_one: Outlook, most: float) -> Outlook:
-    """By trial on the public shapes. What is returned was tried, so there it does keep the error."""
-    epsilon, found = Fraction(1), at_one
+    """Smallest epsilon by simulation on the public shapes; the result was simulated and keeps the error there."""
+    epsilon, forecast = Fraction(1), at_one
     too_little, enough, kept = 0.0, inf, None
     for trial in range(TRIALS):
         if trial:
-            found = outlook(mechanism, question, question.budget(mechanism, epsilon), patient=False)
-        off = max((line.within for line in found.lines), default=inf) / error
+            forecast = outlook(mechanism, question, question.budget(mechanism, epsilon), patient=False)
+        off = max((line.within for line in forecast.lines), default=inf) / error
         if off <= 1:
-            enough, kept = float(epsilon), replace(found, epsilon=epsilon, about=True)
+            enough, kept = float(epsilon), replace(forecast, epsilon=epsilon, about=True)
         else:
             too_little = float(epsilon)
         if enough <= CLOSE * too_little or too_little >= most:
@@ -122,11 +123,12 @@ def _about(mechanism: Mechanism, question: Question, error: float, at_one: Outlo
 
 
 def _out_of_reach(error: float) -> QueryError:
+    """Error for a target that no epsilon up to MOST keeps."""
     return QueryError(f"no epsilon up to {MOST} keeps it within {error:,g}")
 
 
 def rounded_up(number: float, digits: int) -> Fraction:
-    """A number rounded up to some significant digits.
+    """Round a number up to some significant digits.
 
     >>> rounded_up(0.1234, 2), rounded_up(51.2, 2)
     (Fraction(13, 100), Fraction(52, 1))

@@ -1,4 +1,4 @@
-"""How useful counts by cell are, before anything is measured: the paper's bound, and the exact one.
+"""Simultaneous error bounds for all counting queries over noisy cells: the paper's, and the exact one.
 
 TR-2010-003 calls a release (error, delta)-useful if, with probability 1 - delta, every query is within the error. Its
 theorems 4.2 and 5.2 promise that for n >= beta ln(beta / delta) / (alpha error), where alpha is the privacy budget,
@@ -8,8 +8,8 @@ beta, `confidence` 1 - delta, and `error` is in rows, n times the paper's, so th
     error = sensitivity * cells * ln(cells / delta) / epsilon
 
 The paper bounds every cell's noise and adds the bounds up. The noise is known, so the sums can be worked out instead:
-`every_query_error` for all unions of cells at once. `epsilon_for` finds the epsilon that an error needs.
-A person with up to k rows changes counts by up to k: the sensitivity is k.
+`every_query_error` for all unions of cells at once. `epsilon_for` finds the epsilon that an error needs. A person with
+up to k rows changes counts by up to k: the sensitivity is k.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MANY = 10**4  # cells from which wide sums are near enough to normal for an expa
 
 
 def paper_error(cells: int, epsilon: Number, confidence: float, sensitivity: Number = 1) -> float:
-    """Theorem 4.2: the error, in rows, within which all queries over the cells lie.
+    """Bound of theorem 4.2: the error, in rows, within which all queries over the cells lie.
 
     >>> round(paper_error(100, 0.05, 0.95))
     15202
@@ -45,7 +45,7 @@ def paper_error(cells: int, epsilon: Number, confidence: float, sensitivity: Num
 
 
 def paper_rows(cells: int, epsilon: Number, error_share: float, confidence: float) -> int:
-    """Theorem 5.2: how many rows a table needs for all queries to lie within a share of them.
+    """Bound of theorem 5.2: rows that a table needs for all queries to lie within a share of them.
 
     >>> paper_rows(100, 0.05, 0.02, 0.95)
     760091
@@ -54,7 +54,7 @@ def paper_rows(cells: int, epsilon: Number, error_share: float, confidence: floa
 
 
 def every_query_error(cells: int, epsilon: Number, confidence: float, sensitivity: Number = 1) -> float:
-    """The error, in rows, within which all unions of cells lie at once, with this confidence.
+    """Exact simultaneous error bound, in rows, for all unions of cells at this confidence.
 
     The worst union takes all cells whose noise is positive, or all whose noise is negative, so the largest error is the
     greater of two sums with the same distribution. Each is given half of 1 - confidence. The sums are negatively
@@ -69,7 +69,7 @@ def every_query_error(cells: int, epsilon: Number, confidence: float, sensitivit
 
 
 def epsilon_for(error_of: Callable[[Fraction], float], error: float) -> Fraction:
-    """The smallest epsilon with `error_of` it no more than `error`, rounded up to four significant digits.
+    """Smallest epsilon with error_of(epsilon) <= error, rounded up to four significant digits, by bisection.
 
     error_of: falls as epsilon grows. What is returned was tried, so it does keep the error.
 
@@ -103,7 +103,7 @@ def epsilon_for(error_of: Callable[[Fraction], float], error: float) -> Fraction
 
 
 def positive_sum_quantile(cells: int, scale: float, tail: float) -> float:
-    """The smallest whole k with P(sum of the positive parts of `cells` discrete Laplace noises > k) <= tail.
+    """Smallest whole k with P(sum of the positive parts of `cells` discrete Laplace noises > k) <= tail.
 
     With r = exp(-1 / scale) a positive part has the generating function (1 - r^2 x) / ((1 + r) (1 - r x)), so its
     cumulants are those of a geometric distribution with ratio r less those with ratio r^2, and one FFT gives the sum's
@@ -124,12 +124,12 @@ def positive_sum_quantile(cells: int, scale: float, tail: float) -> float:
         return float(_lattice_quantile(cells, scale, tail))
     step = deviation / COARSE
     coarse_mean, coarse_variance = (cells * cumulant for cumulant in positive_cumulants(scale / step)[:2])
-    place = _lattice_quantile(cells, scale / step, tail) + 0.5  # a coarse value stands for half a step on either side
-    return float(max(0, ceil(mean + (place - coarse_mean) * deviation / sqrt(coarse_variance))))
+    rank = _lattice_quantile(cells, scale / step, tail) + 0.5  # a coarse value stands for half a step on either side
+    return float(max(0, ceil(mean + (rank - coarse_mean) * deviation / sqrt(coarse_variance))))
 
 
 def positive_cumulants(scale: float) -> tuple[float, float, float, float]:
-    """The first four cumulants of the positive part of discrete Laplace noise."""
+    """First four cumulants of the positive part of discrete Laplace noise."""
 
     def geometric(rate: float) -> tuple[float, float, float, float]:
         ratio, rest = exp(-rate), -np.expm1(-rate)
@@ -141,11 +141,11 @@ def positive_cumulants(scale: float) -> tuple[float, float, float, float]:
 
 
 def _lattice_quantile(cells: int, scale: float, tail: float) -> int:
-    """The quantile itself, in whole steps, by one FFT over a window that holds all but a millionth of the tail."""
+    """Quantile in whole steps, by one FFT over a window that holds all but a millionth of the tail."""
     ratio = exp(-1.0 / scale)
 
     def growth(moment: NDArray[Any]) -> NDArray[Any]:
-        """The sum's cumulant generating function, for real and imaginary moments."""
+        """Cumulant generating function of the sum, at real or imaginary moments."""
         lift = np.exp(moment)
         return np.asarray(cells * (np.log(1.0 - ratio**2 * lift) - np.log(1.0 - ratio * lift) - np.log1p(ratio)))
 
@@ -162,6 +162,7 @@ def _lattice_quantile(cells: int, scale: float, tail: float) -> int:
 
 
 def _delta(cells: int, confidence: float) -> float:
+    """1 - confidence, after validation of the arguments."""
     if cells < 1:
         raise QueryError(f"a table has at least one cell, got {cells}")
     if not 0.0 < confidence < 1.0:
@@ -170,6 +171,7 @@ def _delta(cells: int, confidence: float) -> float:
 
 
 def _positive(value: float, what: str) -> float:
+    """Positive number, or a QueryError."""
     if not value > 0.0:
         raise QueryError(f"{what} must be above 0, got {value}")
     return float(value)

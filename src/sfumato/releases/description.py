@@ -1,14 +1,8 @@
-"""How far answers of a release are typically off, told by the release itself: it is asked a few questions of each kind.
+"""Description of a release for its recipient: content, guarantee, typical errors, example queries; also DESCRIBE.
 
-Counts that a reader meets most: the number of all rows, and the rows with given values of one and of two attributes.
-
-Queries that a release can answer, to begin with: made from its schema, and kept only if they compile.
-
-A description as HTML, for notebooks. All words may be those of a stranger's file, so all of them are escaped.
-
-What a release is, for whoever was handed the file: what is in it, what it promises, how good it is, what to ask.
-
-DESCRIBE as a statement: the columns of a release as the rows of an answer.
+Typical errors are medians of interval half-widths that the release states for a few counts of each kind: the total, one
+value of one attribute, a pair of values of two. Example queries are generated from the schema and kept if they compile.
+All text may come from a stranger's file, so the HTML form escapes it.
 """
 
 from __future__ import annotations
@@ -47,39 +41,42 @@ VERY_MANY_CELLS = 2**20  # and of one set
 
 @dataclass(frozen=True)
 class TypicalError:
-    """Of counts of one kind. half_width: of the middle one of their intervals; None where nothing is known."""
+    """Median half-width of the intervals of one kind of count; None where it is unbounded."""
 
     counts_of: str
     half_width: float | None
 
 
 def typical_errors(content: Content, confidence: float) -> tuple[TypicalError, ...]:
-    """The half-width of a typical interval, for the total and for counts of one and of two attributes."""
+    """Median half-width of intervals for the total and for counts by one and by two attributes."""
     laid_out = content.domain.size if content.answers_linear else 0
     sets = 1 if laid_out > VERY_MANY_CELLS else ASKED
     values = 1 if laid_out > MANY_CELLS else ASKED
-    found = []
+    errors = []
     for kind, words in enumerate(KINDS[: len(content.domain.axes) + 1]):
-        asked = [ask_for_counts(content, axes, values, confidence) for axes in some_sets(content.domain, kind, sets)]
-        middle = median((count.high - count.low) / 2 for counts in asked for count in counts)
-        found.append(TypicalError(words, middle if middle < float("inf") else None))
-    return tuple(found)
+        estimates = [
+            ask_for_counts(content, axes, values, confidence) for axes in some_sets(content.domain, kind, sets)
+        ]
+        middle = median((count.high - count.low) / 2 for counts in estimates for count in counts)
+        errors.append(TypicalError(words, middle if middle < float("inf") else None))
+    return tuple(errors)
 
 
 def ask_for_counts(content: Content, axes: Sequence[Axis], few: int, confidence: float = 0.95) -> list[Estimate]:
-    """The counts of a few combinations of values of some attributes; one count where there are no attributes."""
+    """Estimates of the counts of a few combinations of values of some attributes; the total where there are none."""
     few = few if axes else 1
     columns = tuple(Column(f"count {place}", (Amount(_where(axes, place), None),)) for place in range(few))
     result = content.select(Select(columns, (), Predicate.everything()), confidence)
     return [number for row in result.rows for number in row if isinstance(number, Estimate)]
 
 
-def _where(axes: Sequence[Axis], place: int) -> Predicate:
-    found = Predicate.everything()
+def _where(axes: Sequence[Axis], combination: int) -> Predicate:
+    """Predicate of one combination of values, chosen by its number."""
+    predicate = Predicate.everything()
     for number, axis in enumerate(axes):
-        code = int(places_among(axis.places, place + number + 1)[-1])
-        found &= Predicate.where(axis.name, axis.values_in(code))
-    return found
+        code = int(places_among(axis.places, combination + number + 1)[-1])
+        predicate &= Predicate.where(axis.name, axis.values_in(code))
+    return predicate
 
 
 MOST_GROUPS = 20  # of an example, so that its answer fits on a screen
@@ -89,7 +86,7 @@ Name = Callable[[str], str]
 
 
 def example_queries(schema: Schema) -> tuple[str, ...]:
-    """The total, a table, a range, an average and a share, as far as the schema has columns for them.
+    """Example queries: the total, a table, a range, an average and a share, as far as the schema has columns for them.
 
     >>> schema = Schema(dataset="t", privacy_unit="row", attributes={"ill": {"type": "boolean"}})
     >>> example_queries(schema)[1]
@@ -97,11 +94,12 @@ def example_queries(schema: Schema) -> tuple[str, ...]:
     """
     ways = [(table, name) for name, table in product((_as_it_is, _in_quotes), (schema.dataset, "release"))]
     spelled = [list(_written(schema, table, name)) for table, name in ways]
-    found = (next(filter(lambda text: _compiles(text, schema), texts), None) for texts in zip(*spelled, strict=True))
-    return tuple(text for text in found if text is not None)
+    queries = (next(filter(lambda text: _compiles(text, schema), texts), None) for texts in zip(*spelled, strict=True))
+    return tuple(text for text in queries if text is not None)
 
 
 def _written(schema: Schema, table: str, name: Name) -> Iterator[str]:
+    """SQL text of the examples for one spelling of table and column names."""
     shown = [axis for axis in schema.domain if printable(axis.name) == axis.name]
     keys = sorted((axis for axis in shown if 1 < axis.size <= MOST_GROUPS), key=lambda axis: axis.ordered)
     spans = [axis for axis in shown if axis.kind in ("integer", "number", "date") and axis.places > 2]
@@ -121,20 +119,21 @@ def _written(schema: Schema, table: str, name: Name) -> Iterator[str]:
 
 
 def _middle(axis: Axis, name: Name) -> str:
-    """A condition that holds for the middle of an axis and cuts no cell."""
+    """SQL condition on the middle third of an axis that cuts no cell."""
     low, high = (_edge(axis, place) for place in (axis.places // 3, axis.places - axis.places // 3))
     return f"{name(axis.name)} >= {low} AND {name(axis.name)} < {high}"
 
 
-def _edge(axis: Axis, place: int) -> str:
-    edge = float(axis.edges[place])
+def _edge(axis: Axis, index: int) -> str:
+    """SQL literal of a bin edge."""
+    edge = float(axis.edges[index])
     if axis.kind == "date":
         return f"DATE '{EPOCH + timedelta(days=int(edge))}'"
     return str(int(edge)) if edge == int(edge) else repr(edge)
 
 
 def _value(axis: Axis) -> str | None:
-    """A value to compare with; None where none can be printed as it is."""
+    """SQL literal of a value of the axis; None where none is printable."""
     for label in axis.values if axis.values else ():
         text = str(label)
         if isinstance(label, bool):
@@ -145,14 +144,17 @@ def _value(axis: Axis) -> str | None:
 
 
 def _as_it_is(name: str) -> str:
+    """Column name, quoted only where SQL needs it."""
     return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else _in_quotes(name)
 
 
 def _in_quotes(name: str) -> str:
+    """Quoted column name."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def _compiles(text: str, schema: Schema) -> bool:
+    """Whether a query compiles and cuts no cell."""
     try:
         return compile_select(text, schema).exact
     except SfumatoError:
@@ -160,7 +162,7 @@ def _compiles(text: str, schema: Schema) -> bool:
 
 
 def description_as_html(about: Description) -> str:
-    """Headings, tables and lists, with a style of their own and no script."""
+    """HTML of a description, with its own style and no script."""
     title = f"{about.schema.dataset}: {about.extent}, mechanism {about.mechanism}, {about.promise}"
     parts = [f"<p><b>{html_text(title)}</b></p>", f"<p>{html_text(about.guarantee.statement)}</p>"]
     parts.append(columns_as_html(about.schema))
@@ -175,16 +177,17 @@ def description_as_html(about: Description) -> str:
 
 
 def _list(texts: Iterable[str], tag: str = "span") -> str:
+    """HTML list of escaped texts."""
     return "<ul>" + "".join(f"<li><{tag}>{html_text(text)}</{tag}></li>" for text in texts) + "</ul>"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Description:
-    """A release in words and numbers. It prints as text, shows itself as HTML in a notebook, and is a dict for JSON.
+    """Description of a release: prints as text, renders as HTML in a notebook, and converts to a dict for JSON.
 
-    extent: how much is published. errors: how the errors of answers arise. typical: how large they are, at
-    `confidence`. counted: by which rules rows and values entered. examples: queries that it answers. findings: what a
-    model that it holds has learnt.
+    extent: amount published. errors: origin of the errors of answers. typical: their sizes at `confidence`. counted:
+    rules by which rows and values were counted. examples: queries that it answers. findings: what a published model has
+    learnt.
     """
 
     schema: Schema
@@ -199,7 +202,7 @@ class Description:
     findings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The description of types that JSON knows; what is unknown is None."""
+        """JSON-ready mapping of the description; unknown values are None."""
         return {
             "dataset": self.schema.dataset,
             "mechanism": self.mechanism,
@@ -217,30 +220,31 @@ class Description:
 
     @property
     def promise(self) -> str:
-        """The guarantee in symbols."""
+        """Guarantee in symbols."""
         promise = f"epsilon {float(self.guarantee.epsilon):g}"
         return promise + (f", delta {float(self.guarantee.delta):g}" if self.guarantee.delta else "")
 
     @property
     def groups(self) -> tuple[GroupPromise, ...]:
-        """What the guarantee means for several privacy units together."""
+        """Group privacy: the guarantee for several privacy units together."""
         promised = self.guarantee
         return group_privacy(promised.epsilon, delta=promised.delta, rho=promised.rho)
 
     @property
     def column_rows(self) -> list[list[str]]:
-        """The columns as texts, under HEADERS."""
+        """Columns as texts, under HEADERS."""
         rows = ((*column.row[:3], column.row[3] or "", column.row[4]) for column in columns_of(self.schema))
         return [[printable(f"{cell:,}" if isinstance(cell, int) else cell) for cell in row] for row in rows]
 
     @property
     def typical_rows(self) -> list[list[str]]:
-        """The typical errors as texts, under the headers that `error_headers` has."""
+        """Typical errors as texts, under `error_headers`."""
         widths = ["unknown" if one.half_width is None else f"± {as_rows(one.half_width)}" for one in self.typical]
         return [[one.counts_of, width] for one, width in zip(self.typical, widths, strict=True)]
 
     @property
     def error_headers(self) -> list[str]:
+        """Headers of the table of typical errors."""
         return ["counts of", f"{self.confidence * 100:.6g} % interval"]
 
     def __repr__(self) -> str:
@@ -263,7 +267,7 @@ class Description:
 
 
 def describe(release: Release, confidence: float = 0.95, *, with_errors: bool = True) -> Description:
-    """All that can be said of a release without being asked anything in particular.
+    """Describe a release.
 
     with_errors: ask it how large its errors typically are, which takes seconds where ten million cells were fitted.
     """
@@ -279,12 +283,13 @@ def describe(release: Release, confidence: float = 0.95, *, with_errors: bool = 
 
 
 def _answers(release: Release, text: str) -> bool:
+    """Whether a release determines every number of a query."""
     cells = [cell for row in release.query(text).rows for cell in row]
     return not any(isinstance(cell, Estimate) and isnan(cell.value) for cell in cells)
 
 
 def describe_columns(release: Release, confidence: float) -> Result:
-    """A row for each column; the guarantee and what is counted stand under it."""
+    """Result of DESCRIBE: a row for each column, with guarantee and counting rules as notes."""
     rows = tuple(column.row for column in columns_of(release.schema))
     made = f"{release.content.about.extent}, mechanism {release.mechanism}"
     notes = (made, release.guarantee.statement)

@@ -1,9 +1,8 @@
-"""Group privacy: what a promise to one means for several who belong together, such as a family.
+"""Group privacy: the guarantee for c privacy units together, such as a family.
 
-A table without a family is reached from one with it in as many steps as the family has members, and every step costs
-what the promise says (Survey, section 2). So c of them have c epsilon. Under rho-zCDP they have c^2 rho, which is an
-epsilon at the same delta. Of an epsilon and a delta alone, c steps make c epsilon and delta (1 + e^epsilon + ... +
-e^((c - 1) epsilon)).
+A table without the group is c neighbouring steps away (Survey, section 2). Pure epsilon: c epsilon. rho-zCDP: c^2 rho,
+converted to an epsilon at the same delta. (epsilon, delta) alone: c epsilon and delta (1 + e^epsilon + ... + e^((c - 1)
+epsilon)).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ LARGEST = 700.0  # the exponential of more is no number of a computer
 
 @dataclass(frozen=True)
 class GroupPromise:
-    """What so many together are promised. factor: how much likelier what is shown may be with them than without."""
+    """Guarantee for a group of so many privacy units."""
 
     people: int
     epsilon: Fraction
@@ -31,11 +30,12 @@ class GroupPromise:
 
     @property
     def factor(self) -> float:
+        """Bound e^epsilon on the ratio of output probabilities with and without the group."""
         return exp(min(float(self.epsilon), LARGEST))
 
     @property
     def record(self) -> dict[str, Any]:
-        """The promise of types that JSON knows."""
+        """JSON-ready mapping of the guarantee."""
         delta = {"delta": self.delta} if self.delta else {}
         return {"together": self.people, "epsilon": float(self.epsilon), **delta, "factor": self.factor}
 
@@ -43,7 +43,7 @@ class GroupPromise:
 def group_privacy(
     epsilon: Amount, *, delta: Amount = 0, rho: Amount | None = None, people: Sequence[int] = FAMILIES
 ) -> tuple[GroupPromise, ...]:
-    """What a release with this guarantee promises to groups of so many privacy units.
+    """Guarantees for groups of so many privacy units.
 
     rho: of zero-concentrated privacy, from which epsilon follows at that delta.
 
@@ -53,19 +53,19 @@ def group_privacy(
     if any(each < 1 or each != int(each) for each in people):
         raise BudgetError("a group has 1, 2, 3, ... members")
     single, small = as_epsilon(epsilon), float(Fraction(str(delta)))
-    found = []
+    promises = []
     for number in people:
         if rho is not None:
             larger = single if number == 1 else epsilon_for(as_epsilon(rho, "rho") * number**2, delta)
-            found.append(GroupPromise(number, larger, small))
+            promises.append(GroupPromise(number, larger, small))
         else:
             steps = sum(exp(min(step * float(single), LARGEST)) for step in range(number))
-            found.append(GroupPromise(number, number * single, min(1.0, small * steps)))
-    return tuple(found)
+            promises.append(GroupPromise(number, number * single, min(1.0, small * steps)))
+    return tuple(promises)
 
 
 def in_words(promises: Sequence[GroupPromise]) -> str:
-    """One line for a reader.
+    """Sentence on the guarantees for groups.
 
     >>> in_words(group_privacy(1, people=(1, 2)))
     'For a family left out together: of 1, epsilon 1 (2.72 times); of 2, epsilon 2 (7.39 times).'
@@ -74,9 +74,11 @@ def in_words(promises: Sequence[GroupPromise]) -> str:
     return f"For a family left out together: {'; '.join(listed)}."
 
 
-def _epsilon(one: GroupPromise) -> str:
-    return readable(one.epsilon) if len(readable(one.epsilon)) < 8 else f"{float(one.epsilon):.3g}"
+def _epsilon(promise: GroupPromise) -> str:
+    """Printed epsilon."""
+    return readable(promise.epsilon) if len(readable(promise.epsilon)) < 8 else f"{float(promise.epsilon):.3g}"
 
 
-def _delta(one: GroupPromise) -> str:
-    return f", delta {one.delta:.2g}" if one.delta else ""
+def _delta(promise: GroupPromise) -> str:
+    """Printed delta, empty if 0."""
+    return f", delta {promise.delta:.2g}" if promise.delta else ""

@@ -1,4 +1,4 @@
-"""A release: what was published, and everything one can ask of it."""
+"""Release: a published content with its guarantee, and the queries that it answers."""
 
 from __future__ import annotations
 
@@ -92,15 +92,16 @@ class Release:
         for select in selects_of(statement) if strict else ():
             strict_check(select, self.domain)
         if isinstance(statement, Select) and not statement.chooses:
-            found = self.content.select(statement, confidence)
+            result = self.content.select(statement, confidence)
         else:
             from sfumato.answers.question import Manner
             from sfumato.answers.statement import run_in_manner
 
-            found = run_in_manner(statement, self.content, confidence, Manner(selected=selected))
-        return replace(found, counted=counted_in_short(self.schema))
+            result = run_in_manner(statement, self.content, confidence, Manner(selected=selected))
+        return replace(result, counted=counted_in_short(self.schema))
 
     def _query_in_manner(self, sql: str, confidence: float, strict: bool, manner: Manner) -> Result:
+        """Answer a statement with intervals of another kind than typical ones."""
         from sfumato.answers.statement import run_in_manner, text_in_manner
         from sfumato.schema.what_is_counted import counted_in_short
         from sfumato.sql import compile_statement, selects_of, strict_check
@@ -108,16 +109,16 @@ class Release:
         content = self.content
         if manner.unbiased:
             content = content.as_measured()
-        found = text_in_manner(sql, content, confidence, manner)
-        if found is None:
+        result = text_in_manner(sql, content, confidence, manner)
+        if result is None:
             statement = compile_statement(sql, self.schema)
             for select in selects_of(statement) if strict else ():
                 strict_check(select, self.domain)
-            found = run_in_manner(statement, content, confidence, manner)
-        return replace(found, counted=counted_in_short(self.schema))
+            result = run_in_manner(statement, content, confidence, manner)
+        return replace(result, counted=counted_in_short(self.schema))
 
     def describe(self, *, confidence: float = 0.95) -> Description:
-        """What is in the release, what it promises, what was left out by rule, how good it is, and what to ask it."""
+        """Describe content, guarantee, counting rules and typical errors, with example queries."""
         from sfumato.releases.description import describe
 
         return describe(self, confidence)
@@ -129,7 +130,7 @@ class Release:
         return self.content.linear(queries, confidence, Manner(interval).interval)
 
     def marginal(self, *names: str, confidence: float = 0.95) -> Result:
-        """The count of every combination of values of some attributes, with its interval."""
+        """Marginal counts: the count of every combination of values of some attributes, with its interval."""
         listed = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
         return self.query(
             f'SELECT {listed}, COUNT(*) AS "count" FROM release GROUP BY {listed}'
@@ -139,7 +140,7 @@ class Release:
         )
 
     def predict(self, rows: Any, *, confidence: float = 0.95) -> pa.Table:
-        """What a published model says of rows, one prediction for each: of a path, a pandas, polars or Arrow frame.
+        """Predictions of a published model, one for each row of a path, a pandas, polars or Arrow frame.
 
         The rows are the caller's own and stay so; it costs no privacy.
         """
@@ -148,7 +149,7 @@ class Release:
         return self.content.predict(read_rows(rows, self.schema), confidence)
 
     def halfspace(self, weights: Mapping[str, float], threshold: float, *, confidence: float = 0.95) -> Estimate:
-        """How many rows have a weighted sum of attributes above a threshold, where a release counts along lines."""
+        """Number of rows with a weighted sum of attributes above a threshold, where a release counts along lines."""
         return self.content.halfspace(weights, threshold, confidence)
 
     def sample(self, rows: int, *, seed: int | None = None) -> pa.Table:

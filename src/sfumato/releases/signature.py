@@ -1,16 +1,12 @@
-"""A curator's keys: Ed25519, the private one for the curator alone, the public one for whoever checks.
+"""Ed25519 signatures of releases, in a file beside the release, and the curator's keys as PEM files.
 
-Both are PEM files as other programs write them, so that keys can be made and looked at elsewhere (`openssl pkey`).
+The signature lies beside and not inside, because the release is then the file that the ledger knows by its digest, that
+earlier Sfumatos open, and that has the same bytes whoever signs it. The release's digest is signed. It covers the
+manifest, which has the sha256 and the size of every member, and a reader refuses every byte that these do not determine
+(`releases/file/artifact.py`). So exactly one file goes with a digest. It is the digest of the bytes that were parsed:
+nothing is read twice, so the file cannot be changed between check and use.
 
-Who vouches for a release: an Ed25519 signature by its curator, in a file of its own beside it.
-
-It lies beside and not inside, because the release is then the very file that the ledger knows by its digest, that
-earlier Sfumatos open, and that is the same bytes whoever signs it.
-
-What is signed is the release's digest. It covers the manifest, which has the sha256 and the size of every member; and
-a reader refuses every byte of the file that these do not settle (`releases/file/artifact.py`). So one file, and one
-only, goes with a digest. The digest is that of the bytes that were parsed: nothing is read twice, so nobody can
-change the file between the check and the use.
+Keys are made and inspected by other programs too (`openssl pkey`).
 """
 
 from __future__ import annotations
@@ -38,7 +34,7 @@ MOST_KEY_BYTES = 10_000  # of a key file
 
 
 def make_keys(path: Path) -> tuple[Path, str]:
-    """Write a new pair of keys, and say where the public one is and what its fingerprint is. Nothing is overwritten."""
+    """Write a new key pair; return the path and fingerprint of the public key. Nothing is overwritten."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
@@ -59,6 +55,7 @@ def make_keys(path: Path) -> tuple[Path, str]:
 
 
 def _write_new(path: Path, content: bytes, mode: int) -> None:
+    """Create a file with given permissions and sync it; fail if it exists."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(content)
         file.flush()
@@ -66,7 +63,7 @@ def _write_new(path: Path, content: bytes, mode: int) -> None:
 
 
 def read_private(path: Path) -> Ed25519PrivateKey:
-    """A curator's own key, which nobody else may be able to read."""
+    """Read a private key, and refuse one that other users can read."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -83,7 +80,7 @@ def read_private(path: Path) -> Ed25519PrivateKey:
 
 
 def read_public(path: Path) -> Ed25519PublicKey:
-    """The key that a signature must be by."""
+    """Read the public key that a signature must be by."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
@@ -104,6 +101,7 @@ def read_public(path: Path) -> Ed25519PublicKey:
 
 
 def _content(path: Path) -> bytes:
+    """Bytes of a key file, bounded in size."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # before opening: a pipe would wait for ever
             raise SignatureError(f"{path} is not a file; name a key file")
@@ -115,12 +113,12 @@ def _content(path: Path) -> bytes:
 
 
 def raw(key: Ed25519PublicKey) -> bytes:
-    """The 32 bytes of a public key."""
+    """Raw 32 bytes of a public key."""
     return key.public_bytes_raw()
 
 
 def fingerprint(key: Ed25519PublicKey | bytes) -> str:
-    """A public key in one short line, to be compared by people.
+    """Fingerprint of a public key: SHA-256 in base64, to be compared by people.
 
     >>> fingerprint(bytes(32))
     'SHA256:Zmh6rfhivXdsj8GLjp+OIAiXFIVu4jOzkCpZHQ1fKSU'
@@ -138,7 +136,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Signature:
-    """What a signature file holds. public_key and signature are base64; digest names the release."""
+    """Content of a signature file; public_key and signature are base64, digest identifies the release."""
 
     digest: str
     public_key: str
@@ -149,27 +147,28 @@ class Signature:
 
     @property
     def text(self) -> str:
+        """Text of the signature file."""
         return json.dumps(asdict(self), indent=2, sort_keys=True) + "\n"
 
     @property
     def by(self) -> str:
-        """The fingerprint of the key that it says it is by; nothing is proved by that."""
+        """Fingerprint of the key that the signature claims; not a proof."""
         return fingerprint(b64decode(self.public_key))
 
 
 def signature_beside(path: str | PathLike[str]) -> Path:
-    """Where the signature of a release file is."""
+    """Path of a release's signature file."""
     return Path(path).with_name(Path(path).name + ENDING)
 
 
 def sign_digest(digest: str, key: Ed25519PrivateKey) -> Signature:
-    """The signature of the release that has this digest."""
+    """Sign the release with this digest."""
     signed = key.sign(SIGNED + bytes.fromhex(digest))
     return Signature(digest, b64encode(raw(key.public_key())).decode(), b64encode(signed).decode())
 
 
 def sign_release(path: str | PathLike[str], key: str | PathLike[str]) -> Signature:
-    """Sign a release file, after checking it as whoever opens it does; where to keep the text is the caller's."""
+    """Sign a release file after the checks of opening it; the caller stores the text."""
     from sfumato.releases.file.artifact import read_artifact
 
     private = read_private(Path(key))
@@ -177,21 +176,21 @@ def sign_release(path: str | PathLike[str], key: str | PathLike[str]) -> Signatu
 
 
 def check_signature(path: str | PathLike[str], digest: str, key: str | PathLike[str]) -> Signature:
-    """Refuse a release that its curator did not sign. digest: of the bytes that were opened. key: a public key file."""
+    """Verify a release's signature, or raise. digest: of the bytes that were opened. key: a public key file."""
     wanted = read_public(Path(key))
     beside = signature_beside(path)
-    found = read_signature(beside)
-    if found is None:
+    signature = read_signature(beside)
+    if signature is None:
         raise SignatureError(
             f"{path} is not signed: there is no {beside.name} beside it; ask the publisher for it, or have the release "
             "signed with `sfumato sign`"
         )
-    _verify(found, path, beside, digest, wanted)
-    return found
+    _verify(signature, path, beside, digest, wanted)
+    return signature
 
 
 def read_signature(path: Path) -> Signature | None:
-    """An untrusted signature file; None where there is none."""
+    """Read an untrusted signature file; None where there is none."""
     try:
         if not path.exists():
             return None
@@ -202,40 +201,47 @@ def read_signature(path: Path) -> Signature | None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it cannot be read"
         raise SignatureError(f"the signature {path} cannot be read ({reason}); check your access to it") from None
-    found = _parsed(content)
-    if found is None:
+    signature = _parsed(content)
+    if signature is None:
         raise SignatureError(f"{path} is not a signature that Sfumato writes; ask the publisher for a fresh copy")
-    return found
+    return signature
 
 
 def _parsed(content: bytes) -> Signature | None:
+    """Parse a signature file in its one canonical spelling; None for any other bytes."""
     if len(content) > MOST_BYTES:
         return None
     try:
-        found = Signature(**json.loads(content.decode("utf-8")))
-        same = found.text.encode("utf-8") == content  # one spelling only, so that nothing can hide in it
-        whole = (len(b64decode(found.public_key, validate=True)), len(b64decode(found.signature, validate=True)))
-        known = (found.format, found.version, found.algorithm) == ("sfumato-signature", 1, "Ed25519")
-        return found if same and whole == (32, 64) and known and _DIGEST.fullmatch(found.digest) else None
+        signature = Signature(**json.loads(content.decode("utf-8")))
+        same = signature.text.encode("utf-8") == content  # one spelling only, so that nothing can hide in it
+        whole = (
+            len(b64decode(signature.public_key, validate=True)),
+            len(b64decode(signature.signature, validate=True)),
+        )
+        ours = (signature.format, signature.version, signature.algorithm) == ("sfumato-signature", 1, "Ed25519")
+        return signature if same and whole == (32, 64) and ours and _DIGEST.fullmatch(signature.digest) else None
     except (ValueError, TypeError, RecursionError, NotBase64):
         return None
 
 
-def _verify(found: Signature, path: str | PathLike[str], beside: Path, digest: str, wanted: Ed25519PublicKey) -> None:
+def _verify(
+    signature: Signature, path: str | PathLike[str], beside: Path, digest: str, wanted: Ed25519PublicKey
+) -> None:
+    """Verify key, digest and signature, or raise a SignatureError."""
     from cryptography.exceptions import InvalidSignature
 
-    if b64decode(found.public_key) != raw(wanted):
+    if b64decode(signature.public_key) != raw(wanted):
         raise SignatureError(
-            f"{path} is signed by another key, {found.by}, and not by {fingerprint(wanted)}; do not trust it, or name "
-            "the key of whoever signed it"
+            f"{path} is signed by another key, {signature.by}, and not by {fingerprint(wanted)}; do not trust it, or "
+            "name the key of whoever signed it"
         )
-    if found.digest != digest:
+    if signature.digest != digest:
         raise SignatureError(
             f"{beside.name} is the signature of another release: {path} was changed or replaced since it was signed; "
             "ask the publisher for both files"
         )
     try:
-        wanted.verify(b64decode(found.signature), SIGNED + bytes.fromhex(digest))
+        wanted.verify(b64decode(signature.signature), SIGNED + bytes.fromhex(digest))
     except InvalidSignature:
         raise SignatureError(
             f"{beside.name} is forged or damaged: it is no signature of {path} by {fingerprint(wanted)}; ask the "

@@ -1,1 +1,1 @@
-"""What a release can hold, a file for each kind: a line in kinds.py makes it one."""
+"""Kinds of release content, a file for each; `KINDS` in content.py lists them."""

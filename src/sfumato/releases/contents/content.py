@@ -1,7 +1,7 @@
-"""What every content of a release can do, and the table of contents by kind.
+"""Interface of release contents, and the registry of contents by kind.
 
-A release promises; its content knows. Files, SQL, the command line, sampling, the audit and the planner ask a content
-through what stands here, so that a new kind of release is a file beside this one and a line in `KINDS`.
+Files, SQL, the command line, sampling, the audit and the planner use a content through `Content` alone, so a new kind
+of release is one file and one line in `KINDS`.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ KINDS = {
 
 @dataclass(frozen=True)
 class About:
-    """What a content says of itself.
+    """Self-description of a content.
 
-    extent: how much is published, in words. measured: everything the curator handed out for it. errors: how the errors
-    of its answers arise, in a sentence. findings: what it has learnt, a sentence each, besides what it can be asked.
-    examples: questions that it answers, where these are not counts of any cells.
+    extent: amount published, in words. measured: all noisy measurements it rests on. errors: origin of its answers'
+    errors, in a sentence. findings: sentences on what it has learnt. examples: queries that it answers, where these are
+    not counts of arbitrary cells.
     """
 
     attributes: tuple[str, ...]
@@ -69,7 +69,7 @@ class About:
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """What goes into a file. further: fields of the manifest that only this kind has; `details` is for new ones."""
+    """File form of a content. further: manifest fields that only this kind has; `details` is for new ones."""
 
     kind: str
     statistics: list[Statistic]
@@ -83,7 +83,7 @@ NOT_UNBIASED = (
 
 
 class Content(ABC):
-    """Something published that answers questions. It holds no private data."""
+    """Published content that answers queries. It holds no private data."""
 
     answers_linear: ClassVar[bool] = False  # whether linear queries over the cells have answers
     answers_counts: ClassVar[bool] = True  # whether counts by any attributes have answers
@@ -96,20 +96,20 @@ class Content(ABC):
 
     @property
     def threshold(self) -> int | None:
-        """The least noisy count that was published, where not every cell is."""
+        """Least noisy count that was published; None where every cell is."""
         return None
 
     @property
     def independent(self) -> bool:
-        """Whether counts of different cells carry noises that have nothing to do with each other."""
+        """Whether counts of disjoint cells have independent noises."""
         return False
 
     def together(self, select: Select, confidence: float) -> float | None:
-        """The confidence of each number with which all of an answer hold together; None where that is not known."""
+        """Confidence of each number of an answer for simultaneous coverage; None where it is unknown."""
         return None
 
     def as_measured(self) -> Content:
-        """The same without what a model made of its measurements: counts and sums are unbiased."""
+        """Content with the unbiased measurements in place of model-based estimates."""
         raise QueryError(f"this kind of release holds no unbiased counts; {NOT_UNBIASED}")
 
     @abstractmethod
@@ -117,7 +117,7 @@ class Content(ABC):
         """Answer a compiled SELECT, with an interval for every number."""
 
     def select_as(self, select: Select, confidence: float, manner: Manner) -> Result:
-        """The same with intervals of a kind that is asked for."""
+        """Answer a compiled SELECT with the kind of interval in `manner`."""
         if manner.interval != "typical":
             from sfumato.answers.noise_sum import NONE
 
@@ -125,43 +125,43 @@ class Content(ABC):
         return self.select(select, confidence)
 
     def answer_text(self, sql: str, confidence: float) -> Result | None:
-        """Answer a statement that is no sum over cells, as it was written; None where it is to be compiled as usual."""
+        """Answer a statement that is no sum over cells, from its text; None where it is to be compiled as usual."""
         return None
 
     def halfspace(self, weights: Mapping[str, float], threshold: float, confidence: float) -> Estimate:
-        """How many rows have a weighted sum of attributes above a threshold."""
+        """Estimate the number of rows with a weighted sum of attributes above a threshold."""
         raise QueryError("this release does not count rows along lines; make one that does, see docs/halfspace.md")
 
     def linear(self, queries: Queries, confidence: float, interval: str = "typical") -> Sequence[Estimate]:
-        """Answer linear queries over the cells' counts. interval: of which kind."""
+        """Answer linear queries over the cells' counts, (queries, cells). interval: kind of interval."""
         raise QueryError("a release without a number for every cell answers SQL, and no linear queries; ask it by SQL")
 
     def cells(self) -> Floats:
-        """The estimated count of every cell of the domain, laid out."""
+        """Estimated count of every cell of the domain, (cells,)."""
         raise QueryError("this kind of release does not lay out its cells; ask it by SQL")
 
     def predict(self, rows: pa.Table, confidence: float) -> pa.Table:
-        """What a model that was published says of rows; the same rows with further columns."""
+        """Predictions of a published model for rows: the rows with further columns."""
         raise QueryError("this release holds no model to predict with; ask it by SQL")
 
     @property
     def row_model(self) -> RowModel:
-        """What synthetic rows are drawn from. It is made once; drawing, values, files and the rest are shared."""
+        """Sampler of synthetic rows, made once; drawing of values and files is shared by all kinds."""
         raise QueryError("this kind of release cannot draw rows; release margins or cells for that")
 
     @property
     @abstractmethod
     def about(self) -> About:
-        """What the content says of itself."""
+        """Self-description of the content."""
 
     @abstractmethod
     def write(self) -> Written:
-        """All that a file keeps of it. The audit looks at nothing else, so nothing else may be published."""
+        """File form of the content. The audit sees nothing else, so nothing else may be published."""
 
     @classmethod
     @abstractmethod
     def check(cls, manifest: Manifest, schema: Schema) -> None:
-        """Refuse a manifest whose parts do not go together for this kind; no member has been read yet."""
+        """Refuse a manifest whose parts are inconsistent for this kind, before any member is read."""
 
     @classmethod
     @abstractmethod
@@ -171,17 +171,17 @@ class Content(ABC):
     @classmethod
     @abstractmethod
     def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Self:
-        """The content of a file nobody has vouched for, whose manifest was checked. member: its columns, by name."""
+        """Restore the content from an untrusted file with a checked manifest. member: returns its columns by name."""
 
 
 class ContentOfCells(Content):
-    """A content that can show cells along the attributes of a query: the evaluator does the rest."""
+    """Content that shows cells along the attributes of a query, for the evaluator in answers/evaluate.py."""
 
     @abstractmethod
     def view(self, kinds: Kinds) -> View:
-        """The cells along some attributes, and where their errors come from.
+        """Cells along some attributes, with the source of their errors.
 
-        kinds: the attributes, and which of their values may be taken together.
+        kinds: the attributes, with the class of each of their values; values of one class may be merged.
         """
 
     def select(self, select: Select, confidence: float) -> Result:
@@ -195,22 +195,22 @@ class ContentOfCells(Content):
         return select_as(self, select, confidence, manner)
 
     def exact_at(self, confidence: float) -> float | None:
-        """At which confidence typical intervals hold for every table with this one; None where they need not."""
+        """Confidence at which typical intervals are guaranteed at the given one; None where they are not."""
         return None
 
     def drawn(self, confidence: float) -> tuple[Noise, int] | None:
-        """A noise and how many of it: of such sums as are taken as normal, the one that reaches furthest; or None."""
+        """Noise and multiplicity of the longest-tailed sum that is approximated as normal; None where none is."""
         return None
 
     def sure(self, kinds: Kinds) -> Source:
-        """What finds the ends of guaranteed intervals, for the cells of a view; a QueryError where nothing does."""
+        """Source of guaranteed bounds for the cells of a view; a QueryError where there is none."""
         from sfumato.answers.noise_sum import NONE
 
         raise QueryError(NONE)
 
 
 def kind_named(kind: str) -> type[Content]:
-    """The content that a manifest names."""
+    """Content class of a manifest's kind."""
     if kind not in KINDS:
         raise refusal("it holds a kind of release that this Sfumato does not know", "upgrade to open it")
     module, _, name = KINDS[kind].rpartition(".")

@@ -1,6 +1,6 @@
-"""A cube: an estimate of every statistic in every cell of the domain, and how each was come by.
+"""Cube: an estimate of every statistic in every cell of the domain, with its fit.
 
-Kind `cube`: every cell was measured by itself. Kind `fitted-cube`: cells were fitted to measurements of other things.
+Kind `cube`: every cell was measured independently. Kind `fitted-cube`: cells were estimated from other measurements.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Cube(ContentOfCells):
-    """An estimate for each statistic, "count" first. A measure's sum in a cell is step * estimate + centre * count."""
+    """Fit of each statistic over all cells, "count" first.
+
+    The sum of a measure in a cell is step * estimate + centre * count.
+    """
 
     answers_linear: ClassVar[bool] = True
     uses: ClassVar[frozenset[str]] = frozenset({"fits", "queries", "arrays"})
@@ -48,22 +51,22 @@ class Cube(ContentOfCells):
 
     @classmethod
     def of_cells(cls, schema: Schema, measurements: Sequence[Measurement]) -> Cube:
-        """A cube whose cells were measured one by one."""
+        """Cube whose cells were measured independently."""
         return cls(schema, tuple(NoisyCells(measured) for measured in measurements))
 
     @property
     def plain(self) -> bool:
-        """Whether every cell was measured by itself."""
+        """Whether every cell was measured independently."""
         return all(isinstance(fit, NoisyCells) for fit in self.fits)
 
     @property
     def values(self) -> dict[str, Floats]:
-        """The estimates of each statistic."""
+        """Estimate of every cell by statistic, (cells,) each."""
         return {fit.of: fit.estimate for fit in self.fits}
 
     @property
     def noises(self) -> dict[str, Noise]:
-        """The noise on each cell, by statistic, where every cell was measured by itself."""
+        """Noise on each cell by statistic, where every cell was measured independently."""
         return {fit.of: fit.measurements[0].noise for fit in self.fits}
 
     def view(self, kinds: Kinds) -> View:
@@ -72,12 +75,12 @@ class Cube(ContentOfCells):
         from sfumato.answers.question import gathered, gathered_by_kind
 
         noises = CountedNoise(self.noises) if self.plain else FittedNoise(self.fits, self.domain)
-        places = sorted(self.domain.place(name) for name in kinds)
-        summed = {fit.of: self._along(fit, places) for fit in self.fits}
-        if self.plain and places:
-            by_place = {place: np.asarray(kinds[self.domain.names[place]]) for place in places}
+        axes = sorted(self.domain.place(name) for name in kinds)
+        summed = {fit.of: self._along(fit, axes) for fit in self.fits}
+        if self.plain and axes:
+            by_place = {place: np.asarray(kinds[self.domain.names[place]]) for place in axes}
             return View(self.schema, gathered_by_kind(self.domain, summed, by_place), noises)
-        return View(self.schema, gathered(self.domain, summed, places), noises)
+        return View(self.schema, gathered(self.domain, summed, axes), noises)
 
     @property
     def independent(self) -> bool:
@@ -97,15 +100,15 @@ class Cube(ContentOfCells):
 
         return FromFits(self.domain, finders(self.fits, self.domain), kinds)
 
-    def _along(self, fit: Fit, places: Sequence[int]) -> Floats:
-        """The estimates of one statistic along some axes, summed over the others."""
-        return fit.sums(self.domain, places)
+    def _along(self, fit: Fit, axes: Sequence[int]) -> Floats:
+        """Marginal estimate of one statistic along some axes, flat."""
+        return fit.sums(self.domain, axes)
 
     def as_measured(self) -> Cube:
-        """The same if all fits are unbiased, or the cells that they lean on, where these were measured one by one.
+        """Cube of unbiased estimates: itself if all fits are, or the independently measured cells that they rest on.
 
-        What was measured of buckets that were found in the noise of cells hangs on that noise, and does not enter; nor
-        do counts that were asked because earlier noisy ones were large: no combination of these is unbiased.
+        Measurements of buckets that were chosen by the cells' noise depend on it and are left out; so are counts that
+        were measured because earlier noisy ones were large. No combination of these is unbiased.
         """
         if all(fit.exact for fit in self.fits):
             return self
@@ -125,16 +128,16 @@ class Cube(ContentOfCells):
         if queries.columns != self.domain.size:
             raise QueryError(f"the queries span {queries.columns} cells, the release has {self.domain.size}")
         if self.plain:
-            found = answer_by_cells(queries, self.fits[0], self.noises["count"], confidence)
+            estimates = answer_by_cells(queries, self.fits[0], self.noises["count"], confidence)
         else:
-            found = answer_by_fit(queries, self.fits[0], confidence)
+            estimates = answer_by_fit(queries, self.fits[0], confidence)
         if interval == "typical" and self.plain:
-            return found
+            return estimates
         from sfumato.answers.linear import in_kind, no_wider
 
         if interval == "typical":
-            return no_wider(queries, self.fits[0], self.domain, found, confidence)
-        return in_kind(queries, self.fits[0], self.domain, found, confidence, interval)
+            return no_wider(queries, self.fits[0], self.domain, estimates, confidence)
+        return in_kind(queries, self.fits[0], self.domain, estimates, confidence, interval)
 
     def cells(self) -> Floats:
         return self.fits[0].estimate
@@ -146,7 +149,7 @@ class Cube(ContentOfCells):
         return RowsOfCells(self.schema, self.values, self._cell_errors() if self.schema.measures else {})
 
     def _cell_errors(self) -> dict[str, float]:
-        """The standard error of one cell of each statistic, a typical one where they differ."""
+        """Standard error of one cell (the middle one) of each statistic."""
         middle = np.zeros((self.domain.size, 1))
         middle[self.domain.size // 2] = 1.0
         errors = {fit.of: fit.errors(middle) for fit in self.fits}
@@ -174,11 +177,11 @@ class Cube(ContentOfCells):
             if len(columns) < len(self.fits):
                 raise ReleaseFileError("a file keeps each statistic of noisy cells once; put several into a fit")
             return Written("cube", statistics, {CELLS: columns})
-        for place, fit in enumerate(self.fits):
+        for index, fit in enumerate(self.fits):
             if fit.family in WITHOUT_ESTIMATE:
-                statistics[place] = replace(statistics[place], member=NUMBERS, column=VALUE)
+                statistics[index] = replace(statistics[index], member=NUMBERS, column=VALUE)
                 continue
-            column = statistics[place].column
+            column = statistics[index].column
             columns[column], columns[parts_column(column)] = in_whole_numbers(fit.estimate)
         written = write_fits(self.fits, self.domain)
         arrays = written.arrays.all
@@ -204,7 +207,7 @@ class Cube(ContentOfCells):
 
     @classmethod
     def check_values(cls, manifest: Manifest, schema: Schema, columns: Columns) -> None:
-        """Parts are parts: they never reach a whole."""
+        """Refuse fractional parts outside 0 .. PARTS - 1."""
         for one in manifest.statistics:
             parts = columns.get(parts_column(one.column))
             if parts is not None and not 0 <= parts.min() <= parts.max() < PARTS:
@@ -223,18 +226,20 @@ class Cube(ContentOfCells):
         arrays = Arrays(members.arrays_in(manifest, member(NUMBERS)[VALUE]))
         reading = Reading(manifest.queries, arrays, schema.domain)
         fits = []
-        for one, record in zip(manifest.statistics, manifest.fits, strict=True):
+        for statistic, record in zip(manifest.statistics, manifest.fits, strict=True):
             estimate = None
             if record.family not in WITHOUT_ESTIMATE:
                 # Taken out, so that they are not kept beside the estimate that is made of them.
-                estimate = from_whole_numbers(columns.pop(one.column), columns.pop(parts_column(one.column)))
+                estimate = from_whole_numbers(
+                    columns.pop(statistic.column), columns.pop(parts_column(statistic.column))
+                )
             fits.append(reading.fit(record, estimate))
         reading.refuse_leftovers()
         return cls(schema, tuple(fits))
 
 
 def _with_estimates(manifest: Manifest) -> tuple[list[Statistic], list[Statistic]]:
-    """The statistics that are kept by cell, and those that are left to be solved for."""
+    """Statistics whose estimates the file keeps, and those whose estimates are solved for."""
     families = [fit.family for fit in manifest.fits] or [""] * len(manifest.statistics)
     pairs = [*zip(manifest.statistics, families, strict=True)]
     kept = [one for one, family in pairs if family not in WITHOUT_ESTIMATE]
@@ -242,7 +247,7 @@ def _with_estimates(manifest: Manifest) -> tuple[list[Statistic], list[Statistic
 
 
 def _cells(fit: Fit, size: int) -> Measurement | None:
-    """What was measured of every cell by itself."""
+    """Measurement of every cell in a fit; None where it has none."""
     for one in fit.measurements:
         if one.of == fit.of and isinstance(one.queries, Identity) and len(one.answers) == size:
             return one

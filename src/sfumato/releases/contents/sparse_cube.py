@@ -1,4 +1,4 @@
-"""A sparse cube: noisy numbers for cells that stand out, and noisy totals for all cells together."""
+"""Sparse cube: noisy numbers of the cells above a threshold, and noisy totals of all cells."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SparseCube(ContentOfCells):
 
     @property
     def listed(self) -> Codes:
-        """The cells that are published."""
+        """Indices of the published cells, (published,)."""
         cells = self.measurements[0].cells
         assert cells is not None  # noqa: S101 (measured above a threshold)
         return cells
@@ -59,13 +59,13 @@ class SparseCube(ContentOfCells):
 
     @cached_property
     def values(self) -> dict[str, Floats]:
-        """The noisy number of each published cell, by statistic."""
-        found = {measured.of: measured.answers.astype(np.float64) for measured in self.measurements}
-        return {of: found.get(of, np.zeros(len(self.listed))) for of in self.total_noises}
+        """Noisy number of each published cell by statistic, (published,) each; zeros if none was measured."""
+        answers = {measured.of: measured.answers.astype(np.float64) for measured in self.measurements}
+        return {of: answers.get(of, np.zeros(len(self.listed))) for of in self.total_noises}
 
     @cached_property
     def remainder(self) -> dict[str, float]:
-        """For each statistic, what lies in the unpublished cells together: the noisy total less what is published."""
+        """Sum over the unpublished cells by statistic: noisy total less the published numbers."""
         return {total.of: float(total.answers[0]) - float(self.values[total.of].sum()) for total in self.totals}
 
     @property
@@ -74,7 +74,7 @@ class SparseCube(ContentOfCells):
 
     @property
     def noises(self) -> dict[str, Noise]:
-        """The noise on each cell; where nothing was published no cell carries any, and any will do."""
+        """Noise on each cell by statistic; that of the total where no cell was published, which then enters nothing."""
         return self.total_noises | {measured.of: measured.noise for measured in self.measurements}
 
     @property
@@ -89,11 +89,11 @@ class SparseCube(ContentOfCells):
         from sfumato.answers.guaranteed_sums import FromThreshold, Thresholded
 
         (total,) = (total for total in self.totals if total.of == "count")
-        known = Thresholded(self.threshold, self.noises["count"], float(total.answers[0]), total.noise)
-        return FromThreshold(known, float(self.domain.size))
+        thresholded = Thresholded(self.threshold, self.noises["count"], float(total.answers[0]), total.noise)
+        return FromThreshold(thresholded, float(self.domain.size))
 
     def cells(self) -> Floats:
-        """What is held back is spread evenly over the cells that are not shown."""
+        """Estimated count of every cell, (cells,); the remainder is spread evenly over unpublished ones."""
         hidden = max(1, self.domain.size - len(self.listed))
         estimate = np.full(self.domain.size, self.remainder["count"] / hidden)
         estimate[self.listed] = self.values["count"]
@@ -135,7 +135,7 @@ class SparseCube(ContentOfCells):
 
     @classmethod
     def check_values(cls, manifest: Manifest, schema: Schema, columns: Columns) -> None:
-        """Cells are numbered in order, each once, and none was published below the threshold."""
+        """Refuse cells out of order or outside the domain, and counts below the threshold."""
         cells = columns[CELL]
         counts = next(columns[one.column] for one in manifest.statistics if one.of == "count")
         if len(cells) and (cells[0] < 0 or cells[-1] >= schema.domain.size or not (cells[1:] > cells[:-1]).all()):
@@ -150,13 +150,15 @@ class SparseCube(ContentOfCells):
         columns = member(name)
         cells = columns[CELL]
         measurements = []
-        for one in manifest.statistics:
-            assert one.noise is not None  # noqa: S101 (checked when the file was opened)
-            answers, noises = columns[one.column], (one.noise.noise,)
-            if one.of == "count":
-                counted = Measurement(one.of, Identity(size), answers, noises, above=manifest.threshold, cells=cells)
+        for statistic in manifest.statistics:
+            assert statistic.noise is not None  # noqa: S101 (checked when the file was opened)
+            answers, noises = columns[statistic.column], (statistic.noise.noise,)
+            if statistic.of == "count":
+                counted = Measurement(
+                    statistic.of, Identity(size), answers, noises, above=manifest.threshold, cells=cells
+                )
                 measurements.append(counted)
             else:
-                measurements.append(Measurement(one.of, Cells(size, cells), answers, noises))
+                measurements.append(Measurement(statistic.of, Cells(size, cells), answers, noises))
         totals = (Measurement(t.of, Total(size), np.array([t.value]), (t.noise.noise,)) for t in manifest.totals)
         return cls(schema, tuple(measurements), tuple(totals))

@@ -1,11 +1,9 @@
-"""The zip that a release file is, in one spelling only.
+"""Release file: a zip with `manifest.json` first and Parquet members, in one canonical byte layout.
 
 Members are stored in a fixed order, with fixed dates and permissions, end to end. The same functions make the headers
 for writing and for comparing, so a reader needs no lenient zip parser: a byte that differs from what Sfumato would have
-written is a refusal. That leaves no room for hidden, overlapping, linked, encrypted or compressed members, nor for
-anything before, between or after them.
-
-The release file: a zip with `manifest.json` first and Parquet members, written whole and read with suspicion.
+written is refused. That excludes hidden, overlapping, linked, encrypted or compressed members, and anything before,
+between or after them.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ _PLAIN_FILE = (stat.S_IFREG | 0o644) << 16
 
 @dataclass(frozen=True)
 class Entry:
-    """A zip member: its name, what its bytes add up to and where it starts."""
+    """Zip member: name, CRC-32, size and offset."""
 
     name: str
     crc: int
@@ -61,31 +59,32 @@ class Entry:
 
     @property
     def local(self) -> bytes:
-        """The header before the member's bytes."""
+        """Local header before the member's bytes."""
         name = self.name.encode("ascii")
         fields = (_NEEDS, 0, _STORED, _MIDNIGHT, _FIRST_DAY, self.crc, self.size, self.size, len(name), 0)
         return _LOCAL.pack(b"PK\3\4", *fields) + name
 
     @property
     def central(self) -> bytes:
-        """The member's record in the directory at the end."""
+        """Central directory record of the member."""
         name = self.name.encode("ascii")
         fields = (_MADE_BY, _NEEDS, 0, _STORED, _MIDNIGHT, _FIRST_DAY, self.crc, self.size, self.size, len(name))
         return _CENTRAL.pack(b"PK\1\2", *fields, 0, 0, 0, 0, _PLAIN_FILE, self.start) + name
 
     @property
     def end(self) -> int:
+        """Offset behind the member's bytes."""
         return self.start + len(self.local) + self.size
 
 
 def directory_of(entries: list[Entry]) -> bytes:
-    """What stands behind the last member."""
+    """Central directory and end record behind the last member."""
     records = b"".join(entry.central for entry in entries)
     return records + _ENDING.pack(b"PK\5\6", 0, 0, len(entries), len(entries), len(records), entries[-1].end, 0)
 
 
 def read_directory(file: IO[bytes], size: int) -> list[Entry]:
-    """The zip's members, after checking that the file is exactly headers, members, directory and ending."""
+    """Zip members of an untrusted file, checked to consist of headers, members, directory and ending alone."""
     if size > MOST_FILE_BYTES:
         raise refusal("it is larger than 4 GB", "ask the publisher for a smaller release")
     if size < _ENDING.size or _at(file, 0, 4) != b"PK\3\4":
@@ -96,14 +95,14 @@ def read_directory(file: IO[bytes], size: int) -> list[Entry]:
         raise refusal("it was cut short, or something was added to it")
     if not 2 <= count <= 1 + MOST_MEMBERS or length > count * (_CENTRAL.size + 64):
         raise refusal("it does not have as many members as a release has")
-    directory, entries, place = _at(file, start, length + _ENDING.size), list[Entry](), 0
+    directory, entries, offset = _at(file, start, length + _ENDING.size), list[Entry](), 0
     for _ in range(count):
-        if place + _CENTRAL.size > length:
+        if offset + _CENTRAL.size > length:
             _foreign()
-        record = _CENTRAL.unpack_from(directory, place)
-        name = directory[place + _CENTRAL.size : place + _CENTRAL.size + record[10]]
+        record = _CENTRAL.unpack_from(directory, offset)
+        name = directory[offset + _CENTRAL.size : offset + _CENTRAL.size + record[10]]
         entries.append(Entry(_safe_name(name), record[7], record[8], record[16]))
-        place += len(entries[-1].central)
+        offset += len(entries[-1].central)
         if entries[-1].size > size:
             _foreign()
     if len({entry.name for entry in entries}) < count:
@@ -122,10 +121,12 @@ def read_directory(file: IO[bytes], size: int) -> list[Entry]:
 
 
 def _foreign() -> NoReturn:
+    """Refuse a zip with another layout."""
     raise refusal("its zip is not laid out as Sfumato does it: compressed, encrypted, linked or overlapping members")
 
 
 def _safe_name(raw: bytes) -> str:
+    """Validated member name."""
     name = raw.decode("latin-1")
     if name != MANIFEST_FILE and not MEMBER_FILE.fullmatch(name):
         raise refusal(f"it has a member with an unknown or unsafe name, {name[:60]!r}")
@@ -133,6 +134,7 @@ def _safe_name(raw: bytes) -> str:
 
 
 def _at(file: IO[bytes], start: int, size: int) -> bytes:
+    """Bytes at an offset, or a refusal of a truncated file."""
     file.seek(start)
     data = file.read(size)
     if len(data) != size:
@@ -141,7 +143,7 @@ def _at(file: IO[bytes], start: int, size: int) -> bytes:
 
 
 def read_body(file: IO[bytes], entry: Entry) -> bytes:
-    """A member's bytes."""
+    """Bytes of a member, checked against its CRC-32."""
     data = _at(file, entry.start + len(entry.local), entry.size)
     if zlib.crc32(data) != entry.crc:
         raise refusal(f"it is damaged: its member {entry.name} does not match its checksum")
@@ -150,7 +152,7 @@ def read_body(file: IO[bytes], entry: Entry) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class Artifact:
-    """A release file that was opened and checked; the file itself is not needed any more.
+    """Opened and checked release file; the file itself is no longer needed.
 
     digest: names this release, for it covers the manifest and, through it, every member.
     """
@@ -162,7 +164,7 @@ class Artifact:
     _data: dict[str, bytes] = field(repr=False)
 
     def read(self, member: str) -> dict[str, Whole]:
-        """The columns of a member, decoded now, as read-only arrays."""
+        """Decode the columns of a member as read-only arrays."""
         if member not in self._data:
             raise ReleaseFileError(f"{self.path} has no member {member!r}; it has {', '.join(self._data)}")
         described = self.manifest.members[member]
@@ -172,7 +174,7 @@ class Artifact:
 
 
 def write_artifact(path: str | os.PathLike[str], manifest: Manifest, members: Mapping[str, Mapping[str, Whole]]) -> str:
-    """Write a release file, whole or not at all, and return the digest of its manifest.
+    """Write a release file atomically and return the digest of its manifest.
 
     members: for each member, such as "cells", its columns of whole numbers. The same release gives the same bytes.
     """
@@ -208,7 +210,7 @@ def write_artifact(path: str | os.PathLike[str], manifest: Manifest, members: Ma
 
 @contextlib.contextmanager
 def _whole_or_not_at_all(path: Path) -> Iterator[IO[bytes]]:
-    """A new file that takes the place of `path` when all of it is on disk, and vanishes otherwise."""
+    """Context of a new file that replaces `path` once it is all on disk, and is removed otherwise."""
     partial = path.parent / f".{secrets.token_hex(8)}.partial"
     try:
         with partial.open("xb") as file:
@@ -223,7 +225,7 @@ def _whole_or_not_at_all(path: Path) -> Iterator[IO[bytes]]:
 
 
 def read_artifact(path: str | os.PathLike[str], most_cells: int | None = None) -> Artifact:
-    """Open an untrusted release file; refuses whatever `write_artifact` would not have written.
+    """Open an untrusted release file; refuse whatever `write_artifact` would not have written.
 
     most_cells: how many numbers it may lay out in memory, if not the usual bound.
 
@@ -247,6 +249,7 @@ def read_artifact(path: str | os.PathLike[str], most_cells: int | None = None) -
 
 
 def _read(file: IO[bytes], size: int, shown: str, most_cells: int) -> Artifact:
+    """Read and check all members of an open release file."""
     entries = read_directory(file, size)
     manifest, digest = parse_manifest(read_body(file, entries[0]))
     described = {member.file: (name, member) for name, member in manifest.members.items()}
@@ -267,6 +270,7 @@ def _read(file: IO[bytes], size: int, shown: str, most_cells: int) -> Artifact:
 
 
 def _check_member(name: str, columns: Mapping[str, Whole]) -> None:
+    """Validate the name and columns of a member before writing."""
     if not MEMBER_FILE.fullmatch(f"{name}.parquet"):
         raise ReleaseFileError(f"{name!r} cannot name a member; use small letters, digits and underscores")
     if not columns or any(values.dtype != np.int64 or values.ndim != 1 for values in columns.values()):
@@ -276,7 +280,7 @@ def _check_member(name: str, columns: Mapping[str, Whole]) -> None:
 
 
 def _describe(name: str, body: IO[bytes], columns: Mapping[str, Whole]) -> tuple[Member, int]:
-    """What the manifest says of a member, and the zip's own checksum; leaves `body` at its start."""
+    """Manifest entry of a member, and its CRC-32; leaves `body` at its start."""
     sha256, crc, size = hashlib.sha256(), 0, 0
     body.seek(0)
     while block := body.read(2**20):
@@ -288,7 +292,7 @@ def _describe(name: str, body: IO[bytes], columns: Mapping[str, Whole]) -> tuple
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the new name itself last through a power cut, where the system can."""
+    """Sync a folder so that a new file name survives a power cut, where the system can."""
     if os.name == "posix":
         with contextlib.suppress(OSError):  # some network file systems cannot; the file is whole all the same
             handle = os.open(folder, os.O_RDONLY)

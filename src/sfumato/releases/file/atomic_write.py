@@ -1,7 +1,4 @@
-"""An earlier file of the same name is never overwritten: it may be all that is left of a budget, or of a table.
-
-Text into a file, whole or not at all. What had the name before is kept under another: no command overwrites.
-"""
+"""Atomic text files: written whole or not at all, with an earlier file of the same name kept under another."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from sfumato.errors import ReleaseFileError
 
 
 def keep_earlier(path: Path) -> Path | None:
-    """Move what has this name already to another, and say to which."""
+    """Rename an existing file out of the way; return its new path."""
     if not path.exists():
         return None
     number = 1
@@ -23,7 +20,7 @@ def keep_earlier(path: Path) -> Path | None:
 
 
 def write_text(path: Path, text: str) -> Path | None:
-    """Write, and say where an earlier file of that name went."""
+    """Write text atomically; return the path to which an earlier file was renamed."""
     if path.is_dir():
         raise ReleaseFileError(f"{path} is a folder; name a file with -o")
     if path.exists() and not path.is_file():  # a pipe or a device, such as /dev/stdout

@@ -1,10 +1,8 @@
-"""How much memory a file would take, known from its manifest alone, and refused where that is more than was agreed to.
+"""Consistency checks of an untrusted manifest: memory bound, schema, guarantee, receipt, statistics, members, kind.
 
-Equal numbers pack to almost nothing, so that a file of 3 MB can claim a gigabyte. What is counted here are numbers of
+Equal numbers compress to almost nothing, so a file of 3 MB can claim a gigabyte. The memory bound counts numbers of
 eight bytes: those in the file, the bytes of the file itself, the edges of the axes, and what fits make of their numbers
 while they are read (`room` of each family, measured in tests/releases/file/test_room.py on files at the bound).
-
-Whether the parts of a release file go together: schema, guarantee, statistics, members, and what its kind asks.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ PER_BYTE = 6  # and for each byte of a larger file, so that whoever could send 3
 
 
 def usual_bound(size: int) -> int:
-    """How many numbers a file of so many bytes may lay out unless more is asked for.
+    """Default bound on the numbers that a file of so many bytes may lay out in memory.
 
     >>> usual_bound(3_000_000), usual_bound(30_000_000)
     (24000000, 180000000)
@@ -39,7 +37,7 @@ def usual_bound(size: int) -> int:
 
 
 def check_room(manifest: Manifest, axes: Sequence[int], most: int | None) -> None:
-    """Refuse a file that would lay out more than `most` numbers. axes: how many cells each attribute has."""
+    """Refuse a file that would lay out more than `most` numbers. axes: number of cells of each attribute."""
     needed = numbers_laid_out(manifest, axes)
     if most is not None and needed > most:
         raise refusal(
@@ -49,22 +47,22 @@ def check_room(manifest: Manifest, axes: Sequence[int], most: int | None) -> Non
 
 
 def numbers_laid_out(manifest: Manifest, axes: Sequence[int]) -> int:
-    """How many numbers of eight bytes there are in memory, at most, while a file is opened."""
+    """Upper bound of the eight-byte numbers in memory while a file is opened."""
     read = sum(member.rows * len(member.columns) for member in manifest.members.values())
     held = sum(member.bytes for member in manifest.members.values()) // 8
-    each = max((FAMILIES[fit.family].room for fit in manifest.fits), default=1)
+    room = max((FAMILIES[fit.family].room for fit in manifest.fits), default=1)
     cells = max((member.rows for member in manifest.members.values()), default=0)
     spanned = [one.columns for fit in manifest.fits for one in fit.measurements]
     besides = sum(3 * min(columns, MOST_SPANNED) for columns in spanned if columns > cells)
     # While an axis is made there are two of it; by the time the values are read there is one.
-    return sum(axes) + max([each * read + held + besides, *axes])
+    return sum(axes) + max([room * read + held + besides, *axes])
 
 
 OF_SOME_KINDS = frozenset({"threshold", "totals", "fits", "queries", "arrays", "details"})  # of the manifest
 
 
 def check_manifest(manifest: Manifest, most_cells: int | None = None) -> Schema:
-    """The schema in a manifest, after checking that schema, statistics and members go together.
+    """Validate a manifest and return its schema.
 
     most_cells: how many numbers opening it may lay out, no bound where it is only to be written.
     """
@@ -88,6 +86,7 @@ def check_manifest(manifest: Manifest, most_cells: int | None = None) -> Schema:
 
 
 def _schema(manifest: Manifest) -> Schema:
+    """Schema of a manifest, or a refusal."""
     try:
         schema = Schema.from_dict(saying_what_is_missing(manifest.schema))
         if schema.domain.size < 1:
@@ -100,7 +99,7 @@ def _schema(manifest: Manifest) -> Schema:
 
 
 def saying_what_is_missing(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of a file that may be older than what measures say of missing values: those were the middle."""
+    """Add the rule for missing values to the schema of an old file, whose measures had the middle for them."""
     measures = schema.get("measures")
     if not isinstance(measures, Mapping):
         return dict(schema)
@@ -110,7 +109,7 @@ def saying_what_is_missing(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_guarantee(guarantee: Guarantee, schema: Schema) -> None:
-    """The words of a promise must be those of its numbers and of the schema's unit, and epsilon follow from rho."""
+    """Check that epsilon follows from rho, and that the guarantee's words match its numbers and the privacy unit."""
     try:
         follows = guarantee.rho is None or epsilon_for(guarantee.rho, guarantee.delta) <= guarantee.epsilon
     except BudgetError:
@@ -125,20 +124,20 @@ def _check_guarantee(guarantee: Guarantee, schema: Schema) -> None:
 
 
 def _check_receipt(manifest: Manifest, schema: Schema) -> None:
-    """What the receipt says was reserved must be what is promised, of the same dataset."""
+    """Check that the ledger receipt matches the guarantee and the dataset."""
     promised = manifest.guarantee
     facts = {
         "dataset": schema.dataset,
         "epsilon": write_fraction(promised.epsilon),
         "delta": write_fraction(promised.delta),
     }
-    told = manifest.receipt or {}
-    if any(told.get(name, fact) != fact for name, fact in facts.items()):
+    receipt = manifest.receipt or {}
+    if any(receipt.get(name, fact) != fact for name, fact in facts.items()):
         raise refusal("its ledger receipt contradicts its guarantee or its dataset")
 
 
 def _check_statistics(manifest: Manifest, schema: Schema, *, every: bool) -> None:
-    """Statistics are those of the schema, in its order; every: all of them, and not the first ones only."""
+    """Check that the statistics are those of the schema in order; every: all of them, not only the first ones."""
     measured = {name: (measure.step, measure.centre) for name, measure in schema.measures.items()}
     scales = {of: measured.get(of, (1, 0)) for of in schema.units}
     listed, totals = ([one.of for one in kind] for kind in (manifest.statistics, manifest.totals))
@@ -149,6 +148,7 @@ def _check_statistics(manifest: Manifest, schema: Schema, *, every: bool) -> Non
 
 
 def _check_files(manifest: Manifest) -> None:
+    """Check that every member has its canonical file name."""
     for name, member in manifest.members.items():
         if member.file != f"{name}.parquet":
             raise refusal(f"its member {name} is not kept in {name}.parquet")

@@ -1,14 +1,10 @@
-"""Queries as a file holds them: a family and its arguments as strict JSON, their arrays as whole numbers beside it.
+"""File form of queries and fits: records as strict JSON, arrays of integers beside them.
 
-Reading trusts nothing. A record has the keys of its family and no others, every array is used once, no part is nested
-deeper than `MOST_DEPTH` or spans more cells than the whole, and the families' own constructors check the rest. What is
-kept in memory is what the file holds: no family stores more than its arrays.
-
-Fits as a file holds them: what was measured, with which noise, and what each kind of fit keeps besides.
-
-Everything a fit needs to tell its errors goes along, so that an answer from the file is the answer before it was saved.
-Reading trusts nothing: every array and every record has exactly one use, and an estimate that does not follow from the
-fit it is said to come from is refused.
+A fit is written with its measurements, noises and own arrays, so that an answer from the file equals the answer before
+saving. Reading trusts nothing. A record has the keys of its family and no others, every array and every record is used
+exactly once, queries are nested at most `MOST_DEPTH` deep and span no more cells than the whole, the families'
+constructors check the rest, and an estimate that does not follow from its fit is refused. No family stores more than
+its arrays.
 """
 
 from __future__ import annotations
@@ -47,32 +43,32 @@ MOST_DEPTH = 8  # of families within families: twice as many levels of JSON, and
 
 
 class Arrays:
-    """The arrays of a file, in order; on reading each is handed out once, so that no array can be multiplied."""
+    """Arrays of a file, in order; on reading each is handed out once, so that none can be multiplied."""
 
     def __init__(self, arrays: list[Whole] | None = None) -> None:
         self.all = arrays if arrays is not None else []
         self._left = set(range(len(self.all)))
 
     def keep(self, values: NDArray[Any]) -> int:
-        """Take in an array; its place is what a record names it by."""
+        """Append an array; return its index."""
         self.all.append(np.ascontiguousarray(values, dtype=np.int64).reshape(-1))
         return len(self.all) - 1
 
-    def take(self, place: object) -> Whole:
-        """The array at a place, for its one and only use."""
-        if type(place) is not int or place not in self._left:
+    def take(self, index: object) -> Whole:
+        """Hand out the array at an index, once."""
+        if type(index) is not int or index not in self._left:
             raise refusal("it names an array that it does not have, or one twice")
-        self._left.remove(place)
-        return self.all[place]
+        self._left.remove(index)
+        return self.all[index]
 
     def refuse_leftovers(self) -> None:
-        """Every array of a file has a use."""
+        """Refuse a file with unused arrays."""
         if self._left:
             raise refusal("it has arrays that nothing in it names")
 
 
 def describe(queries: Queries, arrays: Arrays) -> Record:
-    """Queries as a record; their arrays go into `arrays`.
+    """Record of a query matrix; its arrays are appended to `arrays`.
 
     >>> from sfumato.queries import Identity, Kron, Total
     >>> describe(Kron(Total(2), Identity(3)), Arrays())["parts"][0]
@@ -84,6 +80,7 @@ def describe(queries: Queries, arrays: Arrays) -> Record:
 
 
 def _describe(queries: Queries, arrays: Arrays, depth: int) -> Record:
+    """Record of a query matrix at a nesting depth."""
     if depth > MOST_DEPTH:
         raise ReleaseFileError("queries within queries within queries, too deep for a file; ask for plainer ones")
     form = queries.form
@@ -96,15 +93,15 @@ def _describe(queries: Queries, arrays: Arrays, depth: int) -> Record:
     for key in form.numbers:
         record[key] = _as_json(getattr(queries, key))
     for key in form.arrays:
-        found = getattr(queries, key)
-        record[key] = [arrays.keep(one) for one in found] if isinstance(found, tuple) else arrays.keep(found)
+        values = getattr(queries, key)
+        record[key] = [arrays.keep(one) for one in values] if isinstance(values, tuple) else arrays.keep(values)
     if form.parts is not None:
         record["parts"] = [_describe(part, arrays, depth + 1) for part in parts]
     return record
 
 
 def rebuild(record: object, arrays: Arrays, columns: int) -> Queries:
-    """The queries of an untrusted record, over so many columns; whatever is wrong with it is a ReleaseFileError."""
+    """Query matrix of an untrusted record over so many columns; any defect is a ReleaseFileError."""
     both = [(form, family) for family in trust.FAMILIES for form in (family.form, family.form.single())]
     families = {form.name: (form, form.make or family) for form, family in both}
     try:
@@ -117,36 +114,39 @@ def rebuild(record: object, arrays: Arrays, columns: int) -> Queries:
 
 
 def _rebuild(record: Any, arrays: Arrays, families: Families, most: int, depth: int) -> Queries:
+    """Query matrix of an untrusted record at a nesting depth; any defect raises."""
     form, make = families[record["family"]]
     inner = () if form.parts is None else ("parts",)
     if depth > MOST_DEPTH or record.keys() != {"family", *form.numbers, *form.arrays, *inner}:
         raise ValueError
     if "columns" in form.numbers and not (type(record["columns"]) is int and 1 <= record["columns"] <= most):
         raise ValueError
-    given = [_only_whole(record[key]) for key in form.numbers]
+    arguments = [_only_whole(record[key]) for key in form.numbers]
     for key in form.arrays:
-        places = record[key]
-        given.append([arrays.take(place) for place in places] if type(places) is list else arrays.take(places))
+        indices = record[key]
+        arguments.append([arrays.take(place) for place in indices] if type(indices) is list else arrays.take(indices))
     parts: list[Queries] = []
     for key in inner:
         _refuse(too_many(len(record[key])))
         parts = [_rebuild(part, arrays, families, most, depth + 1) for part in record[key]]
-    _refuse(form.unkept(*parts, *given))
-    return make(*parts, *given)
+    _refuse(form.unkept(*parts, *arguments))
+    return make(*parts, *arguments)
 
 
 def _as_json(value: Any) -> Any:
-    """Whole numbers, alone or in tuples, as JSON has them."""
+    """JSON form of integers, single or in nested tuples."""
     return [_as_json(one) for one in value] if isinstance(value, tuple) else int(value)
 
 
 def _only_whole(value: Any) -> Any:
+    """Integer or nested list of integers, or a ValueError."""
     if type(value) is not int and not (type(value) is list and all(_only_whole(one) is one for one in value)):
         raise ValueError
     return value
 
 
 def _refuse(reason: str) -> None:
+    """Raise a ReleaseFileError if there is a reason."""
     if reason:
         raise ReleaseFileError(reason)
 
@@ -157,7 +157,7 @@ IN_PARTS = "_parts"  # ends the name of the array that adds 1024ths to another
 
 @dataclass
 class WrittenFits:
-    """Records of fits, of their queries (each family once, however many measurements share it), and all arrays."""
+    """Records of fits and of their queries (shared ones once), and all arrays."""
 
     fits: list[FitRecord] = field(default_factory=list)
     queries: list[QueriesRecord] = field(default_factory=list)
@@ -165,6 +165,7 @@ class WrittenFits:
     _places: dict[int, int] = field(default_factory=dict)
 
     def add(self, fit: Fit, domain: Domain) -> None:
+        """Append the record of a fit."""
         if FAMILIES.get(fit.family) is not type(fit):
             raise ReleaseFileError(f"a file cannot keep a fit of the kind {type(fit).__name__}")
         arrays: dict[str, int] = {}
@@ -175,14 +176,15 @@ class WrittenFits:
         self.fits.append(FitRecord(fit.of, fit.family, measurements, arrays))
 
     def measurement(self, measured: Measurement) -> MeasurementRecord:
-        place = self._places.get(id(measured.queries))
-        if place is None:
-            place = self._places[id(measured.queries)] = len(self.queries)
+        """Record of a measurement; its queries are written once however many share them."""
+        index = self._places.get(id(measured.queries))
+        if index is None:
+            index = self._places[id(measured.queries)] = len(self.queries)
             self.queries.append(describe(measured.queries, self.arrays))
         return MeasurementRecord(
             measured.of,
             measured.queries.columns,
-            place,
+            index,
             self.arrays.keep(measured.answers),
             [noise_record(noise) for noise in measured.noises],
             None if measured.which is None else self.arrays.keep(measured.which),
@@ -190,12 +192,12 @@ class WrittenFits:
 
 
 def leaves_out_estimates(fits: Iterable[FitRecord]) -> bool:
-    """Whether the estimates of some fits are left to be solved for."""
+    """Whether some fits are kept without estimates, which are solved for on reading."""
     return any(fit.family in WITHOUT_ESTIMATE for fit in fits)
 
 
 def write_fits(fits: tuple[Fit, ...], domain: Domain) -> WrittenFits:
-    """The records of fits over the cells of a domain; their estimates are kept apart, with the cells."""
+    """Records of fits over the cells of a domain; estimates are kept with the cells."""
     written = WrittenFits()
     for fit in fits:
         written.add(fit, domain)
@@ -204,7 +206,7 @@ def write_fits(fits: tuple[Fit, ...], domain: Domain) -> WrittenFits:
 
 @dataclass
 class Reading:
-    """Untrusted records on their way to being fits again."""
+    """Reader of untrusted fit records."""
 
     queries: list[QueriesRecord]
     arrays: Arrays
@@ -212,7 +214,7 @@ class Reading:
     _built: dict[int, Queries] = field(default_factory=dict)
 
     def fit(self, record: FitRecord, estimate: Floats | None) -> Fit:
-        """One fit, whatever its kind, with the estimate that was published of it; None: it is to be solved for."""
+        """Restore one fit with its published estimate, (cells,); None where it is solved for."""
         if estimate is not None and estimate.shape != (self.domain.size,):
             raise refusal("it does not have an estimate for each cell of its schema")
         try:
@@ -230,21 +232,21 @@ class Reading:
             raise refusal("its estimates do not follow from its fits")
         return fit
 
-    def _arrays(self, places: dict[str, int]) -> FitArrays:
-        """The arrays of a fit, where two that make up numbers are put together."""
-        taken = {name: self.arrays.take(place) for name, place in places.items()}
-        found: FitArrays = {}
+    def _arrays(self, indices: dict[str, int]) -> FitArrays:
+        """Arrays of a fit, with integer and 1024ths arrays joined to numbers."""
+        taken = {name: self.arrays.take(place) for name, place in indices.items()}
+        result: FitArrays = {}
         for name in [name for name in taken if name + IN_PARTS in taken]:
             whole, parts = taken.pop(name), taken.pop(name + IN_PARTS)
             if len(parts) != len(whole) or ((parts < 0) | (parts >= PARTS)).any():
                 raise refusal("a fit in it has numbers that are not spelled as Sfumato spells them")
-            found[name] = from_whole_numbers(whole, parts)
-        return found | taken
+            result[name] = from_whole_numbers(whole, parts)
+        return result | taken
 
     def _measurement(self, record: MeasurementRecord, of: str, columns: int | None) -> Measurement:
-        """A measurement of a statistic over so many cells or buckets, with an answer and a noise for every row.
+        """Restore a measurement of a statistic over so many cells or buckets, checked row by row.
 
-        columns: None for one that no estimate leans on, of any statistic and over whatever it says it spans.
+        columns: None for one that no estimate depends on, of any statistic and any span.
         """
         if columns is None:
             of, columns = record.of, min(record.columns, MOST_SPANNED)
@@ -260,29 +262,30 @@ class Reading:
             raise refusal("it does not say which of its answers carry which noise")
         return Measurement(record.of, queries, answers, tuple(noise.noise for noise in record.noises), which)
 
-    def _queries(self, place: int, columns: int) -> Queries:
-        if place >= len(self.queries):
+    def _queries(self, index: int, columns: int) -> Queries:
+        """Query matrix by its index, built once."""
+        if index >= len(self.queries):
             raise refusal("it names queries that it does not have")
-        if place not in self._built:
-            self._built[place] = rebuild(self.queries[place], self.arrays, columns)
-        if self._built[place].columns != columns:
+        if index not in self._built:
+            self._built[index] = rebuild(self.queries[index], self.arrays, columns)
+        if self._built[index].columns != columns:
             raise refusal("its queries do not span its cells")
-        return self._built[place]
+        return self._built[index]
 
     def refuse_leftovers(self) -> None:
-        """Every record and every array has a use."""
+        """Refuse a file with unused records or arrays."""
         self.arrays.refuse_leftovers()
         if len(self._built) < len(self.queries):
             raise refusal("it has queries that nothing in it names")
 
 
-def _alike(one: Floats, other: Floats) -> bool:
-    """Whether two estimates are the same but for rounding; NumPy would stretch a single number to any length."""
-    return one.shape == other.shape and np.allclose(one, other, rtol=1e-9, atol=2 / PARTS)
+def _alike(estimate: Floats, other: Floats) -> bool:
+    """Whether two estimates agree up to rounding, with equal shapes (NumPy would broadcast)."""
+    return estimate.shape == other.shape and np.allclose(estimate, other, rtol=1e-9, atol=2 / PARTS)
 
 
 def in_whole_numbers(estimate: Floats) -> tuple[Whole, Whole]:
-    """An estimate as whole numbers and 1024ths: exact, for estimates are multiples of these.
+    """Split an estimate into integers and 1024ths: exact, as estimates are multiples of these.
 
     >>> [column.tolist() for column in in_whole_numbers(np.array([2.5, -0.25]))]
     [[2, -1], [512, 768]]
@@ -293,7 +296,7 @@ def in_whole_numbers(estimate: Floats) -> tuple[Whole, Whole]:
 
 
 def from_whole_numbers(whole: Whole, parts: Whole) -> Floats:
-    """The estimate again; the sum is exact, because it was a floating-point number before."""
+    """Join integers and 1024ths to an estimate; exact in floating point."""
     estimate = whole.astype(np.float64)
     estimate += parts / PARTS
     return estimate

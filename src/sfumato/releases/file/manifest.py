@@ -1,6 +1,6 @@
-"""The manifest: what a release says about itself.
+"""Manifest of a release: schema, mechanism, guarantee, statistics and members, with its digest.
 
-A manifest is read from files that strangers hand around: every field is known, so that nothing can hide in it.
+It is read from untrusted files: every field is known, so that nothing can hide in it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ CONCENTRATED: Final = "(epsilon, delta)-differential privacy, from rho-zCDP"
 
 @record
 class MechanismRecord:
-    """Which mechanism made the release, and how it was set."""
+    """Mechanism of the release and its options."""
 
     name: Text
     options: dict[str, str | int | bool] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class MechanismRecord:
 
 @record
 class Guarantee:
-    """What is promised, to whom, in symbols and in words; delta and rho only where the promise is not pure epsilon."""
+    """Privacy guarantee in symbols and in words; delta and rho only where it is not pure epsilon."""
 
     epsilon: PositiveExact
     unit: Text
@@ -84,11 +84,11 @@ class Guarantee:
 def guarantee_of(
     epsilon: Fraction, whom: str, *, delta: Fraction = Fraction(0), rho: Fraction | None = None, derived: bool = False
 ) -> Guarantee:
-    """The promise in symbols, and in words that are worked out from them.
+    """Guarantee in symbols, with the words that follow from them.
 
     The words are part of the file's format: a file is refused if they are not those of its numbers
-    (`sfumato.releases.file.consistency`), so that nobody can read one promise and be given another.
-    whom: the privacy unit in words. derived: the promise is about rows that a view gave, not about those behind it.
+    (`sfumato.releases.file.consistency`), so that nobody can read one promise and be given another. whom: the privacy
+    unit in words. derived: the promise is about rows that a view gave, not about those behind it.
     """
     factor = exp(min(float(epsilon), LARGEST))
     what, where = ("results of the view", "what the view gave") if derived else ("tables", "the table")
@@ -109,7 +109,7 @@ def guarantee_of(
 
 @record
 class Statistic:
-    """One published column: noisy whole numbers, each worth `step`, around `centre` per row.
+    """Published column of noisy integers, each worth `step`, around `centre` per row.
 
     of: "count" or the name of a measure. member, column: where its values are kept. noise: none for a fitted cube,
     whose cells are estimates; there the column "parts of " + column adds 1024ths, or, where estimates are left to be
@@ -126,7 +126,7 @@ class Statistic:
 
 @record
 class Total:
-    """A noisy total over all cells, in the steps of its statistic; a sparse cube does not publish every cell."""
+    """Noisy total over all cells, in steps of its statistic, of a sparse cube."""
 
     of: Text
     value: Int64
@@ -135,7 +135,7 @@ class Total:
 
 @record
 class Member:
-    """A Parquet member, described closely enough to refuse it before reading it."""
+    """Manifest entry of a Parquet member, detailed enough to refuse it before reading."""
 
     file: Text
     sha256: Sha256
@@ -146,11 +146,11 @@ class Member:
 
 @record
 class Manifest:
-    """Everything about a release but its values. `members` is filled in when the file is written.
+    """Metadata of a release, without its values. `members` is filled in when the file is written.
 
-    fits, queries, arrays: of a fitted cube. The arrays stand one after the other in one member; here is how long each
-    of them is. Measurements name the queries and the arrays by their places. details: what other kinds say of
-    themselves, checked by them (`details_as`) and left out where there is nothing.
+    fits, queries, arrays: of a fitted cube. The arrays are concatenated in one member; these are their lengths.
+    Measurements refer to queries and arrays by index. details: fields of other kinds, checked by them (`details_as`)
+    and omitted where empty.
     """
 
     kind: Text
@@ -174,14 +174,14 @@ class Manifest:
 
 
 def content_of(manifest: Manifest) -> dict[str, JsonValue]:
-    """The manifest as JSON has it: all of it but its digest."""
+    """JSON form of a manifest, without its digest."""
     left_out = None if manifest.details else {"details"}
     content: dict[str, JsonValue] = adapter(Manifest).dump_python(manifest, mode="json", exclude=left_out)
     return content
 
 
 def details_as(form: type[Details], manifest: Manifest) -> Details:
-    """The details of an untrusted manifest as a record, which says all that they may hold."""
+    """Validate the details of an untrusted manifest as a record type."""
     try:
         found: Details = adapter(form).validate_json(canonical(manifest.details))
     except (ValidationError, ValueError):
@@ -190,7 +190,7 @@ def details_as(form: type[Details], manifest: Manifest) -> Details:
 
 
 def manifest_bytes(manifest: Manifest) -> tuple[bytes, str]:
-    """The manifest as the bytes of its file, and its digest, which stands in the file as well."""
+    """Canonical bytes of a manifest with its digest, and the digest."""
     try:
         content = content_of(manifest)
         digest = hashlib.sha256(canonical(content)).hexdigest()
@@ -204,7 +204,7 @@ def manifest_bytes(manifest: Manifest) -> tuple[bytes, str]:
 
 
 def parse_manifest(raw: bytes) -> tuple[Manifest, str]:
-    """Read an untrusted manifest; everything that `manifest_bytes` would not write is refused."""
+    """Parse an untrusted manifest; refuse everything that `manifest_bytes` would not write."""
     if len(raw) > MOST_MANIFEST_BYTES:
         raise refusal("its manifest is larger than 1 MB")
     content = strict_json(raw)

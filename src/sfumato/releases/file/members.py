@@ -1,16 +1,13 @@
-"""How contents lay out their members: names that all kinds share, estimates as whole numbers, many arrays in one.
+"""Parquet members of a release file: integer columns written, and read back from untrusted bytes.
 
-A column called `cell` numbers the cells of its member. A column called `parts of X` adds 1024ths to column X. The
-member `numbers` holds arrays one after the other, whose lengths stand in the manifest.
-
-A Parquet member: columns of whole numbers written, and read back from untrusted bytes.
+A column `cell` holds cell indices. A column `parts of X` adds 1024ths to column X. The member `numbers` holds arrays
+one after the other, with their lengths in the manifest.
 
 Columns are delta encoded and not compressed. Measured on ten million noisy counts this is faster than zstd or snappy
-and about as small, and it leaves no room for a bomb: without a codec no page is larger in memory than in the file.
+and about as small, and it excludes decompression bombs: without a codec no page is larger in memory than in the file.
 
-pyarrow decodes, but it is not left alone with a stranger's footer: some of its accessors end the whole process on a
-value they do not know. So the footer and every page header are read here first, and only a file made exactly as
-`write_columns` makes it, piece after piece without gaps, is handed on.
+pyarrow decodes, but some of its accessors abort the process on unknown footer values. So the footer and every page
+header are parsed here first, and only a file laid out exactly as `write_columns` does, without gaps, is passed on.
 """
 
 from __future__ import annotations
@@ -39,7 +36,7 @@ NUMBERS, VALUE = "numbers", "value"
 
 
 def statistic(of: str, schema: Schema, noise: Noise | None) -> Statistic:
-    """What a manifest says of a statistic that is kept with the cells."""
+    """Manifest entry of a statistic that is kept with the cells."""
     written = None if noise is None else noise_record(noise)
     if of == "count":
         return Statistic(of, CELLS, "count", written)
@@ -50,12 +47,12 @@ def statistic(of: str, schema: Schema, noise: Noise | None) -> Statistic:
 
 
 def parts_column(column: str) -> str:
-    """The column that adds 1024ths to another; no statistic's own column can have such a name."""
+    """Name of the column that adds 1024ths to another; no statistic's own column can have it."""
     return f"parts of {column}"
 
 
 def arrays_in(manifest: Manifest, numbers: Whole) -> list[Whole]:
-    """The arrays that stand one after the other in one member."""
+    """Split the concatenated arrays of the member `numbers`."""
     return np.split(numbers, list(accumulate(manifest.arrays))[:-1]) if manifest.arrays else []
 
 
@@ -67,14 +64,14 @@ def check_columns(
     besides: member and column each.
     """
     kept_by = manifest.statistics if statistics is None else statistics
-    places = [(one.member, one.column) for one in kept_by] + list(besides)
+    wanted = [(one.member, one.column) for one in kept_by] + list(besides)
     kept = [(name, column) for name, member in manifest.members.items() for column in member.columns]
-    if sorted(places) != sorted(kept):
+    if sorted(wanted) != sorted(kept):
         raise refusal("its statistics are not the columns of its members, one each")
 
 
 def check_rows(manifest: Manifest, rows: Mapping[str, int], *, at_most: bool = False) -> None:
-    """Refuse a member without a row for each cell of its schema or number of its arrays; at_most: or with too many."""
+    """Refuse a member whose number of rows is not `rows`; at_most: or exceeds it."""
     for name, member in manifest.members.items():
         if member.rows > rows[name] or (member.rows < rows[name] and not at_most):
             raise refusal(f"its member {name} does not have a row for each cell of its schema, or number of its arrays")
@@ -92,7 +89,7 @@ _INT64, _REQUIRED, _UNCOMPRESSED, _DATA_PAGE, _RLE, _DELTA = 2, 0, 0, 0, 3, 5
 
 
 def write_columns(sink: IO[bytes], columns: Mapping[str, Whole]) -> None:
-    """Write columns of equal length as Parquet; needs little memory beside them."""
+    """Write integer columns of equal length as Parquet, with little memory beside them."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -116,7 +113,7 @@ def write_columns(sink: IO[bytes], columns: Mapping[str, Whole]) -> None:
 
 
 def check_sizes(members: Iterable[Member]) -> None:
-    """Refuse members whose size in bytes does not go with the rows and columns claimed for them, before reading any."""
+    """Refuse members whose size in bytes contradicts their claimed rows and columns, before any is read."""
     decoded = encoded = 0
     for member in members:
         values = member.rows * len(member.columns)
@@ -128,7 +125,7 @@ def check_sizes(members: Iterable[Member]) -> None:
 
 
 def read_columns(data: bytes, names: Sequence[str], rows: int) -> dict[str, Whole]:
-    """The columns in untrusted Parquet bytes, which must be of the stated shape."""
+    """Decode the columns of untrusted Parquet bytes, which must have the stated names and rows."""
     check_parquet(data, names, rows)
 
     import pyarrow as pa
@@ -138,13 +135,13 @@ def read_columns(data: bytes, names: Sequence[str], rows: int) -> dict[str, Whol
         columns = {name: np.empty(rows, dtype=np.int64) for name in names}
         file, start = pq.ParquetFile(pa.BufferReader(data)), 0
         for group in range(file.num_row_groups):
-            part = file.read_row_group(group, use_threads=False)
-            if not part.schema.equals(arrow_schema(names)):
+            group_columns = file.read_row_group(group, use_threads=False)
+            if not group_columns.schema.equals(arrow_schema(names)):
                 raise refusal("a member does not have the columns its manifest names")
-            for values, column in zip(columns.values(), part.columns, strict=True):
-                _fill(values[start : start + len(part)], column)
-            start += len(part)
-            del part, column  # before the next, or there are two at a time
+            for values, column in zip(columns.values(), group_columns.columns, strict=True):
+                _fill(values[start : start + len(group_columns)], column)
+            start += len(group_columns)
+            del group_columns, column  # before the next, or there are two at a time
             pa.default_memory_pool().release_unused()
     except MemoryError:
         raise ReleaseFileError("its values do not fit in memory; open it on a larger machine") from None
@@ -158,7 +155,7 @@ def read_columns(data: bytes, names: Sequence[str], rows: int) -> dict[str, Whol
 
 
 def _fill(values: Whole, column: Any) -> None:
-    """Copy a decoded column of whole numbers without nulls into its place."""
+    """Copy a decoded integer column without nulls into an array."""
     if len(values) != len(column) or column.null_count:
         raise refusal("a member does not hold the values its footer claims")
     start = 0
@@ -170,13 +167,14 @@ def _fill(values: Whole, column: Any) -> None:
 
 
 def arrow_schema(names: Iterable[str]) -> pa.Schema:
+    """Arrow schema of required int64 columns."""
     import pyarrow as pa
 
     return pa.schema([pa.field(name, pa.int64(), nullable=False) for name in names])
 
 
 def check_parquet(data: bytes, names: Sequence[str], rows: int) -> None:
-    """Refuse untrusted Parquet bytes that `write_columns` would not have written; decodes no values."""
+    """Refuse Parquet bytes that `write_columns` would not have written; decodes no values."""
     footer_size = int.from_bytes(data[-8:-4], "little")
     footer_start = len(data) - 8 - footer_size
     if len(data) < 12 or data[:4] != _MAGIC or data[-4:] != _MAGIC or footer_start < 4:
@@ -192,7 +190,7 @@ def check_parquet(data: bytes, names: Sequence[str], rows: int) -> None:
 
 
 def _check_footer(data: bytes, footer: dict[int, Any], names: Sequence[str], rows: int, footer_start: int) -> None:
-    """Columns are as claimed; row groups are of bounded size and their pages lie end to end, none counted twice."""
+    """Check columns, bounded row groups, and that the pages lie end to end without overlap."""
     named = [name.encode("utf-8") for name in names]
     # 5 would be notes, among them an Arrow schema, which could ask for Python types: never written, never parsed.
     root, *columns = _fields(footer, {1, 2, 3, 4, 6, 7})[2]
@@ -224,6 +222,7 @@ def _check_footer(data: bytes, footer: dict[int, Any], names: Sequence[str], row
 
 
 def _check_pages(data: bytes, at: int, end: int, rows: int) -> None:
+    """Check the page headers of one column chunk and count their values."""
     pages = counted = 0
     while at < end:
         reader = _Compact(data, at, end)
@@ -247,16 +246,17 @@ def _check_pages(data: bytes, at: int, end: int, rows: int) -> None:
         raise refusal("a member does not hold the values its footer claims")
 
 
-def _fields(found: Any, known: set[int]) -> dict[int, Any]:
-    if not isinstance(found, dict) or not found.keys() <= known:
+def _fields(struct: Any, allowed: set[int]) -> dict[int, Any]:
+    """Thrift struct with only known field numbers, or a refusal."""
+    if not isinstance(struct, dict) or not struct.keys() <= allowed:
         raise refusal("a member is not Parquet as Sfumato writes it")
-    return found
+    return struct
 
 
 class _Compact:
-    """Reads the part of Thrift's compact encoding that Parquet's footers and page headers are made of.
+    """Parser of the subset of Thrift's compact protocol used by Parquet footers and page headers.
 
-    A struct becomes a dictionary from field numbers. Whatever is not as it should be is a ValueError or IndexError.
+    A struct becomes a dictionary by field number. Malformed input raises ValueError or IndexError.
     """
 
     def __init__(self, data: bytes, at: int, end: int) -> None:

@@ -1,10 +1,6 @@
-"""Every family of fits, by the word that a file knows it by: a new one is a file beside this one and a line here.
+"""Record types of a manifest (fractions, names, noises, measurements, fits) and the registry of fit families.
 
-A family is imported when it is looked up: most releases have fits of one family.
-
-What the records of a manifest are made of: exact numbers as text, names that are safe, noise, fits.
-
-A record is read from files that strangers hand around: every field is known, so that nothing can hide in it.
+Records are read from untrusted files: unknown keys are refused. A family of fits is imported when it is looked up.
 """
 
 from __future__ import annotations
@@ -29,15 +25,15 @@ WITHOUT_ESTIMATE = frozenset({"solved"})  # families of which a file keeps measu
 
 
 class _Families(UserDict[str, type[Fit] | str]):
-    """Classes, or where they live."""
+    """Registry of fit classes by family name, imported on first lookup."""
 
     def __getitem__(self, family: str) -> type[Fit]:
-        found = self.data[family]
-        if isinstance(found, str):
-            module, _, name = found.rpartition(".")
-            found = self.data[family] = getattr(import_module(module), name)
-        assert not isinstance(found, str)  # noqa: S101 (for the type checker)
-        return found
+        entry = self.data[family]
+        if isinstance(entry, str):
+            module, _, name = entry.rpartition(".")
+            entry = self.data[family] = getattr(import_module(module), name)
+        assert not isinstance(entry, str)  # noqa: S101 (for the type checker)
+        return entry
 
 
 FAMILIES = _Families(
@@ -64,13 +60,13 @@ _FRACTION = re.compile(r"(-?[0-9]{1,100})(?:/([1-9][0-9]{0,99}))?")
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def record(cls: type[T]) -> type[T]:
-    """A frozen value; read from a file, it is checked strictly, and keys that it does not know are refused."""
+    """Class decorator: frozen dataclass that is validated strictly and refuses unknown keys."""
     cls.__pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[attr-defined]
     return dataclass(frozen=True)(cls)
 
 
 def adapter(form: Any) -> TypeAdapter[Any]:
-    """What reads and writes a form; made when first needed and kept, because making it takes longer than using it."""
+    """Validator and serialiser of a type, cached because it is costly to make."""
     return _adapter(form)
 
 
@@ -80,7 +76,7 @@ def _adapter(form: Any) -> TypeAdapter[Any]:
 
 
 def fraction_text(value: Fraction) -> str:
-    """An exact number as text.
+    """Exact fraction as text.
 
     >>> fraction_text(Fraction(2, 4)), fraction_text(Fraction(3))
     ('1/2', '3')
@@ -91,7 +87,7 @@ def fraction_text(value: Fraction) -> str:
 
 
 def parse_fraction(text: str) -> Fraction:
-    """The exact number that `fraction_text` wrote; refuses any other spelling.
+    """Parse the text of `fraction_text`; refuse any other spelling.
 
     >>> parse_fraction("1/2")
     Fraction(1, 2)
@@ -104,6 +100,7 @@ def parse_fraction(text: str) -> Fraction:
 
 
 def _as_fraction(value: object) -> Fraction:
+    """Validate an exact fraction or its text."""
     if isinstance(value, Fraction):
         fraction_text(value)  # refuses what could not be written
         return value
@@ -116,18 +113,21 @@ def _as_fraction(value: object) -> Fraction:
 
 
 def _positive(value: Fraction) -> Fraction:
+    """Validate that a fraction is positive."""
     if value <= 0:
         raise ValueError("must be above zero")
     return value
 
 
 def _drawable(scale: Fraction) -> Fraction:
+    """Validate that a noise scale is within what the sampler draws."""
     if scale > LARGEST_SCALE:
         raise ValueError("is more noise than Sfumato ever draws")
     return scale
 
 
 def _drawable_variance(sigma_squared: Fraction) -> Fraction:
+    """Validate that a noise variance is within what the sampler draws."""
     if sigma_squared > LARGEST_SCALE**2:
         raise ValueError("is more noise than Sfumato ever draws")
     return sigma_squared
@@ -173,19 +173,19 @@ NoiseRecord = Annotated[LaplaceRecord | GaussianRecord, Field(discriminator="fam
 
 
 def noise_record(noise: Noise) -> LaplaceRecord | GaussianRecord:
-    """How a file writes down a noise."""
+    """Record of a noise."""
     return LaplaceRecord(noise.scale) if isinstance(noise, Laplace) else GaussianRecord(noise.sigma_squared)
 
 
 def noise_as_json(noise: Noise) -> dict[str, JsonValue]:
-    """The record of a noise as JSON has it."""
+    """JSON form of a noise's record."""
     found: dict[str, JsonValue] = adapter(NoiseRecord).dump_python(noise_record(noise), mode="json")
     return found
 
 
 @record
 class MeasurementRecord:
-    """Noisy answers to queries. Queries and arrays are named by their places in the lists of the manifest.
+    """Record of noisy answers to queries; queries and arrays are indices into the manifest's lists.
 
     columns: what the queries span, cells or regions or groups of rows.
     """
@@ -199,6 +199,7 @@ class MeasurementRecord:
 
 
 def _known(family: str) -> str:
+    """Validate the name of a family of fits."""
     if family not in FAMILIES:
         raise ValueError("is a kind of fit that Sfumato does not know")
     return family
@@ -206,7 +207,7 @@ def _known(family: str) -> str:
 
 @record
 class FitRecord:
-    """How one statistic was estimated in every cell; the estimate itself is a column of the member of cells.
+    """Record of the fit of one statistic; the estimate itself is a column of the member of cells.
 
     family: the kind of fit; arrays: what it keeps besides its measurements, by name. The leaves of a "tree" are the
     schema's cells along the tree of domain/binary_tree.py, which is not kept; another tree would be another family.

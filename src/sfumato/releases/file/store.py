@@ -1,4 +1,4 @@
-"""Between a release and its file: what goes into the manifest and the members, and back."""
+"""Convert a release to its file form (manifest and members) and back."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """What a file is written from. Nothing else of a release goes into it, so who looks at this has seen the file."""
+    """Manifest and members of a file. Nothing else of a release is written, so the audit of this is one of the file."""
 
     manifest: Manifest
     members: Mapping[str, Columns]
 
     @property
     def columns(self) -> dict[str, dict[str, Whole]]:
-        """The columns of all members, where one that holds many arrays is cut into them."""
-        found = {name: dict(columns) for name, columns in self.members.items()}
-        if NUMBERS in found and self.manifest.arrays:
-            arrays = arrays_in(self.manifest, found[NUMBERS].pop(VALUE))
-            found[NUMBERS] |= {f"array {place}": array for place, array in enumerate(arrays)}
-        return found
+        """Columns of all members, with concatenated arrays split."""
+        by_member = {name: dict(columns) for name, columns in self.members.items()}
+        if NUMBERS in by_member and self.manifest.arrays:
+            arrays = arrays_in(self.manifest, by_member[NUMBERS].pop(VALUE))
+            by_member[NUMBERS] |= {f"array {place}": array for place, array in enumerate(arrays)}
+        return by_member
 
 
 def contents_of(release: Release) -> Contents:
-    """What the file of a release is written from."""
+    """File form of a release."""
     written = release.content.write()
     manifest = Manifest(
         kind=written.kind,
@@ -62,14 +62,14 @@ def contents_of(release: Release) -> Contents:
 
 
 def _version(written: Written) -> Literal[2, 3, 4, 5]:
-    """The least version of the format that has all that is written, so that older Sfumatos read what they can."""
+    """Least format version that can hold what is written, so that older Sfumatos read what they can."""
     if written.further.get("details"):
         return SCALED_VERSION if BLOCKS in written.members else DETAILED_VERSION
     return SOLVED_VERSION if leaves_out_estimates(written.further.get("fits", ())) else FORMAT_VERSION
 
 
 def save_release(release: Release, path: Path) -> None:
-    """Write the release, whole or not at all."""
+    """Write a release atomically and report its digest."""
     contents = contents_of(release)
     digest = write_artifact(path, contents.manifest, contents.members)
     if release.published is not None:
@@ -77,7 +77,7 @@ def save_release(release: Release, path: Path) -> None:
 
 
 def read_content(artifact: Artifact) -> Content:
-    """The content of a file nobody has vouched for."""
+    """Restore the content of an untrusted, checked file."""
     try:
         return kind_named(artifact.manifest.kind).read(artifact.manifest, artifact.schema, artifact.read)
     except ReleaseFileError as error:

@@ -1,1 +1,1 @@
-"""Synthetic rows: a content says in which cells rows fall, everything after that is shared by all contents."""
+"""Synthetic rows: a content draws the cells of rows (`RowModel`), and shared code draws values, types and files."""

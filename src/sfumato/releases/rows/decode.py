@@ -1,8 +1,6 @@
-"""Which columns synthetic rows have: those of the table that the schema describes, so that it reads them back.
+"""Decode drawn cells to the columns of the table that the schema describes, batch by batch.
 
-From cells to values: the columns of the table, each with values that the schema reads back into the row's cells.
-
-Rows, batch by batch: memory does not grow with how many there are.
+Values are such that the schema reads them back into the same cells.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableColumn:
-    """A column of the table, with the attributes and measures that are read from it. Neither: it says who a row is."""
+    """Column of the table with the attributes and measures read from it; with neither it is the privacy unit's."""
 
     name: str
     attributes: tuple[str, ...] = ()
@@ -35,7 +33,7 @@ class TableColumn:
 
 
 def table_columns(schema: Schema) -> tuple[TableColumn, ...]:
-    """The privacy unit's column, if there is one, then those of attributes and of measures, each once.
+    """Columns of the table: the privacy unit's, if any, then those of attributes and measures, each once.
 
     >>> census = Schema(dataset="t", privacy_unit={"column": "person", "contributions": 2}, attributes={
     ...     "day": {"type": "date", "by": "weekday", "column": "at"},
@@ -60,19 +58,19 @@ def table_columns(schema: Schema) -> tuple[TableColumn, ...]:
 
 
 class Values(Protocol):
-    """A kind of column."""
+    """Drawer of a column's values."""
 
     @property
     def type(self) -> pa.DataType:
-        """Of its values."""
+        """Arrow type of the values."""
 
     def draw(self, block: Block, random: RandomNumbers) -> Any:
-        """A value for every row of a block."""
+        """Draw a value for every row of a block."""
 
 
 @dataclass(frozen=True)
 class Decoder:
-    """Makes rows of blocks: privacy units are numbered from 1, then values are drawn for attributes and measures."""
+    """Decoder of blocks to rows: privacy units are numbered from 1, other values are drawn."""
 
     columns: tuple[tuple[str, Values | None], ...]
 
@@ -82,13 +80,13 @@ class Decoder:
 
     @property
     def types(self) -> pa.Schema:
-        """The names and types of the columns."""
+        """Arrow schema of the rows."""
         import pyarrow as pa
 
         return pa.schema([(name, values.type if values else pa.int64()) for name, values in self.columns])
 
     def rows(self, blocks: Iterator[Block], random: RandomNumbers) -> Iterator[pa.RecordBatch]:
-        """A batch of rows for each block."""
+        """Decode each block to a batch of rows."""
         import pyarrow as pa
 
         types, first = self.types, 1
@@ -101,12 +99,12 @@ class Decoder:
 
 
 def column_types(schema: Schema) -> pa.Schema:
-    """The columns of synthetic rows."""
+    """Arrow schema of synthetic rows."""
     return Decoder.of(schema).types
 
 
 def _values(schema: Schema, column: TableColumn) -> Values | None:
-    """How values of a column are drawn; None where rows are numbered."""
+    """Drawer of a column's values; None where rows are numbered."""
     parts = tuple((schema.attributes[name], schema.domain[name]) for name in column.attributes)
     measures = [(name, schema.measures[name]) for name in column.measures]
     if not parts and not measures:
@@ -131,17 +129,17 @@ BATCH = 2**16
 
 
 def check_number(rows: int) -> None:
-    """Refuse a senseless number of rows, before anything is prepared for them."""
+    """Refuse an invalid number of rows."""
     if not 0 < rows <= MOST_ROWS:
         raise QueryError(f"the number of rows must be a whole number from 1 to {MOST_ROWS:,}")
 
 
 def draw_blocks(model: RowModel, rows: int, random: RandomNumbers) -> Iterator[Block]:
-    """Blocks of rows in random order.
+    """Draw blocks of rows in random order by stratified sampling.
 
-    The span from 0 to 1 is cut into as many equal parts as there are rows, and each row has its place in one of them
-    (stratified sampling): no share of the rows is further off than if each were drawn by itself, most are much nearer.
-    A block takes every so-many-th part, so that it is a small sample of its own.
+    [0, 1) is cut into as many equal strata as there are rows, with one uniform place in each: no share of the rows has
+    a larger variance than under independent draws, and most have a much smaller one. A block takes every so-many-th
+    stratum, so that it is a small sample of its own.
     """
     check_number(rows)
     if not model.total > 0:
@@ -154,7 +152,7 @@ def draw_blocks(model: RowModel, rows: int, random: RandomNumbers) -> Iterator[B
 
 
 def draw_batches(model: RowModel, schema: Schema, rows: int, seed: int | None = None) -> Iterator[pa.RecordBatch]:
-    """Synthetic rows with their values."""
+    """Draw synthetic rows with their values, batch by batch."""
     check_number(rows)
     random = RandomNumbers(seed)
     return Decoder.of(schema).rows(draw_blocks(model, rows, random), random)

@@ -1,7 +1,4 @@
-"""A reader's own CSV file, plain or written as the released table was: synthetic rows are written so too.
-
-From values to cells: rows that somebody brings to a published model. They are the reader's own, and stay so.
-"""
+"""Encode rows that a user brings to a published model as cell codes; read CSV files in the table's dialect."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ MOST_HEADER = 2**16  # bytes in which the first line ends
 
 
 def read_csv(path: Path, schema: Schema | None = None) -> pa.Table:
-    """Its columns; those that the schema lists values or dates of stay texts, as they are spelled."""
+    """Read a CSV file; columns of categories, booleans and dates stay texts."""
     from pyarrow import csv
 
     dialect = _dialect(path, schema)
@@ -46,7 +43,7 @@ def read_csv(path: Path, schema: Schema | None = None) -> pa.Table:
 
 
 def read_back(path: Path, schema: Schema, types: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The attributes of synthetic rows as they stand in a file of ours, batch by batch. types: of all its columns."""
+    """Read the attributes of a CSV file of synthetic rows, batch by batch. types: of all its columns."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -82,25 +79,27 @@ def read_back(path: Path, schema: Schema, types: pa.Schema) -> Iterator[pa.Recor
 
 
 def _dialect(path: Path, schema: Schema | None) -> Dialect:
-    """How the schema says that the table is written, where this file is; plain where its first line tells otherwise."""
+    """CSV dialect of the schema where the file has it; the plain one where its first line shows otherwise."""
     stated = schema.file if schema is not None and schema.file is not None else PLAIN
     parted = stated.delimiter or ","
     return stated if parted in _first_line(path, stated) or parted == "," else PLAIN
 
 
 def _first_line(path: Path, dialect: Dialect) -> str:
+    """Header line of a file."""
     with path.open("rb") as file:
         text = file.read(MOST_HEADER).decode(dialect.encoding or "utf-8-sig", errors="replace")
     return text.partition("\n")[0].strip("\r\ufeff")
 
 
 def _names_any(names: list[str], dialect: Dialect) -> bool:
+    """Whether a header names any column of the dialect."""
     known = {same_name(name) for name in dialect.columns or ()}
     return any(same_name(name) in known for name in names)
 
 
 def _texts(schema: Schema | None, names: list[str]) -> dict[str, Any]:
-    """The columns that are read as texts: a value such as 01 is no number."""
+    """Types of the columns that are read as text: a value such as 01 is no number."""
     import pyarrow as pa
 
     if schema is None:
@@ -118,7 +117,7 @@ NOWHERE = -1  # the code of a value that the schema does not list
 
 
 def read_rows(rows: Any, schema: Schema | None = None) -> pa.Table:
-    """Rows of a .csv or .parquet file, of a pandas, polars or Arrow frame, or a list of dicts.
+    """Read rows from a .csv or .parquet file, a pandas, polars or Arrow frame, or a list of dicts.
 
     schema: of the release, whose file may be written in a way of its own, as synthetic rows are.
     """
@@ -136,12 +135,12 @@ def read_rows(rows: Any, schema: Schema | None = None) -> pa.Table:
 
 
 def codes_in(rows: pa.Table, schema: Schema, names: Sequence[str], *, whole: bool = False) -> dict[str, Codes]:
-    """The cell of every row along some attributes; `NOWHERE` for values that are not listed or cannot be read.
+    """Cell of every row along some attributes, (rows,) each; `NOWHERE` for values that are not listed or unreadable.
 
-    Columns have the names of attributes, or those of the table that was released, as synthetic rows have them.
-    whole: an attribute of whole numbers has `NOWHERE` for others too, which otherwise are rounded down, as in a table.
+    Columns have the names of attributes, or those of the table that was released, as synthetic rows have them. whole:
+    an attribute of whole numbers has `NOWHERE` for others too, which otherwise are rounded down, as in a table.
     """
-    found = {}
+    codes = {}
     for name in names:
         attribute = schema.attributes[name]
         column = _column(rows, name, attribute.column)
@@ -149,18 +148,19 @@ def codes_in(rows: pa.Table, schema: Schema, names: Sequence[str], *, whole: boo
             said = "" if attribute.column == name else f" nor {attribute.column!r}, as the table has it"
             raise QueryError(f"the rows have no column {name!r}{said}; the model needs {', '.join(names)}")
         dates = None if schema.file is None else schema.file.date_format(attribute.column or name)
-        found[name] = _codes(rows.column(column), attribute, schema.domain[name], dates, whole=whole)
-    return found
+        codes[name] = _codes(rows.column(column), attribute, schema.domain[name], dates, whole=whole)
+    return codes
 
 
 def _column(rows: pa.Table, *wanted: str | None) -> str | None:
-    """The first column of one of these names; as in a table that is released, case and outer blanks do not matter."""
-    known = {same_name(name): name for name in reversed(rows.column_names)}
-    known |= {name: name for name in rows.column_names}
-    return next((known[key] for name in wanted if name for key in (name, same_name(name)) if key in known), None)
+    """First column of one of these names, ignoring case and outer blanks as for a released table."""
+    columns = {same_name(name): name for name in reversed(rows.column_names)}
+    columns |= {name: name for name in rows.column_names}
+    return next((columns[key] for name in wanted if name for key in (name, same_name(name)) if key in columns), None)
 
 
 def _codes(column: Any, attribute: Attribute, axis: Axis, dates: str | None, *, whole: bool) -> Codes:
+    """Cells of one column, (rows,)."""
     import pyarrow as pa
 
     kind = column.type
@@ -184,15 +184,15 @@ def _codes(column: Any, attribute: Attribute, axis: Axis, dates: str | None, *, 
 
 
 def _places(numbers: Floats, axis: Axis, *, whole: bool = False) -> Codes:
-    """The cells of numbers, the nearest where they lie beyond the bounds; NaN stands for no value."""
+    """Cells of numbers, (rows,), clipped to the bounds; NaN is a missing value."""
     places = np.clip(np.searchsorted(axis.edges, numbers, side="right") - 1, 0, axis.places - 1)
     nowhere = np.isnan(numbers) if not whole else ~(np.floor(numbers) == numbers)
-    found = np.where(nowhere, NOWHERE, places)
-    return np.asarray(np.where(np.isnan(numbers) & axis.missing, axis.places, found), dtype=np.int64)
+    cells = np.where(nowhere, NOWHERE, places)
+    return np.asarray(np.where(np.isnan(numbers) & axis.missing, axis.places, cells), dtype=np.int64)
 
 
 def _moments(seconds: Floats, attribute: Date) -> Floats:
-    """Where times since 1970 began lie on an attribute's cells."""
+    """Axis coordinate of times in seconds since 1970, (rows,)."""
     days = seconds / 86_400
     if attribute.by == "weekday":
         return np.asarray((np.floor(days) + 3) % 7)  # 1970 began on a Thursday
@@ -202,7 +202,7 @@ def _moments(seconds: Floats, attribute: Date) -> Floats:
 
 
 def _cell(value: object, attribute: Attribute, axis: Axis, dates: str | None, shown: Mapping[str, int]) -> int:
-    """As the table was read: spellings as the schema maps them, and what lies beyond the bounds is the nearest."""
+    """Cell of one value, read as in the released table: mapped spellings, clipped bounds."""
     nowhere = axis.places if axis.missing else NOWHERE
     if value is None:
         return nowhere
@@ -219,12 +219,12 @@ def _cell(value: object, attribute: Attribute, axis: Axis, dates: str | None, sh
         number = _moment(value, attribute, dates) if isinstance(attribute, Date) else axis.read(value)
     except (QueryError, ValueError):
         return NOWHERE
-    place = int(np.searchsorted(axis.edges, number, side="right")) - 1
-    return min(max(place, 0), axis.places - 1)
+    index = int(np.searchsorted(axis.edges, number, side="right")) - 1
+    return min(max(index, 0), axis.places - 1)
 
 
 def _moment(value: object, attribute: Date, dates: str | None) -> float:
-    """Where a date or a time lies on an attribute's cells."""
+    """Axis coordinate of one date or time."""
     if dates is not None and isinstance(value, str):
         value = datetime.strptime(value, dates)
     elif not isinstance(value, date):

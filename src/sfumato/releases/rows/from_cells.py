@@ -1,7 +1,4 @@
-"""Rows from an estimate for every cell.
-
-Rows from estimates for a list of cells, and a rest that is spread evenly over all others.
-"""
+"""Row samplers of cubes: from an estimate of every cell, or of listed cells and an evenly spread remainder."""
 
 from __future__ import annotations
 
@@ -21,9 +18,9 @@ from sfumato.schema import Schema
 
 @dataclass(frozen=True, eq=False)
 class RowsOfCells:
-    """Rows of a content with an estimate for every cell.
+    """Row sampler from an estimate of every cell.
 
-    values: the estimates of each statistic in each cell. errors: the standard error of one cell.
+    values: estimates by statistic, (cells,) each. errors: standard error of one cell by statistic.
     """
 
     schema: Schema
@@ -48,21 +45,23 @@ class RowsOfCells:
 
     @cached_property
     def _rows(self) -> Floats:
+        """Non-negative cells with the release's marginals, in the shape of the domain."""
         return fit_all_cells(self.schema.domain, self.values["count"])
 
     @cached_property
     def _ends(self) -> Floats:
-        """Where each cell ends, on a line from 0 to 1."""
+        """Cumulative distribution over the cells, (cells,)."""
         return ends_of(self._rows.reshape(-1))
 
     @cached_property
     def _means(self) -> dict[str, Floats]:
-        domain, found = self.schema.domain, {}
+        """Mean of each measure in every cell, (cells,) each."""
+        domain, means = self.schema.domain, {}
         for name, measure in summed(self.schema).items():
             sums = self.values[name].reshape(domain.shape)
-            known = Sums(measure, sums, self.errors[name], self.total, float(sums.sum()))
-            found[name] = fit_means(known, self._rows, LaidOut(domain.shape), domain).reshape(-1)
-        return found
+            estimated = Sums(measure, sums, self.errors[name], self.total, float(sums.sum()))
+            means[name] = fit_means(estimated, self._rows, LaidOut(domain.shape), domain).reshape(-1)
+        return means
 
 
 MOST_RANKED = 2**50  # cells of a domain of which each can still be hit by a random number
@@ -70,7 +69,7 @@ MOST_RANKED = 2**50  # cells of a domain of which each can still be hit by a ran
 
 @dataclass(frozen=True, eq=False)
 class RowsOfListedCells:
-    """Rows of a content with estimates for some cells. remainder: what the others hold together."""
+    """Row sampler from estimates of listed cells. remainder: sum over the others, by statistic."""
 
     schema: Schema
     values: Mapping[str, Floats]
@@ -87,7 +86,7 @@ class RowsOfListedCells:
         return self.schema.domain.size - len(self.listed)
 
     def margin(self, groupings: Sequence[Grouping]) -> Floats:
-        """What is listed, and an even share of the remainder, as the release answers."""
+        """Marginal counts of the listed cells with an even share of the remainder, as the release answers."""
         domain, shape = self.schema.domain, tuple(grouping.size for grouping in groupings)
         label = np.zeros(len(self.listed), dtype=np.int64)
         for grouping in groupings:
@@ -101,18 +100,18 @@ class RowsOfListedCells:
 
     def draw(self, places: Floats, random: RandomNumbers) -> Block:
         domain = self.schema.domain
-        found = np.searchsorted(self._ends, places, side="right")
-        elsewhere = found == len(self.listed)
-        cells = np.append(self.listed, 0)[found]
+        index = np.searchsorted(self._ends, places, side="right")
+        elsewhere = index == len(self.listed)
+        cells = np.append(self.listed, 0)[index]
         codes = {name: domain.codes_along(name, cells) for name in domain.names}
         if elsewhere.any():
             others = self._anywhere(int(elsewhere.sum()), random)
             for name, along in codes.items():
                 along[elsewhere] = others[name]
-        return Block(codes, {name: means[found] for name, means in self._means.items()})
+        return Block(codes, {name: means[index] for name, means in self._means.items()})
 
     def _anywhere(self, rows: int, random: RandomNumbers) -> dict[str, Codes]:
-        """Cells that are not listed, each as likely."""
+        """Cells drawn uniformly from those that are not listed."""
         domain = self.schema.domain
         if domain.size > MOST_RANKED:  # listed ones are too few to be hit
             drawn = {axis.name: np.floor(random.uniform(rows) * axis.size) for axis in domain}
@@ -124,10 +123,10 @@ class RowsOfListedCells:
 
     @cached_property
     def _rows(self) -> Floats:
-        """Rows in each listed cell, then in all others."""
-        counts, rest = self.values["count"], self.remainder["count"] if self._hidden else 0.0
-        if rest >= 0:
-            return np.append(np.maximum(counts, 0.0), rest)
+        """Rows of each listed cell, then of all others, (listed + 1,)."""
+        counts, remainder = self.values["count"], self.remainder["count"] if self._hidden else 0.0
+        if remainder >= 0:
+            return np.append(np.maximum(counts, 0.0), remainder)
         domain = self.schema.domain
 
         def answers(axes: tuple[int, ...]) -> Floats:
@@ -143,12 +142,12 @@ class RowsOfListedCells:
 
     @cached_property
     def _means(self) -> dict[str, Floats]:
-        domain, found = self.schema.domain, {}
+        domain, result = self.schema.domain, {}
         for name, measure in summed(self.schema).items():
             whole = float(self.values[name].sum()) + self.remainder[name]
-            known = Sums(measure, self.values[name], self.errors[name], self.total, whole)
-            rest = max(self._rows[-1], 0.0) + known.worth
-            pull = (known.overall - float(measure.centre)) / float(measure.step) * known.worth
-            means = fit_means(known, self._rows[:-1], Listed(domain, self.listed), domain)
-            found[name] = np.append(means, known.mean(self.remainder[name] + pull, rest))
-        return found
+            estimated = Sums(measure, self.values[name], self.errors[name], self.total, whole)
+            hidden_rows = max(self._rows[-1], 0.0) + estimated.worth
+            pull = (estimated.overall - float(measure.centre)) / float(measure.step) * estimated.worth
+            means = fit_means(estimated, self._rows[:-1], Listed(domain, self.listed), domain)
+            result[name] = np.append(means, estimated.mean(self.remainder[name] + pull, hidden_rows))
+        return result

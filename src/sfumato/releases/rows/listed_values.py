@@ -1,7 +1,4 @@
-"""How a table spells a cell of an attribute, and into which cell an attribute reads a spelling.
-
-Columns of listed values: what the table has for a row's cells, in a spelling that all its attributes read so.
-"""
+"""Columns of categories and booleans in synthetic rows, in spellings that the schema reads back into the same cells."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ _TRUTHS = {"false": 0, "true": 1, "0": 0, "1": 1}
 
 
 def spelled(attribute: Attribute, cell: int, counted: bool = False) -> Iterator[str | None]:
-    """The texts that are read into a cell, the plainest first; None is no value. None at all where there are too many.
+    """Texts that are read into a cell, the simplest first; None is a missing value. Empty where there are too many.
 
     counted: the column is read as a number too.
     """
@@ -44,34 +41,34 @@ def spelled(attribute: Attribute, cell: int, counted: bool = False) -> Iterator[
 
 
 def cell_of(attribute: Attribute, axis: Axis, text: str | None) -> int | None:
-    """The cell that a text is read into, as far as can be told here; None if its row would be left out."""
+    """Cell that a text is read into; None if its row would be left out."""
     missing = attribute.places if attribute.keeps_missing else None
     if text is None:
         return missing
     if isinstance(attribute, Category):
-        place = attribute.spellings.get(folded(text, attribute.fold or ()))
-        return len(attribute.values) if place is None and attribute.other else place
+        cell = attribute.spellings.get(folded(text, attribute.fold or ()))
+        return len(attribute.values) if cell is None and attribute.other else cell
     if isinstance(attribute, Boolean):
-        told = attribute.spellings.get(folded(text, attribute.fold or ()))
-        return _TRUTHS.get(text, missing) if told is None else int(told)
+        truth = attribute.spellings.get(folded(text, attribute.fold or ()))
+        return _TRUTHS.get(text, missing) if truth is None else int(truth)
     number = as_number(text)
     if number is None or not isinstance(attribute, Integer | Number):
         return missing
-    place = int(np.searchsorted(axis.edges, number, side="right")) - 1
-    return min(max(place, 0), axis.places - 1)
+    cell = int(np.searchsorted(axis.edges, number, side="right")) - 1
+    return min(max(cell, 0), axis.places - 1)
 
 
 def in_digits(attribute: Category, counted: bool) -> bool:
-    """Whether all of a category is written in digits: a word for others would be read as no value beside a number.
+    """Whether a category is written in digits only: a word for others would be read as missing beside numbers.
 
-    Where values have decimals too, for these are spelled in many ways.
+    Also where values have decimals, for these are spelled in many ways.
     """
     whole = all((number := as_number(text)) is not None and number.is_integer() for text in attribute.spellings)
     return counted or (attribute.numeric and (not attribute.other or attribute.keeps_missing or not whole))
 
 
 def _unlisted(attribute: Category, counted: bool) -> str:
-    """What is read as other: the word unless it is listed, or a number."""
+    """Text that is read as "other": the word unless it is listed, or a number."""
     if in_digits(attribute, counted):
         numbers = [number for text in attribute.spellings if (number := as_number(text)) is not None]
         return str(int(max(numbers, default=0.0)) + 1)
@@ -81,7 +78,7 @@ def _unlisted(attribute: Category, counted: bool) -> str:
 
 @dataclass(frozen=True)
 class Listed:
-    """A column that categories or booleans are read from, the first of them first.
+    """Column that categories or booleans are read from, the first of them first.
 
     counted: it is read as a number as well, by a measure or another attribute.
     """
@@ -105,7 +102,7 @@ class Listed:
         return pa.int64() if whole else pa.float64()
 
     def draw(self, block: Block, random: RandomNumbers) -> Any:
-        """A value for every row; nothing is left to chance."""
+        """Value of every row; deterministic."""
         import pyarrow as pa
 
         (_, first), *others = self.parts
@@ -118,12 +115,12 @@ class Listed:
 
     @cached_property
     def _cells(self) -> Any:
-        """What stands for each cell of the first attribute."""
+        """Value of each cell of the first attribute."""
         attribute, axis = self.parts[0]
         return self._typed([next(spelled(attribute, cell, self.counted)) for cell in range(axis.size)])
 
     def _text(self, cells: Sequence[int]) -> str | None:
-        """A text that every attribute reads into its cell; what the first one does, where noise left none."""
+        """Text that every attribute reads into its cell; the first one's where noise made the cells inconsistent."""
         for (attribute, _), cell in zip(self.parts, cells, strict=True):
             for text in spelled(attribute, cell, self.counted):
                 if all(cell_of(*part, text) == wanted for part, wanted in zip(self.parts, cells, strict=True)):
@@ -131,6 +128,7 @@ class Listed:
         return next(spelled(self.parts[0][0], cells[0], self.counted))
 
     def _typed(self, texts: Sequence[str | None]) -> Any:
+        """Arrow array of texts in the column's type."""
         import pyarrow as pa
 
         kind = self.type

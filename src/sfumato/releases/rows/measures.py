@@ -1,8 +1,8 @@
-"""Values of measures in synthetic rows.
+"""Values of measures in synthetic rows: maximum-entropy draws with the estimated mean of each cell.
 
-A release knows sums of a measure, so a mean for every cell and nothing of how values spread around it. Rows get the
-most even spread between the measure's bounds that has this mean (maximum entropy: an exponential law cut at both
-bounds), in whole steps of the schema. Rounding tosses a coin, so that sums stay unbiased.
+A release has sums of a measure, hence a mean for every cell and nothing on the spread around it. Rows get the
+maximum-entropy distribution on the measure's bounds with this mean (truncated exponential), in whole steps of the
+schema with randomised rounding, so that sums are unbiased. Means of noisy cells are shrunk to the overall mean.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ STEEPEST = 500.0  # of the exponential laws that are looked up: beyond, the othe
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """What a release knows of one measure.
+    """Estimated sums of one measure.
 
-    sums: in steps around the centre, in every cell, in the shape of the rows. error: the standard error of one cell's
-    sum. total_rows, total_sum: the release's own, over all cells.
+    sums: in steps around the centre, by cell, in the shape of the rows. error: standard error of one cell's sum.
+    total_rows, total_sum: over all cells.
     """
 
     measure: Measure
@@ -42,54 +42,55 @@ class Sums:
 
     @property
     def overall(self) -> float:
-        """The mean of all rows."""
+        """Mean of all rows."""
         return self.mean(self.total_sum, max(self.total_rows, 1.0))
 
     @property
     def worth(self) -> float:
-        """How many rows would drown the noise of one cell's sum."""
+        """Prior weight, in rows, of the overall mean: the noise of one cell's sum over half of the range."""
         return max(self.error / self.measure.half_units, 1e-9)
 
     def mean(self, in_steps: float, rows: float) -> float:
+        """Mean of so many rows from their sum in steps."""
         return float(self.means(np.array([in_steps]), np.array([rows]))[0])
 
     def means(self, in_steps: Floats, rows: Floats) -> Floats:
-        """Means within the bounds, of so many rows each."""
+        """Means clipped to the bounds, from sums in steps and numbers of rows, (n,) each."""
         found = float(self.measure.centre) + in_steps * float(self.measure.step) / rows
         return np.clip(found, float(self.measure.lower), float(self.measure.upper))
 
 
 def summed(schema: Schema) -> dict[str, Measure]:
-    """All that sums are published of, besides rows: the measures, and where they are missing."""
+    """Measures with published sums, and the indicators of missing values."""
     return {of: schema.measures.get(of, INDICATOR) for of in list(schema.units)[1:]}
 
 
-def fit_means(known: Sums, rows: Floats, layout: Layout, domain: Domain) -> Floats:
-    """The mean in every cell, drawn to the overall one where noise is large, then fitted by each attribute."""
-    step, low, high = float(known.measure.step), float(known.measure.lower), float(known.measure.upper)
-    pull = (known.overall - float(known.measure.centre)) / step * known.worth
-    means = known.means(known.sums + pull, rows + known.worth)
+def fit_means(estimated: Sums, rows: Floats, layout: Layout, domain: Domain) -> Floats:
+    """Mean of every cell, in the shape of rows: shrunk to the overall mean, then adjusted to one-way means."""
+    step, low, high = float(estimated.measure.step), float(estimated.measure.lower), float(estimated.measure.upper)
+    pull = (estimated.overall - float(estimated.measure.centre)) / step * estimated.worth
+    means = estimated.means(estimated.sums + pull, rows + estimated.worth)
     for _ in range(SWEEPS):
-        for place, axis in enumerate(domain):
+        for number, axis in enumerate(domain):
             grouping = Grouping.of(axis, MOST_GROUPS)
-            held = grouping.gather(layout.along(rows, (place,)), 0)
-            sums = grouping.gather(layout.along(known.sums, (place,)), 0)
-            have = grouping.gather(layout.along(rows * means, (place,)), 0) / np.maximum(held, 1e-300)
+            held = grouping.gather(layout.along(rows, (number,)), 0)
+            sums = grouping.gather(layout.along(estimated.sums, (number,)), 0)
+            have = grouping.gather(layout.along(rows * means, (number,)), 0) / np.maximum(held, 1e-300)
             # As many cells as a group has, as many noises are in its sum.
-            worth = known.worth * np.sqrt(np.maximum(grouping.widths * (rows.size / axis.size), 1.0))
-            wanted = known.means(sums + pull / known.worth * worth, held + worth)
+            worth = estimated.worth * np.sqrt(np.maximum(grouping.widths * (rows.size / axis.size), 1.0))
+            wanted = estimated.means(sums + pull / estimated.worth * worth, held + worth)
             up = np.clip((wanted - have) / np.maximum(high - have, 1e-300), 0.0, 1.0)
             down = np.clip((have - wanted) / np.maximum(have - low, 1e-300), 0.0, 1.0)
-            every = layout.back(np.repeat(up, grouping.widths), (place,))
+            every = layout.back(np.repeat(up, grouping.widths), (number,))
             means += (high - means) * every
-            means -= (means - low) * layout.back(np.repeat(down, grouping.widths), (place,))
+            means -= (means - low) * layout.back(np.repeat(down, grouping.widths), (number,))
     return np.clip(means, low, high)
 
 
 def of_present(measure: Measure, means: Floats, missing: Floats) -> Floats:
-    """Means of rows that have a value, from those of all rows, of which missing ones count as the centre.
+    """Mean of the rows with a value, from the mean of all rows with missing ones at the centre.
 
-    missing: the share of rows without a value.
+    missing: share of rows without a value, (rows,).
     """
     centre = float(measure.centre)
     return np.clip(
@@ -104,7 +105,7 @@ def spread_values(
     within: tuple[Floats, Floats] | None = None,
     step: Fraction | None = None,
 ) -> Floats:
-    """Values around given means, in whole steps. within: narrower bounds, the upper one excluded, for each row.
+    """Draw values with given means, (rows,), in whole steps. within: narrower bounds of each row, upper excluded.
 
     step: the measure's own if None.
     """
@@ -125,7 +126,7 @@ def spread_values(
 
 
 def _spread(means: Floats, uniform: Floats) -> Floats:
-    """Numbers from 0 to 1 with given means, by the exponential law cut at 0 and 1: the inverse of its distribution."""
+    """Truncated exponential draws on [0, 1] with given means, by inversion; means and uniform are (rows,)."""
     slopes, falling = _slopes()
     nearer = np.minimum(means, 1.0 - means)  # a law that rises is one that falls, turned around
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -136,6 +137,6 @@ def _spread(means: Floats, uniform: Floats) -> Floats:
 
 @cache
 def _slopes() -> tuple[Floats, Floats]:
-    """Slopes of the falling law, from none to steep, and the mean of each; beyond, the mean is 1 / slope."""
+    """Table of rates of the truncated exponential and its mean at each; beyond it the mean is 1 / rate."""
     slopes = np.geomspace(1e-4, STEEPEST, 4000)
     return np.append(0.0, slopes), np.append(0.5, 1.0 / slopes - 1.0 / np.expm1(slopes))

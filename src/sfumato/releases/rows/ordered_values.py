@@ -1,11 +1,8 @@
-"""Where the value of a row can lie whose cells along several ordered attributes of one column are known.
+"""Columns of numbers, dates and times in synthetic rows, drawn inside the cells of each row.
 
-Columns of numbers: spread evenly in the row's cells, or around the mean of the measure that is read from them.
-
-Columns of dates and times: in the row's days, weeks or hours, on its weekday, at its hour of the day.
-
-What comes again, such as a Monday, has no date of its own. If nothing else tells one, it is in the first week of 2024,
-which begins on the year's first day.
+Where several attributes are read from one column, a value lies in the intersection of the row's cells. Numbers are
+uniform there, or drawn around the mean of the measure of that column. Recurring attributes, such as weekdays, have no
+date of their own; if nothing else gives one, it is in the first week of 2024, which begins on the year's first day.
 """
 
 from __future__ import annotations
@@ -31,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Spans:
-    """From `low` up to, not including, `high`, for each row; `missing` where it has no value."""
+    """Interval [low, high) of each row, (rows,); missing: rows without a value, (rows,)."""
 
     low: Floats
     high: Floats
@@ -39,10 +36,9 @@ class Spans:
 
 
 def common_spans(axes: Sequence[Axis], codes: Mapping[str, Codes], bounds: tuple[float, float]) -> Spans:
-    """What is in all cells of a row. Where noise put it into cells that share nothing, the earlier attribute decides.
+    """Intersection of a row's cells; where noise made them disjoint, the earlier attribute decides.
 
-    bounds: from where to where values lie that are wanted. A first or last cell holds what lies beyond it too, for such
-    values are moved to it when they are read.
+    bounds: range of wanted values. A first or last cell extends to these, because values beyond it are clipped to it.
     """
     rows = len(codes[axes[0].name])
     low, high = np.full(rows, -np.inf), np.full(rows, np.inf)
@@ -60,16 +56,16 @@ def common_spans(axes: Sequence[Axis], codes: Mapping[str, Codes], bounds: tuple
 
 
 def widest(axes: Sequence[Axis], others: Sequence[tuple[float, float]] = ()) -> tuple[float, float]:
-    """From the least to the greatest bound of attributes, and of what else is read from their column."""
+    """Range that covers all attributes and whatever else is read from their column."""
     ends = [*((float(axis.edges[0]), float(axis.edges[-1])) for axis in axes), *others]
     return min(low for low, _ in ends), max(high for _, high in ends)
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """A column that attributes of numbers, measures or both are read from.
+    """Column that numeric attributes, measures or both are read from.
 
-    axes: those of whole numbers first. measure: the one of the widest bounds. whole: the column has whole numbers.
+    axes: those of integers first. measure: the one with the widest bounds. whole: the column holds integers.
     """
 
     axes: tuple[Axis, ...]
@@ -83,7 +79,7 @@ class Numbers:
         return pa.int64() if self.whole else pa.float64()
 
     def draw(self, block: Block, random: RandomNumbers) -> Any:
-        """A number for every row."""
+        """Draw a number for every row."""
         import pyarrow as pa
 
         if self.measure is None:
@@ -107,7 +103,7 @@ class Numbers:
         return self._column(np.where(fits, values, self._inside(spans, block, random)), spans.missing)
 
     def _inside(self, spans: Spans, block: Block, random: RandomNumbers) -> Floats:
-        """Any number of each span; a whole one of the first attribute's cell where a span has none."""
+        """Uniform number in each span; an integer of the first attribute's cell where a span has none."""
         low, high = spans.low, spans.high
         if self.whole:
             low, high = np.ceil(low), np.ceil(high)
@@ -118,6 +114,7 @@ class Numbers:
         return np.floor(inside) if self.whole else inside
 
     def _column(self, values: Floats, missing: Any) -> Any:
+        """Arrow array of the column."""
         import pyarrow as pa
 
         return pa.array(values.astype(np.int64) if self.whole else values, mask=missing)
@@ -131,7 +128,7 @@ WEEK = 7  # days
 
 @dataclass(frozen=True)
 class Times:
-    """A column that one or more attributes of dates are read from."""
+    """Column that one or more date attributes are read from."""
 
     parts: tuple[tuple[Date, Axis], ...]
 
@@ -142,7 +139,7 @@ class Times:
         return pa.timestamp("s") if any(part.has_time for part, _ in self.parts) else pa.date32()
 
     def draw(self, block: Block, random: RandomNumbers) -> Any:
-        """A date or time for every row."""
+        """Draw a date or time for every row."""
         import pyarrow as pa
 
         low, high = self._spans(block, 0)
@@ -158,7 +155,7 @@ class Times:
         return pa.array(seconds, mask=missing).cast(pa.timestamp("s"))
 
     def _spans(self, block: Block, more: int) -> tuple[Floats, Floats]:
-        """From when to when each row lies, in seconds since 1970 began. more: days beyond the bounds that count too."""
+        """Interval of each row in seconds since 1970, (rows,) each. more: days beyond the bounds that count too."""
         spanning = [axis for part, axis in self.parts if not part.recurring]
         if not spanning:
             rows = len(block.codes[self.parts[0][1].name])
@@ -168,7 +165,7 @@ class Times:
         return np.rint(spans.low * DAY), np.rint(spans.high * DAY)
 
     def _recurring(self, low: Floats, high: Floats, block: Block, random: RandomNumbers) -> tuple[Any, Any, Any]:
-        """The spans cut to the row's weekday and hour of the day, and whether they have such."""
+        """Intervals restricted to the row's weekday and hour of day, and whether they are non-empty, (rows,)."""
         fits = np.ones(len(low), dtype=bool)
         for by, find in (("weekday", _on_weekday), ("hour_of_day", _at_hour)):
             for part, axis in self.parts:
@@ -181,7 +178,7 @@ class Times:
 
 
 def _on_weekday(low: Floats, high: Floats, wanted: Floats, random: RandomNumbers) -> tuple[Floats, Floats]:
-    """One of the days of each span that are this weekday; where there is none, it ends before it begins."""
+    """Random day of a given weekday in each interval; empty (end before start) where there is none."""
     first = np.floor(low / DAY)
     first += (wanted - (first + 3)) % WEEK  # 1970 began on a Thursday
     there = np.maximum(np.ceil((high / DAY - first) / WEEK), 1)
@@ -190,7 +187,7 @@ def _on_weekday(low: Floats, high: Floats, wanted: Floats, random: RandomNumbers
 
 
 def _at_hour(low: Floats, high: Floats, wanted: Floats, random: RandomNumbers) -> tuple[Floats, Floats]:
-    """This hour of one of the days of each span; where there is none, it ends before it begins."""
+    """Given hour of a random day in each interval; empty (end before start) where there is none."""
     first = np.ceil((low - wanted * HOUR) / DAY)
     there = np.maximum(np.ceil((high - wanted * HOUR) / DAY) - first, 1)
     begins = (first + np.floor(random.uniform(len(low)) * there)) * DAY + wanted * HOUR

@@ -1,15 +1,11 @@
-"""Two ways to hold a number for each cell: all cells laid out along their axes, or a list of some.
+"""Raking (iterative proportional fitting) of non-negative cells to a release's one-way and two-way answers.
 
-The nearest answers that rows can have: nowhere negative, with the same total.
+Noise makes answers negative where there are few rows. Truncating each cell at zero would bias every sum, so marginals
+are projected first and their parts after them: one-way answers to non-negative ones with the same total, two-way
+answers to those with these one-way sums. Then cells are scaled to one pair of attributes after the other until all fit.
+Where the release answers nothing below zero, the marginals of the rows are its answers.
 
-Noise makes answers negative where there are few rows. Setting each of many cells to zero that is negative would bias
-every sum they are part of, so sums are settled first and their parts after them.
-
-Cells that are nowhere negative and keep the release's own one-way and two-way answers.
-
-First the answers are made possible, those about one attribute by themselves, those about two so that they sum to these.
-Then cells are raked to them (iterative proportional fitting): scaled, one pair of attributes after the other, until all
-of them fit. Where the release answers nothing below zero, the margins of the rows are its answers.
+A `Layout` sums cells along axes and broadcasts back: a dense array (`LaidOut`) or a list of cells (`Listed`).
 """
 
 from __future__ import annotations
@@ -27,18 +23,18 @@ from sfumato.frozen import dataclass
 
 
 class Layout(Protocol):
-    """Cells whose numbers can be summed along some axes, and sums handed back to the cells they are made of."""
+    """Cells that can be summed along some axes, and sums broadcast back to the cells."""
 
     def along(self, values: Floats, axes: Sequence[int]) -> Floats:
-        """The sums over all other axes."""
+        """Marginal along some axes: sums over all others."""
 
     def back(self, sums: Floats, axes: Sequence[int]) -> Floats:
-        """For each cell, the number of the sum it is part of, in a shape that goes with the cells' own."""
+        """Broadcast a marginal to the cells, in a shape compatible with theirs."""
 
 
 @dataclass(frozen=True)
 class LaidOut:
-    """All cells, in an array with an axis for each attribute."""
+    """All cells as a dense array with an axis for each attribute."""
 
     shape: tuple[int, ...]
 
@@ -52,7 +48,7 @@ class LaidOut:
 
 @dataclass(frozen=True, eq=False)
 class Listed:
-    """Some cells of a domain, in a list."""
+    """List of some cells of a domain; cells: their indices, (n,)."""
 
     domain: Domain
     cells: Codes
@@ -66,6 +62,7 @@ class Listed:
         return np.asarray(sums.reshape(-1)[self._labels(axes)], dtype=np.float64)
 
     def _labels(self, axes: Sequence[int]) -> Codes:
+        """Index of each cell in the marginal along some axes, (n,)."""
         label = np.zeros(len(self.cells), dtype=np.int64)
         for place in axes:
             axis = self.domain.axes[place]
@@ -74,7 +71,7 @@ class Listed:
 
 
 def ends_of(rows: Floats) -> Floats:
-    """Where each cell ends on a line from 0 to 1, all of them in their order, each as wide as its share of the rows.
+    """Cumulative distribution of the rows over cells, (cells,), ending at 1.
 
     >>> ends_of(np.array([1.0, 0.0, 3.0])).tolist()
     [0.25, 0.25, 1.0]
@@ -87,7 +84,7 @@ def ends_of(rows: Floats) -> Floats:
 
 
 def without_negatives(answers: Floats) -> Floats:
-    """The nearest numbers (least squares) that are not negative and have the same sum: each is lowered by as much.
+    """Euclidean projection onto the non-negative vectors with the same sum (simplex projection), (n,).
 
     >>> without_negatives(np.array([5.0, -2.0, 1.0])).tolist()
     [4.0, 0.0, 0.0]
@@ -104,7 +101,7 @@ def without_negatives(answers: Floats) -> Floats:
 
 
 def halved_without_negatives(answers: Floats) -> Floats:
-    """Numbers that are not negative and have the same sum, at every scale as near to the answers as that allows.
+    """Non-negative array with the same sum by recursive bisection: parents are split in proportion to their halves.
 
     The whole is cut in two, across its longest axis, and so on down to single numbers; each half gets its share of what
     its parent has, none where its answer is negative. So a range far from a negative one keeps its sum, while the
@@ -130,9 +127,9 @@ def halved_without_negatives(answers: Floats) -> Floats:
 
 
 def _divide(parents: Floats, children: Floats, axis: int) -> Floats:
-    """What each of two children gets of its parent's; one without a sibling gets all."""
-    found = np.maximum(children, 0.0)
-    first, second = _halves(found, axis)
+    """Split each parent between its two children in proportion to their positive parts; an only child gets all."""
+    children_rows = np.maximum(children, 0.0)
+    first, second = _halves(children_rows, axis)
     pairs = _first(axis, second.shape[axis])
     sums = first.copy()
     sums[pairs] += second
@@ -147,16 +144,17 @@ def _divide(parents: Floats, children: Floats, axis: int) -> Floats:
         evenly = np.where(nothing, parents * alone.reshape([-1 if a == axis else 1 for a in range(first.ndim)]), 0.0)
         first += evenly
         second += evenly[pairs]
-    return found
+    return children_rows
 
 
 def _halves(level: Floats, axis: int) -> tuple[Floats, Floats]:
-    """Views of the first and of the second of every two neighbours."""
+    """Views of the even and of the odd entries along an axis."""
     before = (slice(None),) * axis
     return level[(*before, slice(0, None, 2))], level[(*before, slice(1, None, 2))]
 
 
 def _first(axis: int, count: int) -> tuple[slice, ...]:
+    """Index of the first `count` entries along an axis."""
     return (*(slice(None),) * axis, slice(0, count))
 
 
@@ -175,7 +173,10 @@ FLOOR = 1e-3
 
 
 def fit_all_cells(domain: Domain, cells: Floats) -> Floats:
-    """All cells of a domain, of any sign but with a positive sum, made to fit their own answers."""
+    """Non-negative cells, in the shape of the domain, raked to their own projected marginals.
+
+    cells: of any sign but with a positive sum, (cells,).
+    """
     layout, table = LaidOut(domain.shape), cells.reshape(domain.shape)
     if cells.min() >= -ROUNDING * cells.sum():
         return np.maximum(table, 0.0)
@@ -188,18 +189,18 @@ def fit_all_cells(domain: Domain, cells: Floats) -> Floats:
 
 
 def possible_margins(domain: Domain, answers: Answers) -> tuple[list[Margin], list[Margin]]:
-    """One-way and two-way answers that rows can have: none negative, and all with the same total."""
+    """Projected one-way and two-way marginals: non-negative, with the same total."""
     every = range(len(domain.axes))
     singles = [_single(domain, place, answers((place,))) for place in every]
     pairs: list[Margin] = []
-    for one, two in combinations(every, 2):
-        if domain.axes[one].size * domain.axes[two].size <= max(MOST_OF_A_PAIR, domain.size * (len(every) == 2)):
-            pairs.append(((one, two), _pair(answers((one, two)), singles[one], singles[two])))
+    for first, second in combinations(every, 2):
+        if domain.axes[first].size * domain.axes[second].size <= max(MOST_OF_A_PAIR, domain.size * (len(every) == 2)):
+            pairs.append(((first, second), _pair(answers((first, second)), singles[first], singles[second])))
     return [((place,), single) for place, single in enumerate(singles)], pairs
 
 
 def fit_margins(layout: Layout, base: Floats, singles: Sequence[Margin], pairs: Sequence[Margin]) -> Floats:
-    """Cells like those of `base`, none negative, that fit all margins as far as they go together."""
+    """Rake `base` plus a small independent table to all marginals, as far as they are consistent."""
     total = float(singles[0][1].sum())
     even: Floats = np.array(FLOOR * total)
     for axes, single in singles:
@@ -209,7 +210,7 @@ def fit_margins(layout: Layout, base: Floats, singles: Sequence[Margin], pairs: 
 
 
 def rake(layout: Layout, cells: Floats, margins: Sequence[Margin]) -> Floats:
-    """Scale positive cells until they sum to the margins, all of which have the same total; changes `cells`."""
+    """Iterative proportional fitting: scale positive cells, in place, to marginals that have the same total."""
     sweeps = MOST_WORK // (cells.size * len(margins))
     for _ in range(max(LEAST_SWEEPS, min(MOST_SWEEPS, sweeps))):
         furthest = 0.0
@@ -223,13 +224,13 @@ def rake(layout: Layout, cells: Floats, margins: Sequence[Margin]) -> Floats:
     return cells
 
 
-def _single(domain: Domain, place: int, answers: Floats) -> Floats:
-    """Answers by one attribute, made possible: at every scale, where neighbours mean something."""
-    return halved_without_negatives(answers) if domain.axes[place].ordered else without_negatives(answers)
+def _single(domain: Domain, number: int, answers: Floats) -> Floats:
+    """Projected one-way marginal: by bisection along an ordered attribute, otherwise Euclidean."""
+    return halved_without_negatives(answers) if domain.axes[number].ordered else without_negatives(answers)
 
 
 def _pair(answers: Floats, first: Floats, second: Floats) -> Floats:
-    """Answers by two attributes, made possible, with the sums that were settled for each."""
+    """Projected two-way marginal with given one-way sums."""
     if answers.min() >= -ROUNDING * answers.sum():
         return np.maximum(answers, 0.0)
     singles: list[Margin] = [((0,), first), ((1,), second)]

@@ -1,7 +1,4 @@
-"""How well rows, as they were written, agree with what the release itself answers.
-
-Rows of a release into a file, and how well they agree with it.
-"""
+"""Write synthetic rows to a file, and compare their one-way and two-way shares with the release's answers."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ MOST_PAIRS = 300
 
 @dataclass(frozen=True)
 class Agreement:
-    """How rows agree with one-way or two-way answers, in shares of the rows.
+    """Differences between shares of the rows and one-way or two-way answers of the release.
 
     A difference is that of a group's share of the rows and the release's own answer about it, divided by its total; an
     answer below zero, which no rows can have, counts with all of its difference. by_chance: what to expect of as many
@@ -51,7 +48,10 @@ class Agreement:
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """Counts rows by one and by two attributes. counts: of each table, and seen: of all rows, changed by `add`."""
+    """Counts of rows by one and by two attributes.
+
+    counts: of each table, (groups, ...); seen: of all rows, (1,); both updated in place by `add`.
+    """
 
     groupings: dict[str, Grouping]
     tables: tuple[tuple[str, ...], ...]
@@ -60,7 +60,7 @@ class Tally:
 
     @classmethod
     def over(cls, domain: Domain) -> Tally:
-        """By every attribute and by every two, some of these where there are very many."""
+        """Empty counts by every attribute and every pair, or a sample of pairs where there are very many."""
         every = {axis.name: Grouping.of(axis, MOST_GROUPS) for axis in domain}
         pairs = list(combinations(every, 2))
         tables = (*((name,) for name in every), *pairs[:: max(1, -(-len(pairs) // MOST_PAIRS))])
@@ -71,34 +71,35 @@ class Tally:
 
     @property
     def rows(self) -> int:
-        """How many rows were counted, those included that no cell holds."""
+        """Number of rows counted, including those outside all cells."""
         return int(self.seen[0])
 
     def add(self, codes: Mapping[str, Codes]) -> None:
-        """Count some more rows. codes: the cell of each along every attribute; -1 where a value is read into none."""
+        """Count further rows. codes: cell of each along every attribute, (rows,); -1 for a value outside all cells."""
         labels = {name: grouping.labels(np.maximum(codes[name], 0)) for name, grouping in self.groupings.items()}
         self.seen[0] += len(next(iter(codes.values())))
-        for place, names in enumerate(self.tables):
+        for index, names in enumerate(self.tables):
             label, there = labels[names[0]], codes[names[0]] >= 0
             for name in names[1:]:
                 label, there = label * self.groupings[name].size + labels[name], there & (codes[name] >= 0)
-            flat = self.counts[place].reshape(-1)
+            flat = self.counts[index].reshape(-1)
             flat += np.bincount(label[there], minlength=len(flat))
 
     def compare(self, model: RowModel) -> tuple[Agreement, ...]:
-        """The rows so far beside the release's own answers: by one attribute, then by two where there are."""
-        found = []
+        """Agreement of the rows with the release's marginals: one-way, then two-way."""
+        agreements = []
         for ways, words in ((1, "one attribute"), (2, "two attributes")):
             chosen = [place for place, names in enumerate(self.tables) if len(names) == ways]
-            asked = [[self.groupings[name] for name in self.tables[place]] for place in chosen]
-            answered = [model.margin(groupings) / model.total for groupings in asked]
+            groupings_of = [[self.groupings[name] for name in self.tables[place]] for place in chosen]
+            answered = [model.margin(groupings) / model.total for groupings in groupings_of]
             if chosen:
                 drawn = [self.counts[place] / self.rows for place in chosen]
-                found.append(_agreement(words, drawn, answered, self.rows))
-        return tuple(found)
+                agreements.append(_agreement(words, drawn, answered, self.rows))
+        return tuple(agreements)
 
 
 def _agreement(words: str, drawn: Sequence[Floats], answered: Sequence[Floats], rows: int) -> Agreement:
+    """Mean and largest difference of shares, and their expectation under simple random sampling."""
     off = [np.abs(mine - its).reshape(-1) for mine, its in zip(drawn, answered, strict=True)]
     shares = np.concatenate([np.clip(its, 0.0, 1.0).reshape(-1) for its in answered])
     spread = np.sqrt(shares * (1 - shares) / rows)
@@ -110,7 +111,7 @@ def _agreement(words: str, drawn: Sequence[Floats], answered: Sequence[Floats], 
 
 
 def _largest(spread: Floats) -> float:
-    """The middle of what the largest of many normal differences comes to: above it one is expected ln 2 times."""
+    """Median of the largest of independent normal differences with these deviations, (n,), by bisection."""
     low, high = 0.0, 12.0 * float(spread.max())
     positive = spread[spread > 0]
     for _ in range(60):
@@ -122,7 +123,7 @@ def _largest(spread: Floats) -> float:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A file of synthetic rows, how well they agree with the release, and where an earlier file of its name went."""
+    """File of synthetic rows, its agreement with the release, and the new path of an earlier file of its name."""
 
     path: Path
     rows: int
@@ -131,7 +132,7 @@ class Drawn:
 
 
 def draw_to_file(model: RowModel, schema: Schema, rows: int, path: Path, seed: int | None = None) -> Drawn:
-    """Draw rows straight into a .csv or .parquet file; what can be refused is refused before any is drawn."""
+    """Draw rows into a .csv or .parquet file; invalid arguments are refused before any is drawn."""
     check_place(path)
     check_number(rows)
     random, tally, decoder = RandomNumbers(seed), Tally.over(schema.domain), Decoder.of(schema)
@@ -145,7 +146,7 @@ def draw_to_file(model: RowModel, schema: Schema, rows: int, path: Path, seed: i
 
 
 def _as_written(path: Path, schema: Schema, types: pa.Schema) -> Iterator[dict[str, Codes]]:
-    """The cells that the schema reads a file's rows into, some rows at a time; what is read into none is seen, too."""
+    """Cells into which the schema reads a file's rows, batch by batch."""
     import pyarrow as pa
     from pyarrow import parquet
 

@@ -1,7 +1,4 @@
-"""Synthetic rows as CSV, written as the table's own file was: what was stated of it holds for these rows too.
-
-Synthetic rows to a file, batch by batch, whole or not at all.
-"""
+"""Write synthetic rows to CSV, plain or in the dialect of the table's file, or to Parquet; atomic, batch by batch."""
 
 from __future__ import annotations
 
@@ -24,13 +21,13 @@ if TYPE_CHECKING:
 
 
 def csv_file(path: Path, types: pa.Schema, dialect: Dialect = PLAIN) -> PlainCsv | StatedCsv:
-    """What writes batches as CSV; names and labels neither steer a terminal nor run in a spreadsheet."""
+    """CSV writer of batches; names and labels are safe for terminals and spreadsheets."""
     # A field of nothing, alone on its line, must be quoted to be a row, which the quick writer does not do.
     return PlainCsv(path, types) if dialect == PLAIN and len(types) > 1 else StatedCsv(path, types, dialect)
 
 
 class PlainCsv:
-    """Commas, quotes, UTF-8: by the library that is quickest."""
+    """CSV writer with commas, double quotes and UTF-8, by pyarrow for speed."""
 
     def __init__(self, path: Path, types: pa.Schema) -> None:
         import pyarrow as pa
@@ -54,7 +51,7 @@ class PlainCsv:
 
 @dataclass
 class StatedCsv:
-    """With the delimiter, quotes, encoding, numbers, dates and columns that a schema states of the table's file."""
+    """CSV writer with the delimiter, quotes, encoding, numbers, dates and columns that a schema states."""
 
     path: Path
     types: pa.Schema
@@ -89,6 +86,7 @@ class StatedCsv:
         self._file.close()
 
     def _texts(self, column: pa.Array, name: str) -> list[str]:
+        """Texts of one column."""
         import pyarrow as pa
 
         if pa.types.is_string(column.type):
@@ -97,6 +95,7 @@ class StatedCsv:
         return ["" if value is None else self._plain(write(value)) for value in column.to_pylist()]
 
     def _spelling(self, dates: str | None) -> Callable[[Any], str]:
+        """Formatter of values with the dialect's decimal sign and date format."""
         decimal = self.dialect.decimal or "."
 
         def text(value: object) -> str:
@@ -113,12 +112,12 @@ class StatedCsv:
         return text
 
     def _plain(self, text: str) -> str:
-        """Where fields have no quotes around them, none can hold what parts them."""
+        """Remove delimiters and line breaks from a field where the dialect has no quotes."""
         return text.replace(self._delimiter, " ").replace("\n", " ") if self._bare else text
 
 
 def _safe_labels(column: pa.Array) -> pa.Array:
-    """Each label is looked at once, however many rows have it."""
+    """Make labels safe for files, each distinct one once."""
     import pyarrow as pa
 
     encoded = column.dictionary_encode()
@@ -126,7 +125,7 @@ def _safe_labels(column: pa.Array) -> pa.Array:
 
 
 def check_place(path: Path) -> None:
-    """Refuse, before any row is drawn, a place where no file of rows can be written."""
+    """Refuse an unwritable path or unknown suffix before any row is drawn."""
     if path.suffix not in (".csv", ".parquet"):
         raise ReleaseFileError(f"{path} must end in .csv or .parquet, so that the form is known")
     if not path.absolute().parent.is_dir():
@@ -137,7 +136,7 @@ def check_place(path: Path) -> None:
 
 @contextmanager
 def rows_file(path: Path, types: pa.Schema, dialect: Dialect = PLAIN) -> Iterator[Callable[[pa.RecordBatch], None]]:
-    """What writes batches as .csv or .parquet, by the file's ending; the file appears when all are written.
+    """Context of an atomic .csv or .parquet file, by its suffix: yields the function that writes a batch.
 
     Text goes into a .csv as no spreadsheet would run it. dialect: how a .csv is written.
     """
