@@ -118,6 +118,7 @@ def test_if_missing_does_nothing_where_the_release_is_there(folder):
         assert run.returncode == 0 and "is there already" in run.stdout and "nothing was spent" in run.stdout
     assert spent() == 1 and Path("r.sfumato").read_bytes() == before
     assert release("--if-missing", "--delta", "1e-6").returncode == 0  # of which cells have no need
+    assert release("--if-missing", "--with", "nonsense").returncode == 0  # options are looked at where they are used
 
 
 def test_if_missing_refuses_what_is_something_else(folder):

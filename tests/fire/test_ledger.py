@@ -37,6 +37,7 @@ from sfumato.errors import BudgetExhausted, LedgerError, ReleaseFileError
 from sfumato.kernel.ledger import ledger as ledger_module
 from sfumato.kernel.ledger.ledger import ROW, Ledger, Receipt
 from sfumato.publishing.publish import publish
+from sfumato.publishing.request import Request
 from sfumato.releases.file.artifact import read_artifact
 from sfumato.schema import Schema
 
@@ -104,7 +105,8 @@ def write_releases(folder: Path, path: Path, name: str, plan: str, after: int, s
         while True:
             number += 1
             out = folder / f"{name}-{number}.sfumato"
-            publish(rows, schema, EPSILON, out, ledger=Ledger(path, timeout=60), step=step, again=True)
+            asked = Request(schema, EPSILON, ledger=Ledger(path, timeout=60), again=True)
+            publish(rows, asked, out, step=step)
     except BudgetExhausted:
         os.write(said, b"exhausted\n")
     os._exit(0)
@@ -131,7 +133,8 @@ def load_modules() -> None:
     def work(said: int) -> None:
         with tempfile.TemporaryDirectory() as folder:
             where = Path(folder)
-            publish(table(), Schema.from_dict(SCHEMA), EPSILON, where / "r", ledger=where / "l", step=lambda what: None)
+            asked = Request(Schema.from_dict(SCHEMA), EPSILON, ledger=Ledger(where / "l"))
+            publish(table(), asked, where / "r", step=lambda what: None)
         os.write(said, "\n".join(sys.modules).encode())
         os._exit(0)
 
@@ -304,7 +307,8 @@ def schema() -> Schema:
 
 def released(folder: Path, schema: Schema, name: str = "r", epsilon: object = 1) -> Path:
     out = folder / f"{name}.sfumato"
-    publish(table(), schema, epsilon, out, ledger=Ledger(folder / "ledger.sqlite"), step=lambda what: None, again=True)
+    asked = Request(schema, epsilon, ledger=Ledger(folder / "ledger.sqlite"), again=True)
+    publish(table(), asked, out, step=lambda what: None)
     return out
 
 
@@ -327,7 +331,7 @@ def test_a_disk_that_fills_up_at_any_byte(tmp_path, schema, full):
         spent, out = ledger.account("fire").spent, tmp_path / f"{number}.sfumato"
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
         try:
-            publish(table(), schema, "0.001", out, ledger=ledger, step=lambda what: None, again=True)
+            publish(table(), Request(schema, "0.001", ledger=ledger, again=True), out, step=lambda what: None)
             outcomes["published"] += 1
         except (LedgerError, ReleaseFileError) as error:
             outcomes[type(error).__name__] += 1
@@ -365,7 +369,7 @@ def test_a_read_only_ledger_stops_a_release_before_the_table_is_read(schema):
             make_so()
             steps: list[str] = []
             with pytest.raises(LedgerError):
-                publish(table(), schema, 1, folder / "r.sfumato", ledger=ledger, step=steps.append)
+                publish(table(), Request(schema, 1, ledger=ledger), folder / "r.sfumato", step=steps.append)
             assert steps == ["plan", "check", "reserve"] and not (folder / "r.sfumato").exists()
         place.chmod(0o700)
         ledger.path.chmod(0o600)

@@ -9,6 +9,7 @@ from sfumato.errors import BudgetError
 from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.publishing.prepare import prepare
 from sfumato.publishing.publish import release
+from sfumato.publishing.request import Request
 from sfumato.schema import Schema
 
 
@@ -31,18 +32,18 @@ def test_noise_alone_is_refused_and_nothing_is_spent(mechanism, tmp_path):
 
 @pytest.mark.parametrize(("rows", "epsilon"), [(None, "0.05"), (10**6, "0.05"), (2000, 5)])
 def test_what_is_of_use_or_unknown_is_not_refused(rows, epsilon):
-    prepare(schema_of(rows), epsilon, mechanism="hierarchical")
+    prepare(Request(schema_of(rows), epsilon, mechanism="hierarchical"))
 
 
 def test_cells_above_a_threshold_need_rows_to_reach_it():
     wide = schema_of(300, 10**5)
     with pytest.raises(BudgetError, match="only cells with"):
-        prepare(wide, 1)
-    prepare(schema_of(10**8, 10**5), 1)
+        prepare(Request(wide, 1))
+    prepare(Request(schema_of(10**8, 10**5), 1))
 
 
 def test_one_attribute_that_stands_out_is_enough():
     """1,000 values of x are noise, two of y are not."""
     fields = {"x": {"type": "integer", "lower": 0, "upper": 999}, "y": {"type": "boolean"}}
     schema = Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": fields, "expected_rows": 2000})
-    prepare(schema, 1, mechanism="cells")
+    prepare(Request(schema, 1, mechanism="cells"))

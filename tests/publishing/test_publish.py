@@ -44,13 +44,20 @@ from sfumato.publishing.prepare import prepare
 from sfumato.publishing.publish import open_release
 from sfumato.publishing.publish import publish as publish_by_any
 from sfumato.publishing.publish import release as release_by_any
+from sfumato.publishing.request import Request
 from sfumato.queries import Identity, Kron, Total, Tree, Workload
 from sfumato.queries.strategy import Strategy
 from sfumato.schema import Schema
 
 # The line from table to file is the same for all mechanisms; the plainest one needs no time to be chosen.
 release = partial(release_by_any, mechanism="cells")
-publish = partial(publish_by_any, mechanism="cells")
+
+
+def publish(table, schema, epsilon, out, *, step, entropy=None, **more):
+    request = Request(schema, epsilon, **{"mechanism": "cells", **more})
+    return publish_by_any(table, request, out, step=step, entropy=entropy)
+
+
 STEPS = ("check", "reserve", "read", "measure", "write", "publish", "done")
 
 
@@ -167,12 +174,13 @@ def test_killed_at_any_step_the_ledger_counts_what_could_have_been_published(fat
         f"""
         import os, signal
         from sfumato.publishing.publish import publish
+        from sfumato.publishing.request import Request
         from sfumato.schema import Schema
         def step(name):
             if name == {fatal!r}:
                 os.kill(os.getpid(), signal.SIGKILL)
         schema, out = Schema.load({str(schema_file)!r}), {str(tmp_path / "r.sfumato")!r}
-        publish({str(table)!r}, schema, 2, out, step=step, mechanism="cells")
+        publish({str(table)!r}, Request(schema, 2, mechanism="cells"), out, step=step)
         """
     )
     run = subprocess.run([sys.executable, "-c", script], timeout=120, check=False)
@@ -206,7 +214,7 @@ def test_one_person_changes_only_the_noisy_values_they_touch(table, census, tmp_
             census,
             1,
             folder / "r.sfumato",
-            ledger=folder / "ledger.sqlite",
+            ledger=Ledger(folder / "ledger.sqlite"),
             mechanism="cells",
             entropy=TestingEntropy(42),
             step=seen.append,
@@ -444,8 +452,8 @@ def test_a_domain_too_large_for_a_mechanism_names_one_that_handles_it(table, tre
     schema = Schema.from_dict({**CENSUS, "attributes": wide})
     with pytest.raises(MechanismError, match="sparse-cells"):
         release(table, schema, 1, mechanism="tree")
-    assert prepare(schema, 1).mechanism.holds.by_margins
-    assert prepare(schema, 1, mechanism="cells").workload is None
+    assert prepare(Request(schema, 1)).mechanism.holds.by_margins
+    assert prepare(Request(schema, 1, mechanism="cells")).workload is None
     assert Ledger().show() == []
 
 
@@ -494,7 +502,7 @@ def test_auto_weighs_both_kinds_of_noise_for_sfumato_too():
     for count, pure in ((0, True), (8, False)):
         measures = {f"m{n}": {"lower": 0, "upper": 1000, "step": 1, "missing": "drop"} for n in range(count)}
         fields = {"dataset": "w", "privacy_unit": "row", "attributes": attributes}
-        chosen = prepare(Schema.from_dict(fields | ({"measures": measures} if count else {})), 1, delta="1e-6")
+        chosen = prepare(Request(Schema.from_dict(fields | ({"measures": measures} if count else {})), 1, delta="1e-6"))
         assert (chosen.mechanism.name, chosen.cost.pure) == ("sfumato", pure)
 
 
@@ -504,11 +512,11 @@ def test_auto_uses_a_delta_only_where_gaussian_noise_is_better(tree, monkeypatch
     leave_only(monkeypatch, [one.name for one in MECHANISMS.values() if one is tree or one.holds.most_cells is None])
     measures = {f"m{n}": {"lower": 0, "upper": 1000, "step": 1, "missing": "drop"} for n in range(4)}
     few, many = ({**CENSUS, "measures": dict(list(measures.items())[:count])} for count in (0, 4))
-    assert prepare(Schema.from_dict(few), 1, delta="1e-6").cost.pure
-    chosen = prepare(Schema.from_dict(many), 1, delta="1e-6")
+    assert prepare(Request(Schema.from_dict(few), 1, delta="1e-6")).cost.pure
+    chosen = prepare(Request(Schema.from_dict(many), 1, delta="1e-6"))
     assert chosen.mechanism.name == "tree" and chosen.cost.delta == Fraction(1, 10**6) and chosen.why
     free = {**many, "measures": {name: {"lower": 0, "upper": 1000, "missing": "drop"} for name in measures}}
-    assert prepare(Schema.from_dict(free), 1, delta="1e-6").cost.delta  # with steps that are filled in
+    assert prepare(Request(Schema.from_dict(free), 1, delta="1e-6")).cost.delta  # with steps that are filled in
     fine = {**many, "measures": {name: {**one, "step": "1e-6"} for name, one in measures.items()}}
     with pytest.raises(BudgetError, match="coarser step"):  # and never without the delta that was asked for
-        prepare(Schema.from_dict(fine), 1, delta="1e-6")
+        prepare(Request(Schema.from_dict(fine), 1, delta="1e-6"))

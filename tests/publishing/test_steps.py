@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from math import sqrt
 
@@ -17,6 +18,7 @@ from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.measurement import Gaussian
 from sfumato.models import MECHANISMS
 from sfumato.publishing.prepare import already_there, prepare
+from sfumato.publishing.request import Request
 
 ADULT = {"age": 74, "workclass": 9, "education": 16, "years": 16, "marital": 7, "occupation": 15, "relation": 6}
 ADULT |= {"race": 5, "sex": 2, "gain": 4, "loss": 4, "hours": 5, "country": 42, "income": 2}
@@ -57,19 +59,19 @@ def table_of(schema: sf.Schema, rows: int, paid: object) -> pa.Table:
 def test_fifteen_attributes_and_a_measure_without_a_step():
     """With the least share of a pair of them; at the smaller epsilon the noise is 2^51.2 steps, more than 2^50."""
     schema, step = schema_of(15), schema_of(15).measures["paid"].step
-    assert prepare(schema, "0.5", mechanism="margins").schema.measures["paid"].step == step
-    taken = prepare(schema, "0.0005", mechanism="margins").schema
+    assert prepare(Request(schema, "0.5", mechanism="margins")).schema.measures["paid"].step == step
+    taken = prepare(Request(schema, "0.0005", mechanism="margins")).schema
     assert taken.measures["paid"].step == 4 * step and taken.domain == schema.domain
 
 
 def test_of_fourteen_columns_and_two_measures_without_a_step_the_delta_is_used():
-    taken = prepare(adult(), 1, delta="1e-9")
+    taken = prepare(Request(adult(), 1, delta="1e-9"))
     assert taken.mechanism.name == "margins" and taken.cost.delta == Fraction(1, 10**9)
     assert {name: float(one.step) for name, one in taken.schema.measures.items()} == {
         "capital_gain": 2.0,
         "hours_a_week": 2.0**-9,
     }
-    exact = prepare(adult(), 1).schema
+    exact = prepare(Request(adult(), 1)).schema
     assert all("step" in one.model_fields_set for one in taken.schema.measures.values())
     assert all(one.half_units >= 2**29 for one in exact.measures.values())
 
@@ -79,7 +81,7 @@ def test_of_fourteen_columns_and_two_measures_without_a_step_the_delta_is_used()
 def test_filled_in_steps_are_no_coarser_than_the_noise_needs(mechanism, epsilon):
     """Half of them does not fit, so that noise of the least share is 2^22 steps or more."""
     schema, cost = schema_of(3), Cost.stated(epsilon, "1e-9")
-    taken = prepare(schema, epsilon, delta="1e-9", mechanism=mechanism).schema.measures["paid"]
+    taken = prepare(Request(schema, epsilon, delta="1e-9", mechanism=mechanism)).schema.measures["paid"]
     assert taken.step > schema.measures["paid"].step and taken.step.denominator & (taken.step.denominator - 1) == 0
     if mechanism in ("margins", "sfumato"):  # of which the least share is known
         share = MECHANISMS[mechanism].forecast.least_of_sums(schema, cost.budget)["paid"]
@@ -88,7 +90,7 @@ def test_filled_in_steps_are_no_coarser_than_the_noise_needs(mechanism, epsilon)
     else:
         with pytest.raises(BudgetError, match="coarser step"):
             finer = schema_of(3, step=taken.step / 4)
-            prepare(finer, epsilon, delta="1e-9", mechanism=mechanism)
+            prepare(Request(finer, epsilon, delta="1e-9", mechanism=mechanism))
 
 
 def test_the_steps_are_those_of_the_release_and_the_delta_pays(tmp_path):
@@ -113,7 +115,7 @@ def test_the_steps_are_those_of_the_release_and_the_delta_pays(tmp_path):
 def test_rounding_to_filled_in_steps_is_nothing_beside_the_noise():
     """Values between the steps, of as many rows as the schema says: their rounding is a thousandth of the noise."""
     schema, cost = adult(), Cost.stated(1, "1e-9")
-    taken = prepare(schema, 1, delta="1e-9").schema
+    taken = prepare(Request(schema, 1, delta="1e-9")).schema
     values = np.random.default_rng(5).uniform(1, 99, schema.expected_rows)
     step = float(taken.measures["hours_a_week"].step)
     off = np.rint(values / step).sum() * step - values.sum()
@@ -124,9 +126,9 @@ def test_rounding_to_filled_in_steps_is_nothing_beside_the_noise():
 
 def test_what_fits_is_left_alone_and_what_is_stated_is_kept(own_ledger):
     schema = schema_of(2)
-    assert prepare(schema, 1, mechanism="margins").schema is schema
+    assert prepare(Request(schema, 1, mechanism="margins")).schema is schema
     with pytest.raises(BudgetError, match="coarser `step`s"):
-        prepare(schema_of(15, step="1e-9"), "0.0005", mechanism="margins")
+        prepare(Request(schema_of(15, step="1e-9"), "0.0005", mechanism="margins"))
     for mechanism in ("auto", "margins"):  # both of which take `margins` with Gaussian noise
         stated = adult(step="0.0005")
         row = pa.table({name: [1] for name in (*stated.attributes, *stated.measures)})
@@ -134,19 +136,20 @@ def test_what_fits_is_left_alone_and_what_is_stated_is_kept(own_ledger):
             sf.release(row, stated, 1, delta="1e-9", mechanism=mechanism, even_if_useless=True)
         assert not own_ledger.exists() and Ledger().show() == []
         step = str(caught.value).split("`step: ")[1].split("`")[0]
-        assert prepare(adult(step=step), 1, delta="1e-9", mechanism=mechanism).cost.delta
+        assert prepare(Request(adult(step=step), 1, delta="1e-9", mechanism=mechanism)).cost.delta
 
 
 def test_a_release_that_is_there_is_known_by_a_schema_without_the_steps(tmp_path):
-    schema, cost = schema_of(2), Cost.stated(1, "1e-9")
+    schema = schema_of(2)
+    asked = Request(schema, 1, delta="1e-9", mechanism="margins")
     made = sf.release(table_of(schema, 10, [1] * 10), schema, 1, delta="1e-9", mechanism="margins")
     path = made.save(tmp_path / "wide.sfumato")
-    assert made.schema != schema and already_there(path, schema, cost, "margins") is not None
+    assert made.schema != schema and already_there(path, asked) is not None
     with pytest.raises(sf.SfumatoError, match="another schema"):
-        already_there(path, schema_of(2, step="0.5"), cost, "margins")
+        already_there(path, replace(asked, schema=schema_of(2, step="0.5")))
 
 
 def test_an_epsilon_that_no_step_helps_is_refused():
     for delta in (None, "1e-9"):
         with pytest.raises(BudgetError, match="64 bits"):
-            prepare(schema_of(15), "1e-16", delta=delta, mechanism="margins")
+            prepare(Request(schema_of(15), "1e-16", delta=delta, mechanism="margins"))

@@ -51,6 +51,7 @@ def demo(
     from sfumato.errors import NewLedgerWarning, TableError
     from sfumato.kernel.ledger.ledger import Ledger
     from sfumato.publishing.publish import publish
+    from sfumato.publishing.request import Request
     from sfumato.schema import Schema
 
     try:
@@ -66,7 +67,8 @@ def demo(
     say(f" at epsilon {epsilon}.", bold="2. A release")
     with warnings.catch_warnings(), progress() as step:
         warnings.simplefilter("ignore", NewLedgerWarning)  # it was deleted above, and nobody is in the table
-        published = publish(table, Schema.load(schema), epsilon, out, ledger=Ledger(ledger), step=step)
+        request = Request(Schema.load(schema), epsilon, ledger=Ledger(ledger))
+        published = publish(table, request, out, step=step)
     made = published.release
     say(f"   {made.guarantee.statement}")
     say(f"   Mechanism {made.mechanism}: {published.why}.")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -12,9 +13,8 @@ from sfumato.cli.shared.file_options import Given, takes_file_options
 from sfumato.models import every_name
 
 if TYPE_CHECKING:
-    from sfumato.kernel.ledger.ledger import Ledger
     from sfumato.publishing.publish import Published
-    from sfumato.schema import Schema
+    from sfumato.publishing.request import Request
 
 
 def mechanisms_like(incomplete: str) -> list[str]:
@@ -104,26 +104,37 @@ def release(
     begun: list[str] = []
     try:
         from sfumato.kernel.ledger.ledger import Ledger  # these take a while, in which a user may change their mind
+        from sfumato.publishing.request import Request
         from sfumato.schema import Schema
 
         public = written(Schema.load(schema), file, table)
         book = Ledger(ledger, required=require_ledger)
-        if if_missing and _is_there(out, public, book, epsilon, delta, mechanism):
+        request = Request(
+            public,
+            epsilon,
+            delta=delta,
+            mechanism=mechanism,
+            workload=workload,
+            even_if_useless=even_if_useless,
+            table_name=name,
+            allow_views=allow_views,
+            ledger=book,
+            another_unit=another_unit,
+            again=again,
+        )
+        if if_missing and _is_there(out, request):
             return
-        how: dict[str, Any] = {"delta": delta, "mechanism": mechanism, "workload": workload, "ledger": book}
         if options:
             from sfumato.models.base.mechanism import stated_options
 
-            how["options"] = stated_options(options)
-        how |= {"another_unit": another_unit, "table_name": name, "allow_views": allow_views}
-        how |= {"even_if_useless": even_if_useless, "again": again}
+            request = replace(request, options=stated_options(options))
         if dry_run:
             from sfumato.cli.release_summary import tell_rehearsal
             from sfumato.publishing.publish import rehearse_release
 
-            tell_rehearsal(rehearse_release(table, public, epsilon, out, **how), book, delta)
+            tell_rehearsal(rehearse_release(table, request, out), book, delta)
             return
-        published = _publish(table, public, epsilon, out, how, begun)
+        published = _publish(table, request, out, begun)
     except KeyboardInterrupt as stop:
         unsure = "what is reserved counts as spent, see `sfumato ledger show`" if begun else "nothing was reserved yet"
         raise Interrupted(left_behind(stop) or unsure) from None
@@ -132,26 +143,25 @@ def release(
     tell_published(published, book, delta, workload)
 
 
-def _is_there(out: Path, schema: Schema, book: Ledger, epsilon: str, delta: str | None, mechanism: str) -> bool:
-    from sfumato.kernel.budget import Cost
+def _is_there(out: Path, request: Request) -> bool:
     from sfumato.publishing.prepare import already_there
 
-    found = already_there(out, schema, Cost.stated(epsilon, delta), mechanism)
+    found = already_there(out, request)
     if found is not None:
         from sfumato.cli.release_summary import tell_there
 
-        tell_there(found, out, book)
+        tell_there(found, out, request.ledger)
     return found is not None
 
 
-def _publish(table: str, schema: Schema, epsilon: str, out: Path, how: dict[str, Any], begun: list[str]) -> Published:
+def _publish(table: str, request: Request, out: Path, begun: list[str]) -> Published:
     """Make the release; whoever asks for the last one once more is asked back, if there is somebody to ask."""
     from sfumato.cli.shared.conventions import agreed, can_ask
     from sfumato.cli.show import notes, progress
     from sfumato.errors import RepeatedRelease
     from sfumato.publishing.publish import publish
 
-    def once(**more: Any) -> Published:
+    def once(request: Request) -> Published:
         with notes(), progress() as step:
 
             def noted(name: str) -> None:
@@ -159,12 +169,12 @@ def _publish(table: str, schema: Schema, epsilon: str, out: Path, how: dict[str,
                     begun.append(name)
                 step(name)
 
-            return publish(table, schema, epsilon, out, step=noted, **{**how, **more})
+            return publish(table, request, out, step=noted)
 
     try:
-        return once()
+        return once(request)
     except RepeatedRelease as repeated:
         begun.clear()
         if not (can_ask() and agreed(f"{repeated}. Spend it once more?")):
             raise
-        return once(again=True)
+        return once(replace(request, again=True))

@@ -33,74 +33,65 @@ class Opened:
     receipt: Receipt
 
 
+@dataclass(frozen=True)
+class Terms:
+    """What a table is opened for; all of it is public.
+
+    cost: reserved in the ledger, and all that the curator can spend.
+    mechanism: its name, as the ledger records it.
+    request, again: what is asked for, as a digest of what is public about it; it may be what was asked for last.
+    another_unit: the schema's privacy unit may be one that the ledger does not know for this dataset.
+    """
+
+    schema: Schema
+    cost: Cost
+    mechanism: str
+    request: str | None = None
+    another_unit: bool = False
+    again: bool = True
+
+    def stated(self) -> dict[str, Any]:
+        """What is said to the ledger besides the dataset and epsilon."""
+        schema = self.schema
+        return {
+            "delta": self.cost.delta,
+            "limit": schema.epsilon,
+            "limit_delta": schema.delta,
+            "mechanism": self.mechanism,
+            "unit": Unit(schema.privacy_unit.column),
+            "contributions": schema.privacy_unit.contributions,
+            "another_unit": self.another_unit,
+            "identity": schema.ledger,
+            "request": self.request,
+            "again": self.again,
+        }
+
+
 def open_curator(
-    table: Table,
-    schema: Schema,
-    cost: Cost,
-    *,
-    ledger: Ledger,
-    mechanism: str,
-    entropy: Entropy,
-    step: Step,
-    nonce: str,
-    another_unit: bool = False,
-    request: str | None = None,
-    again: bool = True,
-    for_margins: bool = False,
+    table: Table, terms: Terms, *, ledger: Ledger, entropy: Entropy, step: Step, nonce: str, for_margins: bool = False
 ) -> Opened:
-    """Reserve `cost` for `schema.dataset`, then read the table into a curator that can spend it and no more.
+    """Reserve the cost for the schema's dataset, then read the table into a curator that can spend it and no more.
 
     nonce: under which the ledger knows the reservation, 32 hexadecimal digits drawn for this one.
-    another_unit: the schema's privacy unit may be one that the ledger does not know for this dataset.
-    request, again: what is asked for, as a digest of what is public about it; it may be what was asked for last.
     for_margins: whether the mechanism counts margins alone, which says how rows are best held.
     """
+    schema, cost = terms.schema, terms.cost
     step("check")
     table.check(schema)
     key = int.from_bytes(entropy.bytes(7), "big")  # which of a person's rows survive the cap depends on it
     # What can be spent and what is reserved come from one value, so that neither can be more than the other.
     budget = cost.budget
     step("reserve")
-    terms = terms_of(schema, cost, mechanism, another_unit=another_unit, request=request, again=again)
-    receipt = ledger.reserve(schema.dataset, cost.epsilon, nonce=nonce, **terms)
+    receipt = ledger.reserve(schema.dataset, cost.epsilon, nonce=nonce, **terms.stated())
     step("read")
     held = table.read(schema, key, for_margins=for_margins)
     return Opened(curator_of(schema, held, budget, entropy), receipt)
 
 
-def rehearse(
-    table: Table,
-    schema: Schema,
-    cost: Cost,
-    *,
-    ledger: Ledger,
-    mechanism: str,
-    another_unit: bool = False,
-    request: str | None = None,
-    again: bool = True,
-) -> Account:
+def rehearse(table: Table, terms: Terms, *, ledger: Ledger) -> Account:
     """Refuse what `open_curator` would refuse, by names and types alone; nothing is reserved and no row is read."""
-    table.check(schema)
-    terms = terms_of(schema, cost, mechanism, another_unit=another_unit, request=request, again=again)
-    return ledger.foresee(Wanted.stated(schema.dataset, cost.epsilon, **terms))
-
-
-def terms_of(
-    schema: Schema, cost: Cost, mechanism: str, *, another_unit: bool, request: str | None, again: bool
-) -> dict[str, Any]:
-    """What is said to the ledger besides the dataset and epsilon, from values that are public."""
-    return {
-        "delta": cost.delta,
-        "limit": schema.epsilon,
-        "limit_delta": schema.delta,
-        "mechanism": mechanism,
-        "unit": Unit(schema.privacy_unit.column),
-        "contributions": schema.privacy_unit.contributions,
-        "another_unit": another_unit,
-        "identity": schema.ledger,
-        "request": request,
-        "again": again,
-    }
+    table.check(terms.schema)
+    return ledger.foresee(Wanted.stated(terms.schema.dataset, terms.cost.epsilon, **terms.stated()))
 
 
 def curator_of(

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from math import inf
@@ -21,10 +20,11 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from sfumato.arrays import MOST_DENSE
 from sfumato.errors import MechanismError, QueryError, ReleaseFileError, SfumatoError
 from sfumato.frozen import dataclass
-from sfumato.kernel.budget import Amount, Cost
+from sfumato.kernel.budget import Cost
 from sfumato.models import find_mechanism
 from sfumato.models.base.mechanism import Mechanism
 from sfumato.publishing.fits_in_file import with_steps_of
+from sfumato.publishing.request import Request
 from sfumato.queries import Workload, default_workload
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
@@ -42,42 +42,24 @@ class Prepared:
     expected: float = inf  # its error, that of all kinds of query as the workload weighs them, in rows
 
 
-def prepare(
-    schema: Schema,
-    epsilon: Amount,
-    *,
-    delta: Amount | None = None,
-    mechanism: str = "auto",
-    workload: Workload | str | Path | None = None,
-    even_if_useless: bool = False,
-    options: Mapping[str, object] | None = None,
-) -> Prepared:
-    """Settle mechanism, cost and workload; refuse what does not fit, could not be written or would tell nothing.
-
-    options: of the mechanism, by name, which must then be named too.
-    """
-    if options and mechanism == "auto":
+def prepare(request: Request) -> Prepared:
+    """Settle mechanism, cost and workload; refuse what does not fit, could not be written or would tell nothing."""
+    if request.options and request.mechanism == "auto":
         raise MechanismError("--with is about one mechanism; name it with --mechanism")
-    prepared = _settled(schema, epsilon, delta, mechanism, workload, options or {})
-    if not even_if_useless and not prepared.mechanism.special:
+    prepared = _settled(request)
+    if not request.even_if_useless and not prepared.mechanism.special:
         from sfumato.planner.marginal_errors import refuse_useless
 
-        refuse_useless(schema, prepared.mechanism, prepared.workload, prepared.cost.budget)
+        refuse_useless(request.schema, prepared.mechanism, prepared.workload, prepared.cost.budget)
     return prepared
 
 
-def _settled(
-    schema: Schema,
-    epsilon: Amount,
-    delta: Amount | None,
-    mechanism: str,
-    workload: Workload | str | Path | None,
-    options: Mapping[str, object],
-) -> Prepared:
-    cost = Cost.stated(epsilon, delta)
-    asked = _workload(workload, schema)
-    if mechanism != "auto":
-        return _fitting(Prepared(schema, find_mechanism(mechanism).with_options(options), cost, asked))
+def _settled(request: Request) -> Prepared:
+    schema, cost = request.schema, request.cost
+    asked = _workload(request.workload, schema)
+    if request.mechanism != "auto":
+        mechanism = find_mechanism(request.mechanism).with_options(request.options or {})
+        return _fitting(Prepared(schema, mechanism, cost, asked))
     from sfumato.planner.choose import choose_for
 
     choice, cost = choose_for(schema, cost, asked)
@@ -114,7 +96,7 @@ IN_MEMORY = ":memory:"  # no path or address: these are absolute, or have a sche
 WHERE = "host", "hostaddr", "port", "dbname", "service"  # options that say where a table is; others can be passwords
 
 
-def digest_of_request(table: Any, name: str | None, prepared: Prepared, workload: object) -> str:
+def digest_of_request(table: Any, request: Request, prepared: Prepared) -> str:
     """SHA-256 over the table's name, the schema, the mechanism, the cost and the workload.
 
     Nothing that the table holds goes into it, not even its size or when it was written. Frames and connections have no
@@ -122,12 +104,12 @@ def digest_of_request(table: Any, name: str | None, prepared: Prepared, workload
     """
     facts: dict[str, Any] = {
         "table": name_of_table(table) or IN_MEMORY,
-        "name": name,
+        "name": request.table_name,
         "schema": _without(prepared.schema, *NOT_ASKED_FOR),
         "mechanism": prepared.mechanism.name,
         "epsilon": str(prepared.cost.epsilon),
         "delta": str(prepared.cost.delta),
-        "workload": _text_of(workload),
+        "workload": _text_of(request.workload),
     }
     if prepared.mechanism.chosen:
         facts["options"] = dict(prepared.mechanism.chosen)
@@ -181,12 +163,13 @@ def check_place(path: Path) -> None:
         raise ReleaseFileError(f"the folder of {path} cannot be written to; choose another with -o")
 
 
-def already_there(path: Path, schema: Schema, cost: Cost, mechanism: str) -> Release | None:
+def already_there(path: Path, request: Request) -> Release | None:
     """The release that is at its place already, so that nothing need be spent; None where nothing is.
 
-    cost: what was asked for, of which a mechanism may not have needed the delta. mechanism: its name, or auto. A file
-    that is something else is refused, whatever it is: to go on would spend a budget that nobody meant to spend.
+    A mechanism may not have needed the delta that is asked for. A file that is something else is refused, whatever it
+    is: to go on would spend a budget that nobody meant to spend.
     """
+    cost = request.cost
     if not path.exists():
         return None
     away = "move it away, or leave out --if-missing"
@@ -196,10 +179,10 @@ def already_there(path: Path, schema: Schema, cost: Cost, mechanism: str) -> Rel
         raise type(problem)(f"{problem}; {away}", kind=problem.kind) from None
     promise = found.guarantee
     for what, same in {
-        "schema": what_is_released(found.schema) == what_is_released(with_steps_of(schema, found.schema)),
+        "schema": what_is_released(found.schema) == what_is_released(with_steps_of(request.schema, found.schema)),
         "epsilon": promise.epsilon == cost.epsilon,
         "delta": promise.delta in (0, cost.delta),
-        "mechanism": mechanism in ("auto", found.mechanism),
+        "mechanism": request.mechanism in ("auto", found.mechanism),
     }.items():
         if not same:
             raise ReleaseFileError(f"{path} is a release already, but with another {what}; {away}", kind="input")

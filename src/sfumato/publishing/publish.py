@@ -16,10 +16,11 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Amount, Budget, Cost
 from sfumato.kernel.ledger.book import Unit
 from sfumato.kernel.ledger.ledger import Account, Ledger, Receipt, telling_what_stays
-from sfumato.kernel.opening import Step, open_curator, rehearse
+from sfumato.kernel.opening import Step, Terms, open_curator, rehearse
 from sfumato.kernel.reading.table import Table, open_table
 from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
 from sfumato.publishing.prepare import Prepared, check_place, digest_of_request, prepare
+from sfumato.publishing.request import Request
 from sfumato.queries import Workload
 from sfumato.releases.file.atomic_write import keep_earlier
 from sfumato.releases.file.manifest import Guarantee, guarantee_of
@@ -64,58 +65,44 @@ def release(
     entropy: for tests only; a release made with a testing generator is marked NOT PRIVATE.
     step: told the name of each step as it begins.
     """
-    how: dict[str, Any] = {"delta": delta, "mechanism": mechanism, "workload": workload, "another_unit": another_unit}
-    how |= {
-        "options": options,
-        "even_if_useless": even_if_useless,
-        "ledger": ledger,
-        "table_name": table_name,
-        "dialect": dialect,
-        "allow_views": allow_views,
-        "again": again,
-        "entropy": entropy,
-    }
-    with _made(table, Schema.of(schema), epsilon, step, **how) as (made, _):
+    request = Request(
+        Schema.of(schema),
+        epsilon,
+        delta=delta,
+        mechanism=mechanism,
+        workload=workload,
+        options=options,
+        even_if_useless=even_if_useless,
+        table_name=table_name,
+        dialect=dialect,
+        allow_views=allow_views,
+        ledger=ledger if isinstance(ledger, Ledger) else Ledger(ledger),
+        another_unit=another_unit,
+        again=again,
+    )
+    with _made(table, request, step, entropy) as (made, _):
         return made
 
 
 @contextmanager
 def _made(
-    table: Any,
-    schema: Schema,
-    epsilon: Amount,
-    step: Step,
-    *,
-    ledger: Ledger | str | Path | None = None,
-    another_unit: bool = False,
-    table_name: str | None = None,
-    dialect: str | None = None,
-    allow_views: bool = False,
-    again: bool = False,
-    entropy: Entropy | None = None,
-    **how: Any,
+    table: Any, request: Request, step: Step, entropy: Entropy | None = None
 ) -> Iterator[tuple[Release, Prepared]]:
     """A release, and what was prepared for it; whoever interrupts what is done with it hears what stays reserved."""
-    source, book = entropy or SystemEntropy(), ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    source, book = entropy or SystemEntropy(), request.ledger
     nonce = source.bytes(16).hex()
-    with telling_what_stays(book, schema.dataset, nonce):
+    with telling_what_stays(book, request.schema.dataset, nonce):
         step("plan")
-        prepared = prepare(schema, epsilon, **how)
-        source_table = table_for(prepared.schema, table, table_name, allow_views, dialect)
-        schema = prepared.schema.published()
-        mechanism, cost = prepared.mechanism, prepared.cost
+        prepared = prepare(request)
+        source_table = table_for(table, request, prepared.schema)
+        schema, mechanism, cost = prepared.schema.published(), prepared.mechanism, prepared.cost
         opened = open_curator(
             source_table,
-            schema,
-            cost,
+            terms_for(table, request, prepared, schema),
             ledger=book,
-            mechanism=mechanism.name,
             entropy=source,
             step=step,
             nonce=nonce,
-            another_unit=another_unit,
-            request=digest_of_request(table, table_name, prepared, how.get("workload")),
-            again=again,
             for_margins=mechanism.holds.by_margins,
         )
         step("measure")
@@ -128,9 +115,18 @@ def _made(
         yield Release(*facts, options=mechanism.chosen), prepared
 
 
-def table_for(schema: Schema, table: Any, name: str | None, allow_views: bool, dialect: str | None = None) -> Table:
+def table_for(table: Any, request: Request, schema: Schema) -> Table:
     """The private table as a schema describes it, its names and types looked at; alike for a release and a dry run."""
-    return open_table(table, name=name, allow_views=allow_views, schema=schema, dialect=dialect)
+    return open_table(
+        table, name=request.table_name, allow_views=request.allow_views, schema=schema, dialect=request.dialect
+    )
+
+
+def terms_for(table: Any, request: Request, prepared: Prepared, schema: Schema) -> Terms:
+    """The terms under which a table is opened: what was settled, and the digest by which the request is known again."""
+    digest = digest_of_request(table, request, prepared)
+    name, another_unit = prepared.mechanism.name, request.another_unit
+    return Terms(schema, prepared.cost, name, digest, another_unit=another_unit, again=request.again)
 
 
 @dataclass(frozen=True)
@@ -155,14 +151,14 @@ class Published:
         return {}
 
 
-def publish(table: Any, schema: Schema, epsilon: Amount, out: str | Path, *, step: Step, **how: Any) -> Published:
-    """Release a table straight into a file, `how` as `release` says.
+def publish(table: Any, request: Request, out: str | Path, *, step: Step, entropy: Entropy | None = None) -> Published:
+    """Release a table straight into a file.
 
     What can be refused is refused before the budget is reserved.
     """
     path = Path(out)
     check_place(path)
-    with _made(table, schema, epsilon, step, **how) as (made, was):
+    with _made(table, request, step, entropy) as (made, was):
         # A release cannot be made again without paying again, so an earlier one is never overwritten.
         kept = keep_earlier(path)
         step("write")
@@ -227,35 +223,14 @@ class Rehearsal:
     errors: Mapping[str, float]
 
 
-def rehearse_release(
-    table: Any,
-    schema: Schema,
-    epsilon: Amount,
-    out: str | Path,
-    *,
-    ledger: Ledger,
-    another_unit: bool = False,
-    table_name: str | None = None,
-    allow_views: bool = False,
-    again: bool = False,
-    **how: Any,
-) -> Rehearsal:
+def rehearse_release(table: Any, request: Request, out: str | Path) -> Rehearsal:
     """Refuse whatever `publish` would refuse before it spends, and tell what it would do otherwise."""
     path = Path(out)
     check_place(path)
-    prepared = prepare(schema, epsilon, **how)
+    prepared = prepare(request)
     schema = prepared.schema
-    with table_for(schema, table, table_name, allow_views) as source:
-        account = rehearse(
-            source,
-            schema,
-            prepared.cost,
-            ledger=ledger,
-            mechanism=prepared.mechanism.name,
-            another_unit=another_unit,
-            request=digest_of_request(table, table_name, prepared, how.get("workload")),
-            again=again,
-        )
+    with table_for(table, request, schema) as source:
+        account = rehearse(source, terms_for(table, request, prepared, schema), ledger=request.ledger)
         derived = source.derived(schema)
     cost = prepared.cost
     promise = describe_guarantee(cost.budget, schema, cost, derived=derived)

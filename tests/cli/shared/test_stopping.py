@@ -139,12 +139,13 @@ def test_a_release_at_every_stage(folder, monkeypatch, stage):
 def test_an_interrupt_after_the_release_says_that_it_is_published(folder, monkeypatch):
     with pytest.raises(KeyboardInterrupt) as caught:
         from sfumato.publishing.publish import publish
+        from sfumato.publishing.request import Request
 
         def stop(name: str) -> None:
             if name == "done":
                 raise KeyboardInterrupt
 
-        publish("t.csv", sf.Schema.load("s.yaml"), 1, "r.sfumato", mechanism="cells", step=stop)
+        publish("t.csv", Request(sf.Schema.load("s.yaml"), 1, mechanism="cells"), "r.sfumato", step=stop)
     assert "epsilon 1 on dataset 'census' is spent; the release was published" in caught.value.__notes__[0]
 
 

@@ -24,6 +24,7 @@ from sfumato.planner.choose import choose_mechanism
 from sfumato.planner.plan import make_plan
 from sfumato.publishing.prepare import prepare
 from sfumato.publishing.publish import open_release, release
+from sfumato.publishing.request import Request
 from sfumato.queries import Total, Workload
 from sfumato.schema import Schema
 
@@ -94,10 +95,11 @@ def test_it_is_found_and_listed(file: Path):
 def test_where_it_does_not_fit_it_says_so_and_names_another(file: Path):
     refused = "toy takes at most 64 cells, there are 65; use hierarchical or cells"
     with pytest.raises(MechanismError, match=refused):
-        prepare(line(65), 1, mechanism="toy")
+        prepare(Request(line(65), 1, mechanism="toy"))
     with pytest.raises(MechanismError, match=refused):
         make_plan(line(65), epsilon=1, mechanism="toy")
-    assert prepare(line(64), 1, mechanism="toy", delta="1e-6").cost.pure  # it did not say that it takes Gaussian noise
+    taken = prepare(Request(line(64), 1, mechanism="toy", delta="1e-6"))
+    assert taken.cost.pure  # it did not say that it takes Gaussian noise
 
 
 def test_it_is_planned_beside_the_others_and_by_itself(file: Path):
