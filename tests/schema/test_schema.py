@@ -336,7 +336,10 @@ def test_further_errors_are_counted():
 
 def test_choices_are_shown_whole_and_further_problems_are_not_taken_for_choices():
     """Two attributes with the same mistake: the number counts problems, not choices that are left out."""
-    wrong, one = {"type": "boolean", "missing": "cell"}, "attributes.a.missing is 'cell'; choose keep, or delete the line"
+    wrong, one = (
+        {"type": "boolean", "missing": "cell"},
+        "attributes.a.missing is 'cell'; choose keep, or delete the line",
+    )
     assert refusal(attributes={"a": wrong}) == one
     assert refusal(attributes={"a": wrong, "b": wrong}) == f"{one} (and 1 more problem in this schema)"
     measures = {"m": {"lower": 0, "upper": 1, "missing": "cell"}}
