@@ -137,7 +137,7 @@ def test_a_dataset_becomes_a_word_that_sql_can_use(given_name, dataset):
 
 def test_a_table_without_attributes_still_gives_a_draft():
     for columns in ([], [("id", "BIGINT")]):
-        with pytest.raises(SchemaError, match=r"privacy_unit is blank.*\(and 2 more\)"):
+        with pytest.raises(SchemaError, match=r"privacy_unit is blank.*\(and 2 more problems"):
             Schema.from_dict(yaml.safe_load(draft("t", columns)))
 
 

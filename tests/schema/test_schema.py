@@ -131,7 +131,7 @@ def test_blanks_of_a_draft_say_what_to_fill_in():
     message = refusal(attributes={"age": {"type": "integer", "lower": None, "upper": None}})
     assert message == (
         "attributes.age.lower is blank: fill in the smallest age the public already knows; "
-        "it is not read from the data, because that would leak it (and 1 more)"
+        "it is not read from the data, because that would leak it (and 1 more problem in this schema)"
     )
     assert "fill in the largest age" in refusal(attributes={"age": AGE | {"upper": None}})
     assert "attributes.sex.values is blank: list the values" in refusal(
@@ -331,7 +331,19 @@ def test_lists_of_attributes_that_are_refused(attributes, message):
 
 def test_further_errors_are_counted():
     message = refusal(attributes={"a": {"type": "blob"}, "b": {}, "c": {"type": "x"}})
-    assert message.endswith("(and 2 more)")
+    assert message.endswith("(and 2 more problems in this schema)")
+
+
+def test_choices_are_shown_whole_and_further_problems_are_not_taken_for_choices():
+    """Two attributes with the same mistake: the number counts problems, not choices that are left out."""
+    wrong, one = (
+        {"type": "boolean", "missing": "cell"},
+        "attributes.a.missing is 'cell'; choose keep, or delete the line",
+    )
+    assert refusal(attributes={"a": wrong}) == one
+    assert refusal(attributes={"a": wrong, "b": wrong}) == f"{one} (and 1 more problem in this schema)"
+    measures = {"m": {"lower": 0, "upper": 1, "missing": "cell"}}
+    assert refusal(measures=measures) == "measures.m.missing is 'cell'; choose keep, drop or middle"
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def registered(module: str, name: str) -> Callable[..., None]:
 app = typer.Typer(
     name="sfumato",
     cls=Stoppable,
-    help="Publish a private table once, safely. Anyone can query the release for ever, with honest error bars.",
+    help="Publish a private table once, safely. Anyone can then query the release, with honest error bars.",
     epilog=HELP,
     no_args_is_help=True,
     add_completion=False,
@@ -45,21 +45,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("demo", short_help="See it all on a synthetic census, truth beside the answers.")(demo.demo)
+app.command("demo", short_help="Try everything on a made-up census whose truth is known.")(demo.demo)
 app.command("init")(init.init)
-app.command("check", short_help="For your eyes only: what a schema would drop, clip or not read.")(check.check)
-app.command("plan", short_help="Compare mechanisms: error at an epsilon, or the reverse.")(plan.plan)
+app.command("check", short_help="Show what a schema would drop, clip or not read. Not private.")(check.check)
+app.command("plan", short_help="Compare the expected errors of mechanisms, before any release.")(plan.plan)
 app.command("release", short_help="Publish a table as one file that anyone may query.")(release.release)
-app.command("query", short_help="Ask a release in SQL; every number has an error bar.")(query.query)
-app.command("info", short_help="What a release holds, promises, left out, and how good it is.")(info.info)
+app.command("query", short_help="Ask a release in SQL. Every number has an error bar.")(query.query)
+app.command("info", short_help="Describe a release: columns, guarantee, typical errors.")(info.info)
 app.command("sample")(sample.sample)
-app.command("predict", short_help="What a published model says of your own rows.")(predict.predict)
-app.command("report", short_help="A release as one page for people, offline.")(report.report)
-app.command("compare", short_help="Which differences between two releases are real.")(compare.compare)
-app.command("certificate", short_help="What a release promises, as text, JSON or JSON-LD.")(certificate.certificate)
+app.command("predict", short_help="Predict your own rows with a published model.")(predict.predict)
+app.command("report", short_help="Write one HTML page about a release, for any reader.")(report.report)
+app.command("compare", short_help="Find the differences between two releases that are real.")(compare.compare)
+app.command("certificate", short_help="Print what a release promises, as text, JSON or JSON-LD.")(
+    certificate.certificate
+)
 app.command("keygen", short_help="Make a pair of keys to sign releases with.")(signing.keygen)
-app.command("sign", short_help="Vouch for a release with your key.")(signing.sign)
-app.command("serve", short_help="Explore releases in the browser; a JSON API beside it.")(
+app.command("sign", short_help="Sign a release with your key.")(signing.sign)
+app.command("serve", short_help="Explore releases in the browser, or by a JSON API.")(
     registered("sfumato.serve.cli", "serve")
 )
 app.add_typer(ledger.app, name="ledger")

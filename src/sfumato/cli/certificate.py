@@ -12,9 +12,9 @@ from sfumato.cli.query import MOST_CELLS, RELEASE, SIGNED
 from sfumato.errors import QueryError
 
 STATED = typer.Option(
-    [], "--with", metavar="NAME=VALUE", help="What only the curator knows: curator, published, license, ..."
+    [], "--with", metavar="NAME=VALUE", help="A fact that only the curator knows: curator, published, license, ..."
 )
-OUT = typer.Option(None, "-o", "--out", help="Write it here instead of printing it.", show_default=False)
+OUT = typer.Option(None, "-o", "--out", help="Write to this file instead of printing.", show_default=False)
 
 
 class Form(StrEnum):
@@ -29,9 +29,7 @@ class Form(StrEnum):
 def certificate(
     release: Path = RELEASE,
     form: Form = typer.Option(
-        Form.text,
-        "--format",
-        help="text; json; jsonld: a schema.org and Croissant Dataset; registry: an entry in YAML.",
+        Form.text, "--format", help="text; json; jsonld (a schema.org and Croissant Dataset); registry (a YAML entry)."
     ),
     stated: list[str] = STATED,
     require_signature: Path | None = SIGNED,

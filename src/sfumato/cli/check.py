@@ -28,13 +28,16 @@ def check(
     table: str = typer.Argument(help="A path or glob, or a database URL with --table.", show_default=False),
     schema: Path = typer.Option(..., "--schema", help="The public schema (YAML).", show_default=False),
     name: str | None = typer.Option(None, "--table", help="The table's name inside a database."),
-    allow_views: bool = typer.Option(False, "--allow-views", help="Read a view too."),
+    allow_views: bool = typer.Option(False, "--allow-views", help="Allow a view in place of a table."),
     even_if_not_a_terminal: bool = typer.Option(
-        False, "--even-if-not-a-terminal", help="Print exact private figures into a pipe or file all the same."
+        False, "--even-if-not-a-terminal", help="Allow exact private figures to go into a pipe or file."
     ),
     file: Given = typer.Option({}),
 ) -> None:
-    """What the schema would drop, clip or not read in a table. Exact and NOT PRIVATE: for the curator's eyes only."""
+    """Count the rows and values that the schema would drop, clip or not read.
+
+    The figures are exact and NOT PRIVATE: only the curator may see them.
+    """
     from sfumato.cli.shared.file_options import written
     from sfumato.errors import TableError
     from sfumato.kernel.reading.table import open_table

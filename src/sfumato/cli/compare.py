@@ -12,9 +12,13 @@ from sfumato.cli.query import MOST_CELLS, SIGNED
 from sfumato.cli.shared.conventions import ANSWER_ONLY, MANNER
 
 BEFORE = typer.Argument(help="A release file.", show_default=False)
-AFTER = typer.Argument(help="Another one, of whose numbers the first one's are taken away.", show_default=False)
-BY = typer.Option([], "--by", metavar="ATTRIBUTE", help="Compare one table of these; several times if needed.")
-OUT = typer.Option(None, "-o", "--out", help="Write it here instead of printing it.", show_default=False)
+AFTER = typer.Argument(
+    help="Another release file. Differences are its numbers minus those of the first.", show_default=False
+)
+BY = typer.Option(
+    [], "--by", metavar="ATTRIBUTE", help="Compare counts by this attribute. Repeat for a table of several."
+)
+OUT = typer.Option(None, "-o", "--out", help="Write to this file instead of printing.", show_default=False)
 
 
 class Form(StrEnum):
@@ -29,16 +33,20 @@ def compare(
     before: Path = BEFORE,
     after: Path = AFTER,
     by: list[str] = BY,
-    form: Form = typer.Option(Form.table, "--format", help="How to print it."),
-    confidence: float = typer.Option(0.95, "--confidence", help="How sure all intervals together are."),
-    interval: str = typer.Option("typical", "--interval", help="typical, or guaranteed: for every table."),
-    every: bool = typer.Option(False, "--all", help="Print all differences, and not the clearest 20 only."),
+    form: Form = typer.Option(Form.table, "--format", help="The format of the output."),
+    confidence: float = typer.Option(
+        0.95, "--confidence", help="The confidence of all intervals together, between 0 and 1."
+    ),
+    interval: str = typer.Option(
+        "typical", "--interval", help="typical (right on average) or guaranteed (right for every table)."
+    ),
+    every: bool = typer.Option(False, "--all", help="Print all differences, not only the clearest 20."),
     require_signature: Path | None = SIGNED,
     most_cells: int | None = MOST_CELLS,
     out: Path | None = OUT,
     quiet: bool = ANSWER_ONLY,
 ) -> None:
-    """Compare two releases, of two years or two epsilons: which differences are larger than their noise explains."""
+    """Compare two releases, such as those of two years, and show the differences that noise cannot explain."""
     from sfumato.cli.show import say, table, working
     from sfumato.public.comparison.compare import compare as compare_releases
     from sfumato.public.comparison.comparison import LEFT, SHOWN

@@ -15,8 +15,8 @@ class Shell(StrEnum):
     fish = "fish"
 
 
-def completion(shell: Shell = typer.Argument(help="The shell to complete in.", show_default=False)) -> None:
-    """Print a script for a shell to complete commands.
+def completion(shell: Shell = typer.Argument(help="Your shell.", show_default=False)) -> None:
+    """Print a script that makes your shell complete commands.
 
     In ~/.bashrc or ~/.zshrc: eval "$(sfumato completion bash)" (or zsh). In fish: sfumato completion fish | source.
     """

@@ -41,8 +41,8 @@ QUESTIONS = (
 
 
 def demo(
-    folder: Path = typer.Option(Path("sfumato-demo"), "--folder", help="Where the demo's files go."),
-    epsilon: str = typer.Option("1", "--epsilon", help="What the demo's release costs."),
+    folder: Path = typer.Option(Path("sfumato-demo"), "--folder", help="The folder for the demo's files."),
+    epsilon: str = typer.Option("1", "--epsilon", help="The privacy budget that the demo's release spends."),
     quiet: bool = QUIET,
 ) -> None:
     """Make up a census, release it, query it with error bars beside the truth, and plot it. Takes a few seconds."""

@@ -12,12 +12,14 @@ from sfumato.cli.shared.conventions import JSON, give
 
 def info(
     release: Path = RELEASE,
-    confidence: float = typer.Option(0.95, "--confidence", help="How sure the typical intervals are."),
+    confidence: float = typer.Option(
+        0.95, "--confidence", help="The confidence of the typical intervals, between 0 and 1."
+    ),
     most_cells: int | None = MOST_CELLS,
     require_signature: Path | None = SIGNED,
     as_json: bool = JSON,
 ) -> None:
-    """Describe a release: columns, guarantee, what is counted by rule, typical errors, queries to begin with."""
+    """Describe a release: its columns, guarantee, rules of counting and typical errors, with queries to try first."""
     from sfumato.publishing.publish import open_release
 
     opened = open_release(release, most_cells=most_cells, require_signature=require_signature)

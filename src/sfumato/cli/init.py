@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 @takes_file_options
 def init(
     table: str = typer.Argument(help="A path or glob, or a database URL with --table.", show_default=False),
-    out: Path | None = typer.Option(None, "-o", "--out", help="Write the draft here instead of printing it."),
+    out: Path | None = typer.Option(None, "-o", "--out", help="Write the draft to this file instead of printing it."),
     name: str | None = typer.Option(None, "--table", help="The table's name inside a database."),
-    no_questions: bool = typer.Option(False, "--no-questions", help="Ask nothing, on a terminal either."),
+    no_questions: bool = typer.Option(False, "--no-questions", help="Ask no questions, even on a terminal."),
     quiet: bool = QUIET,
     file: Given = typer.Option({}),
 ) -> None:

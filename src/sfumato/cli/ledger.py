@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sfumato.releases.file.manifest import Guarantee
 
 app = typer.Typer(help="Show budgets and what was spent, or set a dataset's total.", no_args_is_help=True)
-LEDGER = typer.Option(None, "--ledger", help="The ledger file; by default one for each user (or SFUMATO_LEDGER).")
+LEDGER = typer.Option(None, "--ledger", help="The ledger file. Default: SFUMATO_LEDGER, or one per user.")
 
 
 @app.command()
@@ -29,7 +29,7 @@ def show(
     quiet: bool = ANSWER_ONLY,
     as_json: bool = JSON,
 ) -> None:
-    """What every dataset may spend, has spent and has left."""
+    """Show what each dataset may spend, has spent and has left."""
     from sfumato.cli.show import exact, say, table
     from sfumato.errors import LedgerError
     from sfumato.kernel.ledger.book import same_dataset
@@ -149,10 +149,10 @@ def promises(account: Account) -> str:
 @app.command("set")
 def set_total(
     dataset: str = typer.Argument(help="The dataset's name, as in its schema.", show_default=False),
-    epsilon: str = typer.Option(..., "--epsilon", help="The total that may ever be spent on it.", show_default=False),
+    epsilon: str = typer.Option(..., "--epsilon", help="The most that may ever be spent on it.", show_default=False),
     delta: str | None = typer.Option(None, "--delta", help="The total delta, for mechanisms that need one."),
     reason: str | None = typer.Option(
-        None, "--reason", help="Why, in a line; it is kept for ever, so write nothing private."
+        None, "--reason", help="The reason, in one line. It is kept for ever, so write nothing private."
     ),
     ledger: Path | None = LEDGER,
     quiet: bool = QUIET,

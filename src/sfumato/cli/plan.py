@@ -21,29 +21,31 @@ if TYPE_CHECKING:
 def plan(
     schema: Path = typer.Option(..., "--schema", help="The public schema (YAML).", show_default=False),
     epsilon: str | None = typer.Option(
-        None, "--epsilon", help="What a release may cost, such as 0.5; or give --error."
+        None, "--epsilon", help="The privacy budget of a release, such as 0.5. Give this or --error."
     ),
     delta: str | None = typer.Option(
-        None, "--delta", help="Allow Gaussian noise at this delta, such as 1e-9, where it is of use."
+        None, "--delta", help="Allow Gaussian noise with this delta, such as 1e-9, where it reduces the error."
     ),
-    workload: Path | None = typer.Option(None, "--workload", help="A file of SELECT statements that matter most."),
+    workload: Path | None = typer.Option(
+        None, "--workload", help="A file of the SELECT statements that matter most to you."
+    ),
     error: float | None = typer.Option(
-        None, "--error", help="Find the smallest epsilon whose answers are off by at most so many rows."
+        None, "--error", help="Find the smallest epsilon with which answers are off by at most this many rows."
     ),
-    confidence: float = typer.Option(0.95, "--confidence", help="How sure the bounds are, between 0 and 1."),
+    confidence: float = typer.Option(0.95, "--confidence", help="The confidence of the bounds, between 0 and 1."),
     mechanism: str = typer.Option(
         "auto",
         "--mechanism",
-        help="One mechanism, question by question; auto compares them all.",
+        help="Show one mechanism, question by question. auto compares all of them.",
         autocompletion=mechanisms_like,
     ),
     options: list[str] = WITH,
     quiet: bool = ANSWER_ONLY,
     as_json: bool = JSON,
 ) -> None:
-    """Compare mechanisms: their error at an epsilon, or the epsilon for an error.
+    """Compare the expected errors of mechanisms at an epsilon, or find the epsilon that an error needs.
 
-    Reads no data and spends nothing, so ask as often as you like.
+    Reads no data and spends no budget, so run it as often as you like.
     """
     from sfumato.cli.show import say, table, working
     from sfumato.models.base.mechanism import stated_options

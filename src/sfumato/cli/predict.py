@@ -12,16 +12,20 @@ from sfumato.cli.shared.conventions import ANSWER_ONLY
 
 def predict(
     release: Path = RELEASE,
-    rows: Path = typer.Argument(help="Your own rows, .csv or .parquet, with the model's columns.", show_default=False),
+    rows: Path = typer.Argument(help="Your own rows (.csv or .parquet), with the model's columns.", show_default=False),
     out: Path | None = typer.Option(
-        None, "-o", "--out", help="Write them here, with the predictions, as .csv or .parquet.", show_default=False
+        None,
+        "-o",
+        "--out",
+        help="Write the rows and their predictions to this .csv or .parquet file.",
+        show_default=False,
     ),
-    confidence: float = typer.Option(0.95, "--confidence", help="How sure intervals are, where there are any."),
+    confidence: float = typer.Option(0.95, "--confidence", help="The confidence of the intervals, between 0 and 1."),
     most_cells: int | None = MOST_CELLS,
     require_signature: Path | None = SIGNED,
     quiet: bool = ANSWER_ONLY,
 ) -> None:
-    """Judge your own rows by a model that was published. Reads no private data, costs nothing."""
+    """Predict your own rows with a published model. Reads no private data and spends no budget."""
     import pyarrow as pa
     from pyarrow import csv
 

@@ -26,28 +26,39 @@ if TYPE_CHECKING:
 
 RELEASE = typer.Argument(help="A release file.", show_default=False)
 SQL = typer.Argument(
-    help="SELECT ... FROM the dataset's name, or FROM release; - reads it from stdin, @FILE many of them from a file.",
+    help="SELECT ... FROM the dataset's name, or FROM release. - reads it from stdin, @FILE reads several from a file.",
     show_default=False,
 )
 FORMAT = typer.Option(
-    None, "--format", help="How to print the answer: a table, unless -o names a .csv or .json file.", show_default=False
+    None,
+    "--format",
+    help="The format of the answer. Default: table, or what the file name of -o says.",
+    show_default=False,
 )
-OUT = typer.Option(None, "-o", "--out", help="Write the answer here instead of printing it.", show_default=False)
+OUT = typer.Option(
+    None, "-o", "--out", help="Write the answer to this file instead of printing it.", show_default=False
+)
 MOST_CELLS = typer.Option(
-    None, "--most-cells", min=1, help="Open a file that lays out up to so many numbers; it says how many it needs."
+    None, "--most-cells", min=1, help="Open files of up to this many numbers. A refusal says how many it needs."
 )
 SIGNED = typer.Option(
-    None, "--require-signature", metavar="KEY", help="Refuse it unless signed by this public key.", show_default=False
+    None,
+    "--require-signature",
+    metavar="KEY",
+    help="Refuse a release that this public key did not sign.",
+    show_default=False,
 )
 INTERVAL = typer.Option(
-    "typical", "--interval", help="typical: right on average over questions; guaranteed: for every table; or both."
+    "typical",
+    "--interval",
+    help="typical (right on average over questions), guaranteed (right for every table) or both.",
 )
-POSSIBLE = typer.Option(False, "--possible", help="End intervals where no table can go further: no count below 0.")
-SIMULTANEOUS = typer.Option(False, "--simultaneous", help="Intervals that hold for all rows of the answer together.")
+POSSIBLE = typer.Option(False, "--possible", help="Cut intervals to possible values: no count below 0.")
+SIMULTANEOUS = typer.Option(False, "--simultaneous", help="Make intervals hold for all rows of the answer together.")
 SELECTED = typer.Option(
-    True, "--selected/--no-selected", help="Intervals that allow for rows chosen by noisy values: LIMIT, HAVING, ranks."
+    True, "--selected/--no-selected", help="Widen intervals of rows that noisy values chose (LIMIT, HAVING, ranks)."
 )
-UNBIASED = typer.Option(False, "--unbiased", help="Counts and sums as measured, without what a model made of them.")
+UNBIASED = typer.Option(False, "--unbiased", help="Answer from the noisy measurements alone, without a model.")
 
 
 class Format(StrEnum):
@@ -63,7 +74,7 @@ def query(
     release: Path = RELEASE,
     sql: str = SQL,
     form: Format | None = FORMAT,
-    confidence: float = typer.Option(0.95, "--confidence", help="How sure the intervals are, between 0 and 1."),
+    confidence: float = typer.Option(0.95, "--confidence", help="The confidence of the intervals, between 0 and 1."),
     interval: str = INTERVAL,
     possible: bool = POSSIBLE,
     simultaneous: bool = SIMULTANEOUS,
@@ -71,12 +82,12 @@ def query(
     unbiased: bool = UNBIASED,
     most_cells: int | None = MOST_CELLS,
     require_signature: Path | None = SIGNED,
-    strict: bool = typer.Option(False, "--strict", help="Refuse answers that depend on the spread inside a bin."),
-    notes: bool = typer.Option(False, "--notes", help='Put notes into CSV too, as lines that begin with "# ".'),
+    strict: bool = typer.Option(False, "--strict", help="Refuse conditions that cut through a bin."),
+    notes: bool = typer.Option(False, "--notes", help='Add the notes to CSV, as lines that begin with "# ".'),
     out: Path | None = OUT,
     quiet: bool = ANSWER_ONLY,
 ) -> None:
-    """Answer a SELECT from a release, with an error bar on every number. Reads no private data, costs nothing."""
+    """Answer a SELECT from a release, with an error bar on every number. Reads no private data, spends no budget."""
     from sfumato.cli.show import working
     from sfumato.publishing.publish import open_release
 

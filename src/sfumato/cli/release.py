@@ -27,51 +27,47 @@ TABLE = typer.Argument(
     show_default=False,
 )
 SCHEMA = typer.Option(..., "--schema", help="The public schema (YAML).", show_default=False)
-EPSILON = typer.Option(..., "--epsilon", help="What this release costs, such as 0.5 or 1/3.", show_default=False)
+EPSILON = typer.Option(
+    ..., "--epsilon", help="The privacy budget that this release spends, such as 0.5 or 1/3.", show_default=False
+)
 OUT = typer.Option(..., "-o", "--out", help="The release file to write.", show_default=False)
-DELTA = typer.Option(None, "--delta", help="Allow Gaussian noise at this delta, such as 1e-6, where it is of use.")
+DELTA = typer.Option(
+    None, "--delta", help="Allow Gaussian noise with this delta, such as 1e-6, where it reduces the error."
+)
 MECHANISM = typer.Option(
     "auto",
     "--mechanism",
-    help=f"auto takes what `sfumato plan` would; or one of {', '.join(every_name())}.",
+    help=f"auto (the choice of `sfumato plan`), or one of {', '.join(every_name())}.",
     autocompletion=mechanisms_like,
 )
 WORKLOAD = typer.Option(
-    None, "--workload", help="A file of SELECT statements that matter most; mechanisms adapt to it."
+    None, "--workload", help="A file of the SELECT statements that matter most. Some mechanisms adapt to it."
 )
 WITH = typer.Option(
-    [], "--with", metavar="NAME=VALUE", help="An option of the mechanism, as its page has it; several times if needed."
+    [], "--with", metavar="NAME=VALUE", help="An option of the mechanism, from its page. Repeat for several."
 )
-LEDGER = typer.Option(None, "--ledger", help="The ledger file; by default one for each user (or SFUMATO_LEDGER).")
+LEDGER = typer.Option(None, "--ledger", help="The ledger file. Default: SFUMATO_LEDGER, or one per user.")
 REQUIRE = typer.Option(
-    False, "--require-ledger", help="Refuse to make a new ledger: what was spent before must be known."
+    False, "--require-ledger", help="Stop if there is no ledger yet, so that earlier spending is known."
 )
 ANOTHER_UNIT = typer.Option(
-    False, "--another-unit", help="The schema's privacy unit is not the one of earlier releases, and that is meant."
+    False, "--another-unit", help="Confirm that this privacy unit differs from that of earlier releases."
 )
 NAME = typer.Option(None, "--table", help="The table's name inside a database.")
 VIEWS = typer.Option(
     False,
     "--allow-views",
-    help="Read a view too. The promise is then about the rows it gives, not about the tables behind it.",
+    help="Allow a view. The guarantee is then about the rows of the view, not about the tables behind it.",
 )
 
 USELESS = typer.Option(
-    False,
-    "--even-if-useless",
-    help="Go on even if, by the schema's expected_rows, every count of a single value would be noise.",
+    False, "--even-if-useless", help="Go on even if the noise is expected to exceed the counts of single values."
 )
-AGAIN = typer.Option(
-    False,
-    "--again",
-    help="The last release was of the same table, schema, mechanism and epsilon, and one more is meant.",
-)
+AGAIN = typer.Option(False, "--again", help="Confirm that the last release is to be repeated and paid for once more.")
 IF_MISSING = typer.Option(
-    False, "--if-missing", help="Do nothing if the release file is there, with the same schema and epsilon."
+    False, "--if-missing", help="Do nothing if the file exists and has the same schema and epsilon."
 )
-DRY_RUN = typer.Option(
-    False, "--dry-run", help="Check and show everything that is public, with what would be charged; spend nothing."
-)
+DRY_RUN = typer.Option(False, "--dry-run", help="Check everything and show the cost, but spend nothing.")
 
 
 @takes_file_options
@@ -97,7 +93,7 @@ def release(
     as_json: bool = JSON,
     file: Given = typer.Option({}),
 ) -> None:
-    """Publish a table: reserve the budget, read once, add noise, write one file that anyone may query."""
+    """Publish a table: reserve budget, read the table once, add noise, and write one file that anyone may query."""
     from sfumato.cli.shared.conventions import Interrupted, left_behind
     from sfumato.cli.shared.file_options import written
 

@@ -10,21 +10,19 @@ from sfumato.cli.certificate import STATED, facts_in
 from sfumato.cli.query import MOST_CELLS, RELEASE, SIGNED
 from sfumato.cli.shared.conventions import QUIET
 
-OUT = typer.Option(
-    ..., "-o", "--out", help="The page to write: one .html file with all that it needs.", show_default=False
-)
+OUT = typer.Option(..., "-o", "--out", help="The .html file to write. It needs no other file.", show_default=False)
 
 
 def report(
     release: Path = RELEASE,
     out: Path = OUT,
-    confidence: float = typer.Option(0.95, "--confidence", help="How sure the intervals are, between 0 and 1."),
+    confidence: float = typer.Option(0.95, "--confidence", help="The confidence of the intervals, between 0 and 1."),
     stated: list[str] = STATED,
     require_signature: Path | None = SIGNED,
     most_cells: int | None = MOST_CELLS,
     quiet: bool = QUIET,
 ) -> None:
-    """Write a page about a release: what it promises, what it shows, how far to trust it. Works from disk, offline."""
+    """Write an HTML page about a release: its guarantee, its numbers and their errors. The page works offline."""
     from sfumato.cli.show import say, working
     from sfumato.public.report.report import report as report_of
     from sfumato.releases.file.atomic_write import write_text

@@ -19,7 +19,7 @@ def sample(
     seed: int | None = typer.Option(None, "--seed", help="The same seed draws the same rows.", show_default=False),
     quiet: bool = QUIET,
 ) -> None:
-    """Draw synthetic microdata from a release. Costs no budget; carries the release's own guarantee."""
+    """Draw synthetic rows from a release. Spends no budget: the release's own guarantee covers the rows."""
     from sfumato.cli.show import say, table
     from sfumato.publishing.publish import open_release
     from sfumato.releases.rows.decode import check_number

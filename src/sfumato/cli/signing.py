@@ -12,12 +12,15 @@ from sfumato.cli.shared.conventions import QUIET
 
 def keygen(
     key: Path | None = typer.Argument(
-        None, metavar="KEY", help="The private key's file; .pub is put beside it.", show_default=False
+        None,
+        metavar="KEY",
+        help="The file for the private key. The public key goes to the same name with .pub.",
+        show_default=False,
     ),
     out: Path | None = typer.Option(None, "-o", "--out", hidden=True),  # as it was called at first
     quiet: bool = QUIET,
 ) -> None:
-    """Make a pair of Ed25519 keys: a private one for you alone, a public one for whoever checks. Never overwrites."""
+    """Make a pair of Ed25519 keys: a private one to sign with and a public one to share. Overwrites no file."""
     from sfumato.cli.show import say
     from sfumato.releases.signature import make_keys
 
@@ -35,7 +38,7 @@ def sign(
     key: Path = typer.Option(..., "--key", help="Your private key, from `sfumato keygen`.", show_default=False),
     quiet: bool = QUIET,
 ) -> None:
-    """Sign a release: RELEASE.sig is put beside it, and the release itself stays as it is."""
+    """Sign a release. The signature goes to RELEASE.sig; the release itself does not change."""
     from sfumato.cli.show import say
     from sfumato.releases.file.atomic_write import write_text
     from sfumato.releases.signature import sign_release, signature_beside

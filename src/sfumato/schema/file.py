@@ -226,7 +226,8 @@ _MEANT = {
 
 
 def counted(message: str, count: int) -> str:
-    return message + (f" (and {count - 1} more)" if count > 1 else "")
+    """The message about the first problem, with the number of further problems in the schema."""
+    return message + (f" (and {count - 1} more problem{'s' if count > 2 else ''} in this schema)" if count > 1 else "")
 
 
 def _remedy(path: tuple[str, ...]) -> str:
@@ -273,7 +274,9 @@ def in_plain_words(error: ErrorDetails, known: Sequence[str]) -> str:
             kind = str(error["ctx"]["tag"])
             return f"{path}.type is {shown(kind)}; choose one of {_TYPES}{_did_you_mean(kind, list(KINDS))}"
         case "literal_error":
-            return f"{path} is {shown(error['input'])}; choose {error['ctx']['expected'].replace(chr(39), '')}"
+            choices = error["ctx"]["expected"].replace("'", "")
+            only = "" if " or " in choices else ", or delete the line"
+            return f"{path} is {shown(error['input'])}; choose {choices}{only}"
         case "extra_forbidden":
             owners: dict[str, type[Declared] | None] = {"attributes": KINDS.get(tag), "measures": Measure}
             owners |= {"budget": Budget, "privacy_unit": PrivacyUnit, "file": Dialect}

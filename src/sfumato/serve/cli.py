@@ -11,15 +11,15 @@ from sfumato.cli.query import MOST_CELLS, SIGNED
 from sfumato.cli.shared.conventions import QUIET
 
 RELEASES = typer.Argument(help="Release files.", show_default=False)
-HOST = typer.Option("127.0.0.1", "--host", help="Where to listen; 0.0.0.0 serves everybody on the network.")
-PORT = typer.Option(8484, "--port", min=0, max=65535, help="Where to listen; 0 takes any port that is free.")
+HOST = typer.Option("127.0.0.1", "--host", help="The address to listen on. 0.0.0.0 serves everybody on the network.")
+PORT = typer.Option(8484, "--port", min=0, max=65535, help="The port to listen on. 0 takes any free port.")
 
 PG_PORT = typer.Option(
     None,
     "--pg-port",
     min=0,
     max=65535,
-    help="Speak PostgreSQL's protocol on this port too, for psql, pandas and BI tools; read-only.",
+    help="Also speak PostgreSQL's protocol on this port, for psql, pandas and BI tools. Read-only.",
     show_default=False,
 )
 
@@ -34,7 +34,10 @@ def serve(
     most_cells: int | None = MOST_CELLS,
     quiet: bool = QUIET,
 ) -> None:
-    """Explore releases in the browser: charts with error bars, comparisons, SQL. Public files only; stop by Ctrl-C."""
+    """Explore releases in the browser: charts with error bars, comparisons, SQL. Serves public files only.
+
+    Ctrl-C stops it.
+    """
     from sfumato.serve.web.serving import one_thread_each, open_browser
     from sfumato.serve.web.serving import serve as serve_them
 

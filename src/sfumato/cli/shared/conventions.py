@@ -66,14 +66,17 @@ def _as_json(wanted: bool) -> bool:
 
 # Commands take these as parameters and need not look at them: `say`, `table` and the bars ask MANNER.
 QUIET = typer.Option(
-    False, "-q", "--quiet", help="Say nothing unless something is wrong.", callback=_hushed, is_eager=True
+    False, "-q", "--quiet", help="Print nothing unless something is wrong.", callback=_hushed, is_eager=True
 )
 ANSWER_ONLY = typer.Option(
-    False, "-q", "--quiet", help="Print the answer alone: no notes, no progress.", callback=_answer_only, is_eager=True
+    False,
+    "-q",
+    "--quiet",
+    help="Print only the answer, without notes and progress.",
+    callback=_answer_only,
+    is_eager=True,
 )
-JSON = typer.Option(
-    False, "--json", help="Print one JSON object instead of words, for scripts.", callback=_as_json, is_eager=True
-)
+JSON = typer.Option(False, "--json", help="Print one JSON object, for scripts.", callback=_as_json, is_eager=True)
 
 
 def give(answer: dict[str, Any]) -> None:

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 Given = dict[str, Any]
 
 _OPTIONS = {
-    "delimiter": ("--delimiter", "CSV: what stands between fields, such as ';' or tab."),
-    "decimal": ("--decimal", "The decimal sign of numbers in text, . or ,"),
-    "thousands": ("--thousands", "What parts thousands of numbers in text: , . ' or space."),
-    "encoding": ("--encoding", "CSV, JSON: latin-1, cp1252, utf-16, ...; utf-8 if left out."),
-    "quote": ("--quote", "CSV: what stands around fields, or none."),
-    "columns": ("--columns", "The columns in order, with commas between, of a file without a header line."),
-    "dates": ("--dates", "How dates are written, such as %d.%m.%Y."),
-    "sheet": ("--sheet", "Excel: the sheet; the first if left out."),
-    "format": ("--file-format", "csv, tsv, jsonl, parquet, arrow or xlsx, where the file's name does not say."),
+    "delimiter": ("--delimiter", "CSV: the character between fields, such as ';', or tab."),
+    "decimal": ("--decimal", "The decimal sign in numbers that are text: . or ,"),
+    "thousands": ("--thousands", "The thousands separator in numbers that are text: , . ' or space."),
+    "encoding": ("--encoding", "CSV, JSON: latin-1, cp1252, utf-16, ... Default: utf-8."),
+    "quote": ("--quote", "CSV: the quote character around fields, or none."),
+    "columns": ("--columns", "The column names in order, separated by commas, if the file has no header line."),
+    "dates": ("--dates", "The format of dates, such as %d.%m.%Y."),
+    "sheet": ("--sheet", "Excel: the sheet. Default: the first."),
+    "format": ("--file-format", "csv, tsv, jsonl, parquet, arrow or xlsx, if the file name does not tell."),
 }
 
 

@@ -13,21 +13,26 @@ from sfumato.cli.shared.conventions import ANSWER_ONLY, JSON, MANNER
 if TYPE_CHECKING:
     from sfumato.lab.audit.report import Report
 
-MECHANISMS = typer.Argument(None, help="Which mechanisms to attack; all of them by default.", show_default=False)
+MECHANISMS = typer.Argument(None, help="The mechanisms to attack. Default: all.", show_default=False)
 
 
 def audit(
     mechanisms: list[str] | None = MECHANISMS,
-    full: bool = typer.Option(False, "--full", help="A million runs of each primitive; takes much longer."),
-    mutants: bool = typer.Option(False, "--mutants", help="Only check that deliberately broken variants are caught."),
-    sql: int = typer.Option(
-        0, "--sql", min=0, help="Only ask so many random statements of releases of every kind, and judge the answers."
+    full: bool = typer.Option(False, "--full", help="Run each primitive a million times. This takes much longer."),
+    mutants: bool = typer.Option(
+        False, "--mutants", help="Only check that the attacks catch mechanisms broken on purpose."
     ),
-    seed: int | None = typer.Option(None, "--seed", help="Of --sql: ask the statements of an earlier run again."),
+    sql: int = typer.Option(
+        0,
+        "--sql",
+        min=0,
+        help="Only ask this many random SQL statements of every kind of release and check the answers.",
+    ),
+    seed: int | None = typer.Option(None, "--seed", help="With --sql: repeat the statements of an earlier run."),
     quiet: bool = ANSWER_ONLY,
     as_json: bool = JSON,
 ) -> None:
-    """Attack the mechanisms and say what was found. A clean report is no proof: the proofs are in docs/privacy.md."""
+    """Attack the mechanisms and report violations of privacy. A clean report is no proof; see docs/privacy.md."""
     if sql:
         _ask_statements(sql, seed)
         return

@@ -8,21 +8,23 @@ import typer
 
 from sfumato.cli.shared.conventions import ANSWER_ONLY
 
-PAPER = typer.Argument(None, help="tr-2010-003, ispe, mldp or wd; all of them by default.", show_default=False)
+PAPER = typer.Argument(None, help="tr-2010-003, ispe, mldp or wd. Default: all.", show_default=False)
 
 
 def reproduce(
     paper: str | None = PAPER,
-    quick: bool = typer.Option(False, "--quick", help="Fewer runs: seconds instead of minutes, and wider error bars."),
+    quick: bool = typer.Option(
+        False, "--quick", help="Do fewer runs: seconds instead of minutes, with wider error bars."
+    ),
     out: Path | None = typer.Option(
-        None, "-o", "--out", help="Folder for the plots and their page; sfumato-reproduce-PAPER by default."
+        None, "-o", "--out", help="The folder for the plots and their page. Default: sfumato-reproduce-PAPER."
     ),
     data: Path | None = typer.Option(
-        None, "--data", help="Folder with real tables of the papers, such as nettrace.csv; made up ones without it."
+        None, "--data", help="A folder with the papers' real tables, such as nettrace.csv. Default: made-up tables."
     ),
     quiet: bool = ANSWER_ONLY,
 ) -> None:
-    """Run the papers' experiments again on synthetic tables. Reads no private data and spends nothing."""
+    """Repeat the experiments of the papers on synthetic tables. Reads no private data and spends no budget."""
     from sfumato.cli.show import counting, say, table
     from sfumato.kernel.sampling.entropy import SystemEntropy
     from sfumato.lab.reproduce.exhibits import write
