@@ -20,6 +20,7 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "sfumato"
 PLACES = "README.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md"
 PAGES = [*(ROOT / name for name in PLACES), *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES += sorted((SOURCE / "models").glob("*/README.md"))
 ROOMS = "src", "tests", "benchmarks", "docs"
 MADE_UP = {"yours.py", "mechanisms/yours.py"}  # what a reader is told to write
 
