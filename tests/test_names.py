@@ -234,6 +234,17 @@ def test_whatever_a_page_names_exists(page):
     assert found == [], f"{page.name} names what is not there: {', '.join(dict.fromkeys(found))}"
 
 
+def test_what_the_page_of_words_points_to_is_there():
+    """In each row of its tables: a file, and classes or functions that this file defines."""
+    page = (ROOT / "docs" / "words.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| [^|]+ \| `([\w/]+\.py)` \| ([^|]*) \| [^|]* \|$", page, re.M)
+    assert len(rows) > 60
+    for place, names in rows:
+        text = (SOURCE / place).read_text(encoding="utf-8")
+        for name in re.findall(r"`(\w+)`", names):
+            assert re.search(rf"^(?:def |class )?{name}\b[ (:=\[]", text, re.M), f"{place} has no {name}"
+
+
 @pytest.mark.parametrize(
     "folder", sorted(path.name for path in SOURCE.iterdir() if path.is_dir() and path.name[0] != "_")
 )
