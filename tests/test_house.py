@@ -12,6 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+ALL_MECHANISMS = (ROOT / "docs" / "mechanisms.md").read_text()
+MODEL_PAGES = sorted((ROOT / "src" / "sfumato" / "models").glob("*/README.md"))
 
 
 def test_the_readme_works_as_written(tmp_path, monkeypatch):
@@ -73,7 +75,8 @@ def test_the_examples_of_every_page_are_true(page):
 
 
 def test_links_between_documents_lead_somewhere():
-    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")]:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").glob("*.md"), *MODEL_PAGES]
+    for page in pages:
         for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), (page.name, target)
 
@@ -85,13 +88,13 @@ def test_every_page_is_in_the_index():
 
 
 def test_what_the_pages_say_of_mechanisms_is_what_these_say_of_themselves():
-    """Name, page, summary and paper in the README's table, in order; who takes a delta; who depends on the data."""
+    """Name, page, summary and paper on the page of all, in order; who takes a delta; who depends on the data."""
     from sfumato.models import MECHANISMS
 
     every, index = list(MECHANISMS.values()), (ROOT / "docs" / "README.md").read_text()
-    rows = re.findall(r"^\| \[`([a-z-]+)`\]\(docs/(\S+)\) \| (.*?) \| .*? \| (.*?) \|$", README, re.M)
+    rows = re.findall(r"^\| \[`([a-z-]+)`\]\((\S+)\) \| (.*?) \| .*? \| (.*?) \|$", ALL_MECHANISMS, re.M)
     assert rows == [(one.name, one.docs, one.summary, one.paper) for one in every]
-    (delta,) = re.findall(r"With `--delta 1e-6`, (.*?) may use Gaussian noise", " ".join(README.split()))
+    (delta,) = re.findall(r"With `--delta 1e-6`, (.*?) may use Gaussian noise", " ".join(ALL_MECHANISMS.split()))
     assert re.findall(r"`([a-z-]+)`", delta) == [one.name for one in every if one.gaussian]
     for words, exact in (("the noise alone", True), ("the data too", False)):
         (pages,) = re.findall(rf"^\| {words}.*? \| (.*) \|$", index, re.M)
@@ -99,15 +102,35 @@ def test_what_the_pages_say_of_mechanisms_is_what_these_say_of_themselves():
         assert re.findall(r"\[([a-z-]+)\]\((\S+)\)", pages) == listed
 
 
+def test_the_readme_lists_the_mechanisms_that_auto_takes():
+    """In the words of the page of all mechanisms; how many there are is said where they are linked to."""
+    from sfumato.models import MECHANISMS, considered, every_name, sparse_mechanism
+
+    taken = {one.name for one in considered()} | {sparse_mechanism().name}
+    rows = re.findall(r"^\| \[`([a-z-]+)`\].*\|$", README, re.M)
+    assert rows == [name for name in MECHANISMS if name in taken]
+    assert all(row.replace("(docs/", "(") in ALL_MECHANISMS for row in re.findall(r"^\| \[`.*$", README, re.M))
+    assert f"There are {len(every_name())};" in README and f"all {len(every_name())}," in ALL_MECHANISMS
+
+
 def test_mechanisms_of_one_purpose_are_listed_by_what_a_user_wants():
-    """Name, page and paper in the README's second table, and on the index, in the order of the registry."""
+    """Name, page and paper in the second table of the page of all, and on the index, in the order of the registry."""
     from sfumato.models import SPECIAL, find_mechanism
 
     every, index = [find_mechanism(name) for name in SPECIAL], (ROOT / "docs" / "README.md").read_text()
-    rows = re.findall(r"^\| [a-z].*? \| \[`([a-z-]+)`\]\(docs/(\S+)\) \| (.*?) \|$", README, re.M)
+    rows = re.findall(r"^\| [a-z].*? \| \[`([a-z-]+)`\]\((\S+)\) \| (.*?) \|$", ALL_MECHANISMS, re.M)
     assert rows == [(one.name, one.docs, one.paper) for one in every]
     (pages,) = re.findall(r"^\| one purpose.*? \| (.*) \|$", index, re.M)
     assert re.findall(r"\[([a-z-]+)\]\((\S+)\)", pages) == [(one.name, one.docs) for one in every]
+
+
+def test_every_model_has_its_page():
+    """One page in each folder of models/ but the common one, and it names every file of its folder."""
+    for folder in (ROOT / "src" / "sfumato" / "models").iterdir():
+        if (folder / "__init__.py").exists() and folder.name != "base":
+            page = (folder / "README.md").read_text(encoding="utf-8")
+            files = [path.relative_to(folder).as_posix() for path in folder.rglob("*.py") if path.stem != "__init__"]
+            assert [name for name in files if f"`{name}`" not in page] == [], folder.name
 
 
 def test_schema_examples_in_the_documents_are_schemas():

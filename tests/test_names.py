@@ -20,6 +20,7 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "sfumato"
 PLACES = "README.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md"
 PAGES = [*(ROOT / name for name in PLACES), *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES += sorted((SOURCE / "models").glob("*/README.md"))
 ROOMS = "src", "tests", "benchmarks", "docs"
 MADE_UP = {"yours.py", "mechanisms/yours.py"}  # what a reader is told to write
 
@@ -231,6 +232,17 @@ def unknown(code: str) -> list[str]:
 def test_whatever_a_page_names_exists(page):
     found = [name for code in code_in(page.read_text(encoding="utf-8")) for name in unknown(code)]
     assert found == [], f"{page.name} names what is not there: {', '.join(dict.fromkeys(found))}"
+
+
+def test_what_the_page_of_words_points_to_is_there():
+    """In each row of its tables: a file, and classes or functions that this file defines."""
+    page = (ROOT / "docs" / "words.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| [^|]+ \| `([\w/]+\.py)` \| ([^|]*) \| [^|]* \|$", page, re.M)
+    assert len(rows) > 60
+    for place, names in rows:
+        text = (SOURCE / place).read_text(encoding="utf-8")
+        for name in re.findall(r"`(\w+)`", names):
+            assert re.search(rf"^(?:def |class )?{name}\b[ (:=\[]", text, re.M), f"{place} has no {name}"
 
 
 @pytest.mark.parametrize(

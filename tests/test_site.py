@@ -33,6 +33,18 @@ def test_every_page_is_in_it_and_in_its_menu(site):
     assert [page.as_posix() for page in PAGES if f": {page.as_posix()}\n" not in menu] == []
 
 
+def test_the_page_of_every_model_is_in_it(site):
+    """Written beside the code, and found from the other pages: links in both directions lead somewhere."""
+    menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    models = sorted(path.parent.name for path in (ROOT / "src" / "sfumato" / "models").glob("*/README.md"))
+    assert len(models) >= 8
+    for name in models:
+        text = (site / "models" / f"{name}.html").read_text(encoding="utf-8")
+        assert f": models/{name}.md\n" in menu and "<h1" in text and "/docs/" not in text
+    assert 'href="models/cells.html"' in (site / "index.html").read_text(encoding="utf-8")
+    assert 'href="../cells.html"' in (site / "models" / "cells.html").read_text(encoding="utf-8")
+
+
 def test_nothing_is_fetched_from_elsewhere(site):
     loaded = re.compile(r"""<(?:script|link|img|iframe)[^>]+(?:src|href)=["']?(https?:)?//""")
     for page in site.rglob("*.html"):
