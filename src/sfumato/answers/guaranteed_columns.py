@@ -8,7 +8,7 @@ What a content is asked for ends that hold whatever its table is like.
 Quantiles with ends that hold for every table, from the ends of the counts that they are read off.
 
 Let C_j be the rows up to cell j of the attribute and N all of them. In the cell of the quantile p, T_j = C_j - p N is
-at least about 0, and T_(j-1) at most (statistics/quantiles.py). Which cell that is does not hang on noise. So where
+at least about 0, and T_(j-1) at most (answers/quantiles.py). Which cell that is does not hang on noise. So where
 every T_j has ends that hold, cells that these rule out are ruled out wrongly only if the ends of two T_j err, those of
 the true cell and of the one before it, each with the tail asked for: all cells are tested and nothing is split.
 
