@@ -35,7 +35,7 @@ def command() -> None:
 def main() -> None:
     """Run the command line; errors a user can mend are one line and exit code 1, an interrupt has exit code 130.
 
-    `shared/exits.py` has all codes. To a script that asked for JSON a refusal is an object as well.
+    `shared/conventions.py` has all codes. To a script that asked for JSON a refusal is an object as well.
     """
     # A command is over before threads for linear algebra, plugins for validation or a search for garbage among the
     # thousands of classes it loads could be of any use.

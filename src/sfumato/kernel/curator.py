@@ -251,7 +251,7 @@ class Curator(Holding):
 
         names: the last one is ordered, and its cells lie next to each other, one line for each combination of values of
         the others; rows in which it is missing are not seen. pieces: a power of two; the rows of a cell are dealt out
-        to its pieces (`verbs/dealing.py`).
+        to its pieces (`verbs/pieces.py`).
 
         The whole budget is charged here, to every cell. Whatever is asked of the lines costs no more than it together,
         for their own charge is held to it; and there disjoint parts do not count against each other.
@@ -268,7 +268,7 @@ class Curator(Holding):
     def subset(self, seed: int, number: int) -> Curator:
         """A curator over about half of the rows, those that a public seed picks. Spends from the same charge.
 
-        One row more changes one count of a subset by 1 or not at all, and no other (verbs/thinning.py), so what is
+        One row more changes one count of a subset by 1 or not at all, and no other (kernel/holding.py), so what is
         measured here costs what it costs in the whole table.
         """
         word, bit = divmod(checked_subset(seed, number), SUBSETS_AT_ONCE)

@@ -2,9 +2,9 @@
 
 Rows on lines of ordered cells, each cut into pieces: where quantiles lie and how many rows are between them.
 
-Rows of a cell are dealt out to its pieces (`verbs/dealing.py`), so that a cell of many rows is cut as finely as any
+Rows of a cell are dealt out to its pieces (`verbs/pieces.py`), so that a cell of many rows is cut as finely as any
 other. Two verbs spend: `cut` chooses a piece by rank, `count` counts runs of pieces. Each is charged to the pieces that
-it looks at and to no others (`stretches.py`), within a budget that was charged to the whole table beforehand.
+it looks at and to no others (`StretchCharge`), within a budget that was charged to the whole table beforehand.
 """
 
 from __future__ import annotations

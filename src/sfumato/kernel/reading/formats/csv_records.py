@@ -8,7 +8,7 @@ The grammar, which privacy leans on (docs/privacy.md, the theorem about reading)
     record    fields between separators, ended by a line feed; a carriage return right before it belongs to the end
     field     plain bytes, or a quote, anything with quotes doubled, a quote, and whatever stands behind it as it is
 
-Which bytes part and quote fields is stated (`csv_grammar.py`), and so is whether there is a header; other encodings are
+Which bytes part and quote fields is stated (`Grammar`), and so is whether there is a header; other encodings are
 turned into UTF-8 on the way in, character by character (`unpacking.py`).
 
 It is an automaton that is back in its first state after each record, so taking records out of a file leaves exactly the
