@@ -124,7 +124,7 @@ def main() -> None:
 
 def _be_server(path: Path) -> None:
     """`sfumato serve`, with a few kinds of questions more."""
-    from sfumato.publishing.publish import open_release
+    from sfumato.releases.release import open_release
     from sfumato.serve.web.serving import serve
 
     def ready(address: str, tools: int | None) -> None:

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from sfumato.public.certificate.record import certificate
     from sfumato.public.comparison.compare import compare
     from sfumato.public.report.report import report
-    from sfumato.publishing.publish import open_release as open  # noqa: A004
     from sfumato.publishing.publish import release as release
     from sfumato.releases.group_privacy import group_privacy
     from sfumato.releases.release import Release as Release
+    from sfumato.releases.release import open_release as open  # noqa: A004
     from sfumato.schema import Schema as Schema
 
 # Loaded when first used, so that the command line starts at once.

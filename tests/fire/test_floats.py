@@ -29,10 +29,11 @@ from sfumato.measurement import Measurement
 from sfumato.models import MECHANISMS
 from sfumato.models.linear.fit import FINENESS, SolvedFit
 from sfumato.models.margins.content import Margins
-from sfumato.publishing.publish import open_release, release
+from sfumato.publishing.publish import release
 from sfumato.queries import Identity, Total, Workload
 from sfumato.releases.contents.content import Content
 from sfumato.releases.file.artifact import read_artifact
+from sfumato.releases.release import open_release
 from sfumato.schema import Schema
 
 FALSE_ALARM = 1e-6
@@ -306,7 +307,7 @@ SQL = (
 )
 ASK = """
 import json, sys
-from sfumato.publishing.publish import open_release
+from sfumato.releases.release import open_release
 queries = json.load(sys.stdin)
 print(json.dumps({file: [[[[k, v.hex() if isinstance(v, float) else v] for k, v in r.items()]
                           for r in open_release(file).query(sql).records()] for sql in queries]

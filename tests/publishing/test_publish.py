@@ -41,12 +41,12 @@ from sfumato.models import MECHANISMS
 from sfumato.models.base.measure_and_fit import measure_and_fit
 from sfumato.models.base.mechanism import Forecast, Mechanism
 from sfumato.publishing.prepare import prepare
-from sfumato.publishing.publish import open_release
 from sfumato.publishing.publish import publish as publish_by_any
 from sfumato.publishing.publish import release as release_by_any
 from sfumato.publishing.request import Request
 from sfumato.queries import Identity, Kron, Total, Tree, Workload
 from sfumato.queries.strategy import Strategy
+from sfumato.releases.release import open_release
 from sfumato.schema import Schema
 
 # The line from table to file is the same for all mechanisms; the plainest one needs no time to be chosen.

@@ -17,7 +17,7 @@ from sfumato.serve.web.serving import one_thread_each
 
 one_thread_each()
 
-from sfumato.publishing.publish import open_release  # noqa: E402
+from sfumato.releases.release import open_release  # noqa: E402
 from sfumato.serve.pgwire.asking import Asked  # noqa: E402
 from sfumato.serve.web.answering import Question  # noqa: E402
 from sfumato.serve.web.bounds import Limits  # noqa: E402

@@ -50,7 +50,7 @@ def compare(
     from sfumato.cli.show import say, table, working
     from sfumato.public.comparison.compare import compare as compare_releases
     from sfumato.public.comparison.comparison import LEFT, SHOWN
-    from sfumato.publishing.publish import open_release
+    from sfumato.releases.release import open_release
 
     with working("opening the releases") as step:
         first, second = (

@@ -20,7 +20,7 @@ def info(
     as_json: bool = JSON,
 ) -> None:
     """Describe a release: its columns, guarantee, rules of counting and typical errors, with queries to try first."""
-    from sfumato.publishing.publish import open_release
+    from sfumato.releases.release import open_release
 
     opened = open_release(release, most_cells=most_cells, require_signature=require_signature)
     about = opened.describe(confidence=confidence)

@@ -30,8 +30,8 @@ def predict(
     from pyarrow import csv
 
     from sfumato.cli.show import say
-    from sfumato.publishing.publish import open_release
     from sfumato.releases.file.atomic_write import keep_earlier
+    from sfumato.releases.release import open_release
     from sfumato.releases.rows.write import check_place, rows_file
 
     if out is not None:

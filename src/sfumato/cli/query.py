@@ -89,7 +89,7 @@ def query(
 ) -> None:
     """Answer a SELECT from a release, with an error bar on every number. Reads no private data, spends no budget."""
     from sfumato.cli.show import working
-    from sfumato.publishing.publish import open_release
+    from sfumato.releases.release import open_release
 
     form = form or _form_of(out)
     asked = statements_in(sql)

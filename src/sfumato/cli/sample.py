@@ -21,7 +21,7 @@ def sample(
 ) -> None:
     """Draw synthetic rows from a release. Spends no budget: the release's own guarantee covers the rows."""
     from sfumato.cli.show import say, table
-    from sfumato.publishing.publish import open_release
+    from sfumato.releases.release import open_release
     from sfumato.releases.rows.decode import check_number
     from sfumato.releases.rows.write import check_place
 

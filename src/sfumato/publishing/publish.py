@@ -167,22 +167,6 @@ def publish(table: Any, request: Request, out: str | Path, *, step: Step, entrop
         return Published(made, path, kept, was.why, was)
 
 
-def open_release(
-    path: str | Path,
-    *,
-    most_cells: int | None = None,
-    allow_not_private: bool = False,
-    require_signature: str | PathLike[str] | None = None,
-) -> Release:
-    """Open a published release. One made with a testing generator is refused unless asked for by name.
-
-    most_cells: how many numbers the file may lay out in memory, if the usual bound is too low for it.
-    require_signature: the file of a public key by which it must be signed (docs/certificate.md).
-    """
-    found = Release.load(path, most_cells=most_cells, require_signature=require_signature)
-    return found if allow_not_private else found.refuse_unless_private()
-
-
 def describe_guarantee(budget: Budget, schema: Schema, cost: Cost | None = None, *, derived: bool = False) -> Guarantee:
     """The promise in symbols and in plain words.
 

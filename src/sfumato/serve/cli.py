@@ -43,7 +43,7 @@ def serve(
 
     one_thread_each()  # before the libraries are loaded that would start more
     from sfumato.cli.show import say, working
-    from sfumato.publishing.publish import open_release
+    from sfumato.releases.release import open_release
 
     with working("opening the releases"):
         opened = [

@@ -72,7 +72,7 @@ def test_what_is_no_refusal_has_one_code_always(folder, monkeypatch, variable):
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sfumato.publishing.publish.open_release", stop)
+    monkeypatch.setattr("sfumato.releases.release.open_release", stop)
     assert sfumato("query", "r.sfumato", COUNT).returncode == 130
 
 

@@ -163,8 +163,8 @@ def test_a_ledger_that_cannot_be_read_is_not_called_empty(folder, monkeypatch):
 @pytest.mark.parametrize(
     ("command", "place"),
     [
-        (("query", "r.sfumato", "SELECT COUNT(*) FROM census"), "sfumato.publishing.publish.open_release"),
-        (("sample", "r.sfumato", "--rows", "5", "-o", "x.csv"), "sfumato.publishing.publish.open_release"),
+        (("query", "r.sfumato", "SELECT COUNT(*) FROM census"), "sfumato.releases.release.open_release"),
+        (("sample", "r.sfumato", "--rows", "5", "-o", "x.csv"), "sfumato.releases.release.open_release"),
         (("plan", "--schema", "s.yaml", "--epsilon", "1"), "sfumato.planner.plan.make_plan"),
         (("init", "t.csv"), "sfumato.kernel.reading.table.open_table"),
         (("ledger", "show"), "sfumato.kernel.ledger.ledger.Ledger.show"),

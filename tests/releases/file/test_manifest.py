@@ -20,8 +20,15 @@ from sfumato.releases.file.manifest import (
     manifest_bytes,
     parse_manifest,
 )
-from sfumato.releases.file.records import GaussianRecord, LaplaceRecord, fraction_text, noise_record, parse_fraction
-from sfumato.releases.file.strict_json import canonical, refusal
+from sfumato.releases.file.records import (
+    GaussianRecord,
+    LaplaceRecord,
+    canonical,
+    fraction_text,
+    noise_record,
+    parse_fraction,
+    refusal,
+)
 
 MANIFEST = Manifest(
     kind="sparse-cube",

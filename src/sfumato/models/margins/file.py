@@ -37,8 +37,7 @@ from sfumato.releases.file import members
 from sfumato.releases.file.fit_records import from_whole_numbers, in_whole_numbers
 from sfumato.releases.file.manifest import BLOCKS, Manifest, Statistic, details_as
 from sfumato.releases.file.members import CELLS, Columns, parts_column
-from sfumato.releases.file.records import NoiseRecord, noise_as_json, record
-from sfumato.releases.file.strict_json import refusal
+from sfumato.releases.file.records import NoiseRecord, noise_as_json, record, refusal
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:

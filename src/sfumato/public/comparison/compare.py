@@ -151,8 +151,7 @@ def compare(
 
 
 def _opened(one: str | PathLike[str] | Release) -> Release:
-    from sfumato.publishing.publish import open_release
-    from sfumato.releases.release import Release
+    from sfumato.releases.release import Release, open_release
 
     return one if isinstance(one, Release) else open_release(str(one))
 

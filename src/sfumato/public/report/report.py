@@ -28,8 +28,8 @@ def report(
     from sfumato.public.report.opening import odds_of, opening, promise
     from sfumato.public.report.pairs import strongest_pairs
     from sfumato.public.report.reading import reading
-    from sfumato.publishing.publish import open_release
     from sfumato.releases.description import describe
+    from sfumato.releases.release import open_release
 
     release = open_release(Path(path), most_cells=most_cells, require_signature=require_signature)
     about, odds = describe(release, confidence), odds_of(release.guarantee)

@@ -20,7 +20,7 @@ from sfumato.measurement import Measurement, Noise
 from sfumato.queries import Queries
 from sfumato.releases.file.manifest import Manifest, Statistic
 from sfumato.releases.file.members import Columns
-from sfumato.releases.file.strict_json import refusal
+from sfumato.releases.file.records import refusal
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:  # publishing needs neither SQL nor intervals nor rows, and starts the sooner without

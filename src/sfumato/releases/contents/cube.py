@@ -23,8 +23,7 @@ from sfumato.releases.file import members
 from sfumato.releases.file.fit_records import Arrays, Reading, from_whole_numbers, in_whole_numbers, write_fits
 from sfumato.releases.file.manifest import Manifest, Statistic
 from sfumato.releases.file.members import CELLS, NUMBERS, VALUE, Columns, parts_column
-from sfumato.releases.file.records import WITHOUT_ESTIMATE
-from sfumato.releases.file.strict_json import refusal
+from sfumato.releases.file.records import WITHOUT_ESTIMATE, refusal
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:

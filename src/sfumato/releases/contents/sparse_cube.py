@@ -21,8 +21,7 @@ from sfumato.releases.file import members
 from sfumato.releases.file.manifest import Manifest
 from sfumato.releases.file.manifest import Total as TotalRecord
 from sfumato.releases.file.members import CELL, CELLS, Columns
-from sfumato.releases.file.records import noise_record
-from sfumato.releases.file.strict_json import refusal
+from sfumato.releases.file.records import noise_record, refusal
 from sfumato.releases.rows.from_cells import RowsOfListedCells
 from sfumato.schema import Schema
 

@@ -32,7 +32,7 @@ from sfumato.releases.file.consistency import check_manifest, check_values, usua
 from sfumato.releases.file.manifest import MOST_MANIFEST_BYTES, Manifest, Member, manifest_bytes, parse_manifest
 from sfumato.releases.file.members import check_parquet as check_columns
 from sfumato.releases.file.members import read_columns, write_columns
-from sfumato.releases.file.strict_json import one_line, refusal
+from sfumato.releases.file.records import one_line, refusal
 from sfumato.schema import Schema
 
 MANIFEST_FILE = "manifest.json"

@@ -18,8 +18,7 @@ from sfumato.releases.contents.content import kind_named
 from sfumato.releases.file.fit_records import leaves_out_estimates
 from sfumato.releases.file.manifest import BLOCKS, SCALED_VERSION, SOLVED_VERSION, Guarantee, Manifest, guarantee_of
 from sfumato.releases.file.members import Columns, check_sizes
-from sfumato.releases.file.records import FAMILIES
-from sfumato.releases.file.strict_json import refusal
+from sfumato.releases.file.records import FAMILIES, refusal
 from sfumato.schema import Schema
 from sfumato.schema.schema import axis_sizes
 

@@ -33,8 +33,8 @@ from sfumato.releases.file.records import (
     MeasurementRecord,
     QueriesRecord,
     noise_record,
+    refusal,
 )
-from sfumato.releases.file.strict_json import refusal
 
 Record = dict[str, Any]
 Families = dict[str, tuple[Form, Callable[..., Queries]]]  # by their names in a file: how each is kept and made

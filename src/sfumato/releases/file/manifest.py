@@ -27,9 +27,11 @@ from sfumato.releases.file.records import (
     Size,
     Text,
     adapter,
+    canonical,
     record,
+    refusal,
+    strict_json,
 )
-from sfumato.releases.file.strict_json import canonical, refusal, strict_json
 from sfumato.releases.group_privacy import LARGEST
 from sfumato.version import __version__
 

@@ -22,8 +22,7 @@ from sfumato.arrays import Whole
 from sfumato.errors import ReleaseFileError
 from sfumato.measurement import Noise
 from sfumato.releases.file.manifest import Manifest, Member, Statistic
-from sfumato.releases.file.records import noise_record
-from sfumato.releases.file.strict_json import refusal
+from sfumato.releases.file.records import noise_record, refusal
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:

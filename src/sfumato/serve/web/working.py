@@ -287,7 +287,7 @@ def what_to_open(shelf: Shelf, paths: Sequence[Path], room: str, limits: Limits)
 
 def main() -> NoReturn:
     """A worker as a process of its own."""
-    from sfumato.publishing.publish import open_release
+    from sfumato.releases.release import open_release
 
     if hasattr(signal, "SIGINT"):
         signal.signal(signal.SIGINT, signal.SIG_IGN)

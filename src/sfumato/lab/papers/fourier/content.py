@@ -41,8 +41,7 @@ from sfumato.queries import Queries
 from sfumato.releases.contents.content import About, Content, Written
 from sfumato.releases.file.manifest import Manifest, Statistic, details_as
 from sfumato.releases.file.members import CELL, CELLS, Columns
-from sfumato.releases.file.records import NoiseRecord, noise_as_json, record
-from sfumato.releases.file.strict_json import refusal
+from sfumato.releases.file.records import NoiseRecord, noise_as_json, record, refusal
 from sfumato.releases.rows.from_cells import RowsOfListedCells
 from sfumato.releases.rows.model import RowModel
 from sfumato.schema import Schema

@@ -33,8 +33,7 @@ from sfumato.queries import Identity
 from sfumato.releases.contents.content import About, Content, Written
 from sfumato.releases.file.manifest import Manifest, Statistic, details_as
 from sfumato.releases.file.members import Columns
-from sfumato.releases.file.records import NoiseRecord, noise_as_json, record
-from sfumato.releases.file.strict_json import refusal
+from sfumato.releases.file.records import NoiseRecord, noise_as_json, record, refusal
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:

@@ -22,8 +22,7 @@ from sfumato.releases.contents.content import About, Content, Written
 from sfumato.releases.file import members
 from sfumato.releases.file.manifest import Manifest, details_as
 from sfumato.releases.file.members import CELLS, Columns
-from sfumato.releases.file.records import PositiveExact, Text, fraction_text, record
-from sfumato.releases.file.strict_json import refusal
+from sfumato.releases.file.records import PositiveExact, Text, fraction_text, record, refusal
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from sfumato.releases.contents.content import About, Written
 from sfumato.releases.contents.cube import Cube
 from sfumato.releases.file.manifest import Manifest, details_as
 from sfumato.releases.file.members import Columns
-from sfumato.releases.file.records import Text, record
-from sfumato.releases.file.strict_json import refusal
+from sfumato.releases.file.records import Text, record, refusal
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
