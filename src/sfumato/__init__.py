@@ -35,7 +35,7 @@ _PUBLIC = {
     "compare": ("sfumato.public.comparison.compare", "compare"),
     "connect": ("sfumato.dbapi", "connect"),
     "group_privacy": ("sfumato.releases.group_privacy", "group_privacy"),
-    "open": ("sfumato.publishing.publish", "open_release"),
+    "open": ("sfumato.releases.release", "open_release"),
     "plan": ("sfumato.planner.plan", "make_plan"),
     "report": ("sfumato.public.report.report", "report"),
     "release": ("sfumato.publishing.publish", "release"),
