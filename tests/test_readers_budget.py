@@ -16,10 +16,10 @@ SCRIPT = Path(__file__).parent.parent / "benchmarks" / "house.py"
 MOST = {
     "release cells": 78,
     "release sfumato": 105,
-    "query cells": 52,
-    "query sfumato": 62,
+    "query cells": 50,
+    "query sfumato": 60,
     "margins alone": 31,
-    "sfumato alone": 38,
+    "sfumato alone": 37,
     "interval cells": 15,
     "interval margins": 21,
 }
