@@ -17,11 +17,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "sfumato"
 SETTINGS = ("Settings", "Learning")  # whose fields are constants too
-FORMS = {
-    "content.py",
-    "file.py",
-    "export.py",
-}  # what a file may hold and how answers are shown
+FORMS = {"content.py", "file.py", "export.py"}  # what a file may hold and how answers are shown
 COVERED = ("models", "answers", "lab/papers", "planner")
 WRITTEN = {"linspace": np.linspace, "arange": np.arange, "logspace": np.logspace, "exp": np.exp}
 WRITTEN |= {"sqrt": math.sqrt, "log": math.log, "pi": math.pi}
