@@ -15,6 +15,7 @@ import pytest
 from curators import CENSUS
 from hypothesis import HealthCheck, settings
 from layers import NAMES, STATED, mark_layers
+from waiting import interruptible
 
 from sfumato.schema import Schema
 
@@ -70,6 +71,13 @@ def own_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "ledger.sqlite"
     monkeypatch.setenv("SFUMATO_LEDGER", str(path))
     return path
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """For a test that interrupts itself or a child: SIGINT does what it does in a terminal."""
+    with interruptible():
+        yield
 
 
 @pytest.fixture

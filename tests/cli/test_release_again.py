@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from running import sfumato
 from small_release import ROWS, SCHEMA, refused, release, write_small_table
+from waiting import PATIENCE
 
 from sfumato.kernel.ledger.ledger import Ledger
 
@@ -103,7 +104,8 @@ def test_on_a_terminal_it_asks(folder, answer, code, cost):
         watching = threading.Thread(target=watch)
         watching.start()
         said = child.stdout.read()
-    watching.join(timeout=10)
+    watching.join(timeout=PATIENCE)
+    assert not watching.is_alive()
     os.close(near)
     assert child.returncode == code and b"Spend it once more? [y/N]" in seen
     assert spent() == cost and ("r.sfumato: " in said) == (code == 0)

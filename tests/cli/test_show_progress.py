@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 import sys
-import time
 
 import pytest
+from waiting import wait_until
 
 from sfumato.cli import show
 from sfumato.cli.shared import conventions as manner
@@ -40,10 +40,10 @@ def test_the_share_is_shown_while_the_table_is_read(monkeypatch):
         tell(0.3)  # the trial of a server: no table is read yet
         step("read")
         tell(0.41)
-        time.sleep(0.3)  # a bar is drawn ten times a second
+        wait_until(lambda: "41%" in stream.getvalue())  # a bar is drawn ten times a second
         step("measure")
         tell(0.9)
-        time.sleep(0.2)
+        wait_until(lambda: "adding noise" in stream.getvalue())
     assert "reading and counting, 41%" in stream.getvalue()
     assert "30%" not in stream.getvalue() and "90%" not in stream.getvalue()
     assert not is_watched()

@@ -242,14 +242,14 @@ def child(folder: Path, start: int, stop: int) -> None:
         except (ValueError, UnicodeError, OverflowError):  # a mutant that could not be written as JSON at all
             counts["not made"] = counts.get("not made", 0) + 1
             continue
-        begun = time.perf_counter()
+        begun = time.process_time()
         # A limit on processor time for each file: SIGXCPU ends the child, and the parent sees which file it was.
         used = int(time.process_time()) + SECONDS_PER_FILE
         resource.setrlimit(resource.RLIMIT_CPU, (used, resource.RLIM_INFINITY))
         sys.stderr.write(f"\n{number}")
         sys.stderr.flush()
         found = try_to_open(path, data)
-        slowest = max(slowest, time.perf_counter() - begun)
+        slowest = max(slowest, time.process_time() - begun)
         if found not in ("refused", "opened", "opened, not answered"):
             found = f"{number} {found}"
         counts[found] = counts.get(found, 0) + 1
@@ -313,9 +313,9 @@ def parts(seeds):
 
 
 def refuse(tmp_path: Path, data: bytes) -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert try_to_open(tmp_path / "forged.sfumato", data) == "refused"
-    assert time.perf_counter() - begun < 5
+    assert time.process_time() - begun < 5  # seconds of processor time
 
 
 def test_the_forger_of_these_tests_can_write_a_valid_file(tmp_path, parts):

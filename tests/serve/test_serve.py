@@ -11,6 +11,7 @@ import sys
 import pytest
 from raw_wire import Raw, kinds
 from running import sfumato
+from waiting import PATIENCE
 
 import sfumato as sf
 from sfumato.version import install_command
@@ -31,7 +32,7 @@ def release(tmp_path):
     return str(made.save(tmp_path / "t.sfumato"))
 
 
-def test_it_says_where_in_one_line_and_ends_in_peace_by_ctrl_c(release):
+def test_it_says_where_in_one_line_and_ends_in_peace_by_ctrl_c(release, ctrl_c):
     pytest.importorskip("uvicorn")
     command = [sys.executable, "-m", "sfumato", "serve", release, "--no-open", "--port", "0", "--pg-port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
@@ -41,7 +42,7 @@ def test_it_says_where_in_one_line_and_ends_in_peace_by_ctrl_c(release):
         with Raw(int(tools.split()[4])) as connected:  # and stays so
             assert b"D" in kinds(connected.ask("SELECT COUNT(*) AS n FROM t"))
             run.send_signal(signal.SIGINT)
-            out, err = run.communicate(timeout=20)
+            out, err = run.communicate(timeout=PATIENCE)
     assert (out, err, run.returncode) == ("", "", 0)
 
 

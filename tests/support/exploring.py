@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from waiting import PATIENCE
 
 import sfumato as sf
 from sfumato.serve.web.answering import Answered, Desk, Question, Solver
@@ -124,4 +125,4 @@ def serving(paths: list[Path], *more: str) -> Iterator[str]:
             yield f"{address} {run.stdout.readline().split()[4]}" if "--pg-port" in more else address
         finally:
             run.terminate()
-            run.wait(20)
+            run.wait(PATIENCE)

@@ -6,12 +6,14 @@ import socket
 from struct import pack, unpack
 from typing import Self
 
+from waiting import PATIENCE
+
 
 class Raw:
     """A connection that sends whatever it is told."""
 
     def __init__(self, port: int, *, begin: bool = True) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=10)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
         self.key = b""
         if begin:
             self.start()

@@ -6,13 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 
-import duckdb
+import endless
 import pytest
 from running import sfumato
+from waiting import PATIENCE, wait_until
 
 import sfumato as sf
 from sfumato.kernel.ledger.ledger import Ledger
@@ -24,7 +23,6 @@ budget: {epsilon: 3}
 attributes:
   age: {type: integer, lower: 0, upper: 99}
 """
-LINKS = 20  # of one file of a million rows, read as twenty: capping rows for each person takes seconds
 RESERVED = "epsilon 1 on dataset 'census' stays reserved and counts as spent (ledger "
 
 
@@ -36,38 +34,21 @@ def folder(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def large(folder) -> str:
-    made = duckdb.sql("SELECT hash(range) AS person, range % 100 AS age FROM range(1_000_000)")
-    made.write_parquet("large0.parquet")
-    for number in range(1, LINKS):
-        Path(f"large{number}.parquet").hardlink_to("large0.parquet")
-    return "large*.parquet"
-
-
 def leftovers(folder: Path) -> list[str]:
     known = ("s.yaml", "t.csv", "ledger.sqlite")
-    return [path.name for path in folder.iterdir() if path.name not in known and not path.name.startswith("large")]
-
-
-def wait_for_a_reservation(ledger: Ledger, alive) -> None:
-    end = time.monotonic() + 60
-    while not ledger.entries("census"):
-        assert alive() and time.monotonic() < end
-        time.sleep(0.02)
+    return [path.name for path in folder.iterdir() if path.name not in known]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals to another process")
-def test_while_the_engine_reads(folder, large):
-    command = [sys.executable, "-m", "sfumato", "release", large, "--schema", "s.yaml", "--epsilon", "1",
-               "--mechanism", "cells", "-o", "r.sfumato"]  # fmt: skip
-    ledger = Ledger()
+def test_while_the_engine_reads(folder, tmp_path_factory, ctrl_c):
+    marker, ledger = tmp_path_factory.mktemp("marker") / "reading", Ledger()
+    command = [sys.executable, endless.__file__, str(marker), "release", "t.csv", "--schema", "s.yaml",
+               "--epsilon", "1", "--mechanism", "cells", "-o", "r.sfumato"]  # fmt: skip
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
-        wait_for_a_reservation(ledger, lambda: child.poll() is None)
-        time.sleep(0.5)  # the ledger is closed at once, and reading takes many seconds
+        wait_until(lambda: marker.exists() or child.poll() is not None)
         assert child.poll() is None
         child.send_signal(signal.SIGINT)
-        out, err = child.communicate(timeout=60)
+        out, err = child.communicate(timeout=PATIENCE)
     assert child.returncode == 130 and out == ""
     new, said = err.splitlines()
     assert new.startswith("NOTE: a NEW ledger was made") and said == f"sfumato: interrupted; {RESERVED}{ledger.path})"
@@ -75,19 +56,12 @@ def test_while_the_engine_reads(folder, large):
     assert leftovers(folder) == []
 
 
-def test_in_python_it_is_a_plain_interrupt(folder, large):
+def test_in_python_it_is_a_plain_interrupt(folder, monkeypatch, ctrl_c):
     before, ledger = signal.getsignal(signal.SIGINT), Ledger()
-
-    def interrupt() -> None:
-        wait_for_a_reservation(ledger, lambda: True)
-        time.sleep(0.5)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=interrupt)
+    stop = endless.never_ending(lambda: os.kill(os.getpid(), signal.SIGINT))
+    monkeypatch.setattr("sfumato.kernel.reading.engines.duckdb.DuckDB._answer", stop)
     with pytest.raises(KeyboardInterrupt) as caught:
-        thread.start()
-        sf.release(large, sf.Schema.load("s.yaml"), 1, mechanism="cells")
-    thread.join()
+        sf.release("t.csv", sf.Schema.load("s.yaml"), 1, mechanism="cells")
     assert type(caught.value) is KeyboardInterrupt and caught.value.args == ()
     assert caught.value.__notes__ == [f"{RESERVED}{ledger.path})"]
     assert caught.value.__cause__ is None and caught.value.__context__ is None

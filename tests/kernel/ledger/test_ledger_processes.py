@@ -108,10 +108,11 @@ def test_a_forked_child_shares_nothing(tmp_path):
     assert sorted(entry.nonce for entry in ledger.entries()) == [nonce(1), nonce(2), nonce(3)]
 
 
-def test_a_killed_process_never_loses_a_receipt(tmp_path):
-    """Thirty SIGKILLs at random moments; the first ones may fall while the ledger is being created."""
+@pytest.mark.parametrize("kills", [8, pytest.param(30, marks=pytest.mark.full)])
+def test_a_killed_process_never_loses_a_receipt(tmp_path, kills):
+    """SIGKILL at random moments; the first ones may fall while the ledger is being created."""
     ledger, printed, draw = ledger_of(tmp_path), [], random.Random(11)
-    for kill in range(30):
+    for kill in range(kills):
         child = start(RESERVE_FOR_EVER, ledger.path)
         assert child.stdout.readline() == "ready\n"
         lines = [child.stdout.readline() for _ in range(0 if kill < 5 else draw.randrange(1, 5))]
@@ -127,7 +128,7 @@ def test_a_killed_process_never_loses_a_receipt(tmp_path):
         # A kill between commit and print over-counts by one; none under-counts.
         assert len(printed) <= len(entries) <= len(printed) + kill + 1
         assert sum(account.spent for account in ledger.show()) == Fraction(len(entries), 10**6)
-    assert len(printed) >= 25
+    assert len(printed) >= kills - 5
 
 
 CRASH_IN_MID_COMMIT = """

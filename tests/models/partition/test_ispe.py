@@ -11,13 +11,13 @@ from grid_tables import GRID, SHAPES, X, Y
 
 from sfumato.errors import QueryError
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.sampling.entropy import SystemEntropy
+from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
 from sfumato.models.partition.ispe import MECHANISM, Settings, ispe
 from sfumato.schema import Schema
 
 
-def released(counts, **more):
-    curator = curator_of(GRID, counts, epsilon=1, entropy=SystemEntropy())
+def released(counts, entropy=None, **more):
+    curator = curator_of(GRID, counts, epsilon=1, entropy=entropy or SystemEntropy())
     fit = ispe(curator, GRID, Budget.pure(1), settings=Settings(**more)).fits[0]
     assert curator.charge.fullest == curator.charge.limit
     return fit
@@ -25,8 +25,9 @@ def released(counts, **more):
 
 @pytest.mark.parametrize("smoothing", ["gaussian", "median", "none"])
 def test_regions_follow_the_table_whatever_the_smoothing(smoothing):
+    """One release with the seed fixed, so that it never fails by chance."""
     counts = SHAPES["boxes"]
-    labels = released(counts, smoothing=smoothing).inner.labels.reshape(24, 16)
+    labels = released(counts, TestingEntropy(1), smoothing=smoothing).inner.labels.reshape(24, 16)
     largest = np.bincount(labels[:10, :6].reshape(-1)).argmax()
     assert (labels[:10, :6] == largest).mean() > 0.8
     assert (labels[14:, 10:] == largest).mean() < 0.2

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-import time
 from contextlib import contextmanager
 from struct import pack
 
 import pytest
 from exploring import InProcess, desk_for
 from raw_wire import Raw, code, kinds
+from waiting import PATIENCE, wait_until
 
 from sfumato.serve.pgwire import listening
 from sfumato.serve.pgwire import packets as frames
@@ -38,9 +38,9 @@ def wire(desk):
     try:
         yield door.getsockname()[1]
     finally:
-        asyncio.run_coroutine_threadsafe(end(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(end(), loop).result(PATIENCE)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(PATIENCE)
         loop.close()
 
 
@@ -161,11 +161,3 @@ def test_work_for_a_client_that_left_is_stopped(shelf):
             raw.send((b"Q", COUNT))
             wait_until(lambda: desk.under_way)
         wait_until(lambda: not desk.under_way)
-
-
-def wait_until(true):
-    for _ in range(200):
-        if true():
-            return
-        time.sleep(0.05)
-    raise AssertionError

@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from contextlib import contextmanager, suppress
@@ -20,6 +19,7 @@ from threading import Thread
 import hostile_server
 import pytest
 from raw_wire import Raw, code, kinds
+from waiting import PATIENCE, wait_until
 
 from sfumato.serve.web.answering import Question
 from sfumato.serve.web.bounds import Limits
@@ -47,7 +47,7 @@ class Server:
             method="POST",
         )
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
                 return answer.status, json.load(answer)
         except urllib.error.HTTPError as refused:
             assert refused.headers["content-type"] == "application/json"
@@ -99,14 +99,6 @@ def alive(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
-
-
-def wait_until(true) -> None:
-    for _ in range(1200):
-        if true():
-            return
-        time.sleep(0.025)
-    raise AssertionError
 
 
 def in_background(*calls) -> list[Thread]:
@@ -170,7 +162,7 @@ def test_others_are_answered_while_questions_never_end(releases, tmp_path):
         own = os.getpriority(os.PRIO_PROCESS, 0)
         assert sum(os.getpriority(os.PRIO_PROCESS, worker) > own for worker in workers) == 2 and len(workers) <= 5
         server.run.send_signal(signal.SIGTERM)
-        server.run.wait(10)
+        server.run.wait(PATIENCE)
         assert not any(map(alive, (nursery, *workers)))
 
 
@@ -203,13 +195,13 @@ def test_work_for_a_client_that_left_is_stopped(server, tmp_path):
 
 @linux
 @pytest.mark.parametrize("ended", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_no_process_outlives_the_server(releases, tmp_path, ended):
+def test_no_process_outlives_the_server(releases, tmp_path, ended, ctrl_c):
     with hostile(releases) as server:
         workers = spinning(server, tmp_path, 2)
         every = {*server.processes(), *workers}  # the system may leave some out of its list
         assert len(every) >= 4 and all(map(alive, workers))
         server.run.send_signal(ended)
-        server.run.wait(10)
+        server.run.wait(PATIENCE)
         wait_until(lambda: not any(map(alive, every)))
 
 
@@ -218,7 +210,7 @@ def test_a_server_that_can_have_no_more_workers_ends_and_says_so(releases):
     with hostile(releases) as server:
         nursery, *_ = server.processes()
         os.kill(nursery, signal.SIGKILL)
-        _, said = server.run.communicate(timeout=10)
+        _, said = server.run.communicate(timeout=PATIENCE)
         assert server.run.returncode == 1 and "start the server again" in said
 
 

@@ -176,7 +176,7 @@ def test_what_goes_well_goes_through():
 
 
 @pytest.mark.parametrize("error", [RuntimeError("Query interrupted"), None])
-def test_an_interrupt_that_an_engine_swallows_is_an_interrupt(error):
+def test_an_interrupt_that_an_engine_swallows_is_an_interrupt(error, ctrl_c):
     """DuckDB makes a RuntimeError of it, another engine might make nothing of it; the signal itself is heard."""
     before = signal.getsignal(signal.SIGINT)
 

@@ -11,14 +11,18 @@ from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.lab.audit.calibration.adversary import QUESTIONS, beginnings, grounds
 from sfumato.lab.audit.calibration.breaking import FEWEST, Search, SureFinding, sure_finding
 
-SHORT = Search(steps=3, releases=2, questions=4, worst=2, confirmations=12, at_once=0)
+SHORT = Search(steps=3, releases=2, questions=4, worst=2, confirmations=FEWEST, at_once=0)
 
 
 @pytest.mark.parametrize("name", ["sfumato", "sparse-cells", "residual"])
 def test_what_is_guaranteed_is_not_broken(name):
-    """A seeded glance: the command looks for longer, with fresh noise."""
+    """A seeded glance, confirmed on 60 fresh releases; a false alarm has a chance of 1e-6 over all mechanisms.
+
+    Intervals of 95 % that hold half of the time are found in all but 2 of 10,000 runs, of 60 % in 98 of 100, of 75 %
+    in a third. The command looks for longer, with fresh noise, and finds those too.
+    """
     found = sure_finding(name, SHORT, TestingEntropy(5), seed=3)
-    assert found.mechanism == name and found.tried == 3 and found.releases == 12
+    assert found.mechanism == name and found.tried == 3 and found.releases == FEWEST
     assert found.sound and found.verdict == "no violation found" and found.where
 
 

@@ -15,7 +15,7 @@ from small_release import refused
 from sfumato.domain import ValueSet
 from sfumato.domain.predicates import Predicate
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.sampling.entropy import SystemEntropy
+from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
 from sfumato.models import find_mechanism
 from sfumato.schema import Schema
 
@@ -46,14 +46,18 @@ def where(low: int, high: int) -> tuple[Predicate, dict[str, int]]:
     return Predicate.where("x", values), {}
 
 
-def held(options: dict[str, str], releases: int, epsilon: int = 1) -> tuple[float, float]:
-    """The share of 95 % intervals of 40 fresh ranges that hold the truth, and the mean absolute error."""
+def held(options: dict[str, str], releases: int, epsilon: int = 1, *, seeded: bool = False) -> tuple[float, float]:
+    """The share of 95 % intervals of 40 fresh ranges that hold the truth, and the mean absolute error.
+
+    seeded: with noise that is the same every time, for what few releases show; such a test never fails by chance.
+    """
     rng = np.random.default_rng(11)
     mechanism, asked = MLDP.with_options(options), fresh(rng, 40)
     shares, errors = [], []
     for number in range(releases):
         counts = tables(rng)[number % 3]
-        curator = curator_of(SCHEMA, counts, epsilon=epsilon, entropy=SystemEntropy())
+        entropy = TestingEntropy(number) if seeded else SystemEntropy()
+        curator = curator_of(SCHEMA, counts, epsilon=epsilon, entropy=entropy)
         content = mechanism.run(curator, SCHEMA, Budget.pure(epsilon), None)
         found = content.counts([where(a, b) for a, b in asked], 0.95)
         truth = [counts[a : b + 1].sum() for a, b in asked]
@@ -95,12 +99,12 @@ def test_where_few_cells_hold_most_rows_the_error_is_ten_times_below_laplace():
 @pytest.mark.parametrize("queries", ["ranges", "predicates", "subsets"])
 def test_the_error_is_far_below_laplace_on_the_workload(queries):
     """1,000 fresh ranges at once have noise of about 500 rows each, and 1,000 by the plainest reckoning."""
-    assert held({"queries": queries}, 6)[1] < 50.0
+    assert held({"queries": queries}, 6, seeded=True)[1] < 50.0
 
 
 def test_cross_validation_takes_a_model_that_is_as_good_as_any():
-    _, best = held({"model": "auto", "features": "16"}, 1)
-    _, ridge = held({"model": "ridge", "features": "16"}, 1)
+    _, best = held({"model": "auto", "features": "16"}, 1, seeded=True)
+    _, ridge = held({"model": "ridge", "features": "16"}, 1, seeded=True)
     assert best < 3 * ridge + 30
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 
 import pytest
 from postgres import own_schema
+from waiting import wait_until
 
 from sfumato.errors import TableError
 from sfumato.kernel.reading.table import open_table
@@ -46,16 +46,13 @@ def test_the_same_cells_as_by_url():
             assert "secret" not in str(raised.value)
 
 
-def test_an_interrupt_is_heard_and_cancels_the_query():
+def test_an_interrupt_is_heard_and_cancels_the_query(ctrl_c):
     with own_schema() as (connection, url, name), adbc.connect(url) as given:
         running = f"SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND application_name = '{name}'"
-        connection.execute("CREATE VIEW slow AS SELECT CASE WHEN pg_sleep(60) IS NULL THEN 0 ELSE 1 END AS x, 1 AS who")
+        connection.execute("CREATE VIEW slow AS SELECT CASE WHEN pg_sleep(99) IS NULL THEN 0 ELSE 1 END AS x, 1 AS who")
 
         def interrupt() -> None:
-            for _ in range(200):
-                time.sleep(0.05)
-                if connection.execute(running).fetchone() == (1,):
-                    break
+            wait_until(lambda: connection.execute(running).fetchone() == (1,))
             os.kill(os.getpid(), signal.SIGINT)
 
         interrupting = threading.Thread(target=interrupt)

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +14,7 @@ import psycopg
 import pytest
 from postgres import own_schema
 from running import sfumato
+from waiting import PATIENCE, wait_until
 
 from sfumato.errors import TableError
 from sfumato.kernel.reading.engines.postgres.session import SETTINGS, Address, Session
@@ -34,7 +34,7 @@ SCHEMA = Schema.from_dict(
 )
 SLOW = (
     "CREATE TABLE t AS SELECT 1 AS x; "
-    "CREATE VIEW slow AS SELECT x + CASE WHEN pg_sleep(60) IS NULL THEN 0 ELSE 1 END x FROM t"
+    "CREATE VIEW slow AS SELECT x + CASE WHEN pg_sleep(600) IS NULL THEN 0 ELSE 1 END x FROM t"
 )
 
 
@@ -95,13 +95,9 @@ def test_a_timeout_and_a_lost_connection(server):
     assert "by its statement_timeout" in failing(timed, slow, allow_views=True)
 
     def end() -> None:
-        for _ in range(200):
-            time.sleep(0.05)
-            if server.run(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep' "
-                f"AND application_name = '{server.name}'"
-            ).fetchall():
-                return
+        sleeping = f"WHERE wait_event = 'PgSleep' AND application_name = '{server.name}'"
+        stop = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity {sleeping}"
+        wait_until(lambda: server.run(stop).fetchall())
 
     ending = threading.Thread(target=end)
     ending.start()
@@ -153,7 +149,7 @@ def test_a_missing_driver_says_what_to_install(monkeypatch):
     assert failing("postgresql://h/d", "t") == f"PostgreSQL needs psycopg; {install_command('postgres')}"
 
 
-def test_an_interrupt_cancels_the_query_on_the_server(server, tmp_path):
+def test_an_interrupt_cancels_the_query_on_the_server(server, tmp_path, ctrl_c):
     (tmp_path / "t.yaml").write_text(YAML)
     command = [sys.executable, "-m", "sfumato", "release", server.url, "--table", f"{server.name}.slow"]
     command += ["--allow-views", "--schema", "t.yaml", "--epsilon", "1", "-o", "t.sfumato"]
@@ -161,21 +157,22 @@ def test_an_interrupt_cancels_the_query_on_the_server(server, tmp_path):
     running = (
         f"SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND application_name = '{server.name}'"
     )
-    for _ in range(400):
-        if server.run(running).fetchone() == (1,):
-            break
-        time.sleep(0.05)
+    wait_until(lambda: server.run(running).fetchone() == (1,))
     run.send_signal(signal.SIGINT)
-    _, said = run.communicate(timeout=20)
+    _, said = run.communicate(timeout=PATIENCE)
     assert run.returncode == 130 and "interrupted" in said and "reserved" in said
     assert server.run(running).fetchone() == (0,)
     assert server.run("SELECT count(*) FROM pg_class WHERE relpersistence = 't'").fetchone() == (0,)
     open_still = f"SELECT count(*) FROM pg_stat_activity WHERE application_name = '{server.name}'"
-    for _ in range(100):  # the server notices in a moment that the connection is gone
-        if server.run(open_still).fetchone() == (0,):
-            break
-        time.sleep(0.05)
-    assert server.run(open_still).fetchone() == (0,)
+    wait_until(lambda: server.run(open_still).fetchone() == (0,))  # the server notices that the connection is gone
+
+
+def lets_in(url: str) -> bool:
+    try:
+        psycopg.connect(url).close()
+    except psycopg.Error:
+        return False
+    return True
 
 
 def test_passwords_come_from_where_libpq_finds_them(server, tmp_path, monkeypatch):
@@ -190,12 +187,7 @@ def test_passwords_come_from_where_libpq_finds_them(server, tmp_path, monkeypatc
     url, name = server.url.replace("postgres@", f"{user}@"), f"{server.name}.t"
     monkeypatch.setenv("PGPASSFILE", str(tmp_path / "none"))
     try:
-        for _ in range(100):  # until the server has read it
-            try:
-                psycopg.connect(url).close()
-            except psycopg.Error:
-                break
-            time.sleep(0.05)
+        wait_until(lambda: not lets_in(url))  # until the server has read it
         assert "asks for a password; put it into ~/.pgpass" in failing(url, name)
         monkeypatch.setenv("PGPASSWORD", "hunter1")
         said = failing(url, name)

@@ -7,7 +7,6 @@ import math
 import os
 import signal
 import threading
-import time
 import zipfile
 from decimal import Decimal
 from functools import partial
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sparks import needs_spark
+from waiting import wait_until
 
 from sfumato.errors import TableError
 from sfumato.kernel.ledger.ledger import Ledger
@@ -248,8 +248,7 @@ def endless_table():
 
     def once_it_works(then) -> None:
         def wait() -> None:
-            while not tracker.getActiveJobsIds():
-                time.sleep(0.05)
+            wait_until(tracker.getActiveJobsIds)
             then()
 
         threading.Thread(target=wait, daemon=True).start()
@@ -257,15 +256,12 @@ def endless_table():
     return endless, schema, tracker, once_it_works
 
 
-def test_whoever_interrupts_it_stops_spark():
+def test_whoever_interrupts_it_stops_spark(ctrl_c):
     endless, schema, tracker, once_it_works = endless_table()
     once_it_works(lambda: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         open_table(endless, allow_views=True).aggregate(schema, key=1)
-    patience = time.monotonic() + 60
-    while tracker.getActiveJobsIds():
-        assert time.monotonic() < patience
-        time.sleep(0.05)
+    wait_until(lambda: not tracker.getActiveJobsIds())
 
 
 def test_a_job_that_somebody_else_ends_is_told_in_one_line(capfd):
