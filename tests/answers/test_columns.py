@@ -40,8 +40,8 @@ def test_guaranteed_intervals_hold_on_tables_made_against_them(mechanism, table)
     """100 releases each, 61 questions in all: 1 in 1e6 runs of all cases fails by chance (22 of 100 must miss).
 
     An interval of 95 % that holds 60 % of the time passes less often than once in 10,000 times, one of 70 % in 3 % of
-    runs, one of 80 % in two of three: for those are the searches of the audit, which have 300 releases and more. Typical intervals of
-    dawa miss about two of three single cells of a checkerboard.
+    runs, one of 80 % in two of three: for those are the searches of the audit, which have 300 releases and more.
+    Typical intervals of dawa miss about two of three single cells of a checkerboard.
     """
     found = misses(mechanism, table, RELEASES)
     assert max(found.values()) <= most_misses(RELEASES, 1e-6 / 70), found

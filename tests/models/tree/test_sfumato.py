@@ -99,7 +99,7 @@ def test_a_workload_is_heeded():
 
 SHAPES = {"line": [256], "square": [16, 16], "mixed": [16, -4, 4]}  # -4: four categories
 TABLES = ("sparse", "dense", "smooth", "one huge spike", "alternating", "zeros")
-RELEASES, RANGES = 10, 50
+RELEASES, RANGES = 40, 50
 
 
 def schema_of(sides: list[int]) -> Schema:
@@ -142,26 +142,29 @@ def some_ranges(sides: list[int]) -> np.ndarray:
 @pytest.mark.full
 @pytest.mark.parametrize("shape", SHAPES)
 def test_intervals_hold_on_tables_of_every_kind(shape):
-    """Of 1.96 deviations, over 10 releases of each of six tables of 256 cells at epsilon 1/2.
+    """Of 1.96 deviations, over 40 releases of each of six tables of 256 cells at epsilon 1/2, each with its own seed.
 
     Ranges and cells of one release share its noise: from release to release the part held has a deviation of at most
-    0.15 (in 120 of each), so that the mean of ten lies below 0.95 by 0.25 less than once in a million times. Of 60
-    totals that hold with 0.95 each, more than 14 do not hold less than once in a million times.
+    0.15 (in 120 of each), so that the mean of forty has one of 0.024. Any of the 36 means of the three shapes lies
+    below 0.95 by 0.13 less than once in a million times; where 70 % hold, less than one run in a million passes.
+    Of 240 totals that hold with 0.95 each, more than 32 do not hold less than once in a million times over the three
+    shapes; totals that hold with 0.8 pass once in 200 runs, with 0.85 once in four.
     """
     sides, totals = SHAPES[shape], []
     schema, ranges = schema_of(sides), some_ranges(sides)
     columns = np.column_stack([ranges, np.eye(256), np.ones(256)])
-    for name in TABLES:
+    for number, name in enumerate(TABLES):
         true, held = table(name, sides), []
         for run in range(RELEASES):
-            curator = curator_of(schema, true, epsilon=Fraction(1, 2), entropy=TestingEntropy(run))
+            entropy = TestingEntropy(RELEASES * number + run)
+            curator = curator_of(schema, true, epsilon=Fraction(1, 2), entropy=entropy)
             count = sfumato(curator, schema, Budget.pure(Fraction(1, 2))).fits[0]
             deviations = np.sqrt(np.diagonal(count.errors(columns).model))
             held.append(np.abs(columns.T @ (count.estimate - true)) <= 1.96 * deviations)
         of_ranges, of_cells = np.mean(held, axis=0)[:RANGES].mean(), np.mean(held, axis=0)[RANGES:-1].mean()
-        assert of_ranges > 0.7 and of_cells > 0.7, name
+        assert of_ranges > 0.82 and of_cells > 0.82, name
         totals += [one[-1] for one in held]
-    assert len(totals) - sum(totals) <= 14
+    assert len(totals) - sum(totals) <= 32
 
 
 def test_says_why_it_does_not_fit():
