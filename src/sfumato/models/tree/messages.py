@@ -3,7 +3,7 @@
 The upward pass: every node gathers from its halves the likelihood of its own number of rows, a mixture over how they
 may fall into the halves (split_prior.py), and passes it on moment-matched to one normal distribution, together with the
 likelihood that it is empty. The downward pass: every node's mixture is conditioned on its parent, and its rows are
-split between its halves. The prior's hyperparameters (hyperparameters.py) are learned by repeating this (EM), which
+split between its halves. The prior's hyperparameters (split_prior.py) are learned by repeating this (EM), which
 costs no privacy. Time and memory are linear in the number of cells.
 """
 
