@@ -1,9 +1,9 @@
-"""Privacy budgets as exact fractions, and the bridge between rho-zCDP and (epsilon, delta).
+"""Privacy budgets as exact fractions, the conversion between rho-zCDP and (epsilon, delta), and the cost of a release.
 
 A budget is never rounded on its way in: 0.1 means one tenth, not the nearest binary number, so that three tenths fit
 into 0.3 exactly. Where a logarithm forces a rounding, it goes the way that costs utility, never privacy.
 
-What a release costs the people in the data, as the ledger counts it: epsilon and, with Gaussian noise, a delta.
+`Cost` is the cost of a release as the ledger counts it: epsilon and, with Gaussian noise, a delta.
 """
 
 from __future__ import annotations

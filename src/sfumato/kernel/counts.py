@@ -1,23 +1,20 @@
-"""The private counts, by cell: all that ever comes out of a table, and it stays in the kernel.
+"""Private counts of rows and sums of measures: by cell, row by row, and by margin. They never leave the kernel.
 
-Rows as they were placed, one by one: what is read where a table has too many cells to lay out.
+`Aggregate` holds the cells that contain rows. `Rows` holds the rows one by one, for tables with too many cells to lay
+out: nearly every row then has a cell of its own, so that gathering rows by cell would take longer than reading them and
+save little. A row's *words* number its cell along runs of neighbouring attributes: the cells of 100 attributes have no
+number that fits in 64 bits, but each run of attributes has a short one.
 
-Nearly every row then has a cell of its own. To gather rows by cell would take longer than reading them and save little,
-so they are kept as they are, in a few short numbers each. A row's *words* number its cell along runs of neighbouring
-attributes: the cells of 100 attributes have no number that 64 bits can hold, but each run of them has a short one.
+`MarginCounts` counts margins: rows and sums along some attributes, whatever the values of the others. A table of many
+attributes spans more cells than can be numbered, so every margin is counted from the rows, or from the cells that hold
+some, and only the margin itself is laid out. Rows are processed in blocks that fit into a processor's cache while all
+margins of a batch are counted.
 
-Which larger margins to count so that many small ones follow from them by adding up. Nothing here is private.
+`covering` picks larger margins from which many small ones follow by summation: a margin of four attributes takes hardly
+longer to count than one of two, and six pairs follow from it. It uses nothing private.
 
-To count a margin of four attributes takes hardly longer than one of two, and six pairs follow from it.
-
-Margins of the private counts: rows and sums along some attributes, whatever the values of the others.
-
-A table of many attributes spans more cells than can be numbered. So every margin is counted from the rows, or from the
-cells that hold some, and nothing is ever laid out but the margin itself. Rows are taken a block at a time, small enough
-to stay in a processor's cache while all margins of a batch are counted in it.
-
-Whole numbers are added up, exactly or modulo 2^64, so the order of rows leaves no trace. Which margins are counted
-together, and which are kept for a second question, follows from the domain and from what was asked before.
+Whole numbers are added exactly or modulo 2^64, so the result does not depend on the order of rows. Which margins are
+counted together, and which are kept for a later query, follows from the domain and from earlier queries alone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The curator: holder of the private counts (`holding.py`), and the only one who adds noise to them.
+"""The curator: holds the private counts (`holding.py`) and is the only one who adds noise to them.
 
 Seven verbs spend: `measure`, `measure_misfit`, `measure_margin_misfits`, `select`, `select_margin`, `first_above` and
 `best_partition`; four restrict: `reduce`, `split`, `margin` and `subset`; `lines` does both. The budget is stated once:
-the noise scale is derived from what is charged, or the charge from the noise scale, never both from outside.
+the noise scale is derived from the charge, or the charge from the noise scale; callers never state both.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
-"""Public subsets of the rows: of every cell, those whose places a public seed picks.
+"""The private counts that a curator holds: their place in the whole table, their charge, and public subsets of rows.
 
-Row number j of cell c is in subset s if bit s of a public hash of (seed, c, j) is set: about half of all rows. Which of
-a cell's rows is called number j means nothing, as all that is kept of a table are the counts of its cells.
+`Holding` draws no noise and publishes nothing; `curator.py` has the verbs. `View` maps the cells of a curator's domain
+to the cells of the whole table, so that every load reaches the cells that it belongs to.
 
-Privacy. A row more in cell c has the next number: every other row stays in or out as it was, so the count of c in a
-subset grows by 1 or stays, and no other cell's changes. Whatever is measured in a subset therefore moves by at most
-what it moves by in the whole table, for every seed: the seed may be public, and its quality is no part of the proof.
+A public subset holds about half of all rows: row number j of cell c is in subset s if bit s of a public hash of
+(seed, c, j) is set. Which of a cell's rows has number j means nothing, because only the counts of cells are kept.
 
-What a curator holds: the private counts, where its cells lie in the whole table, and what their use is charged to.
-
-Nothing is drawn here and nothing leaves: `curator.py` has the verbs.
+Privacy of subsets. One more row in cell c gets the next number: every other row stays in or out as it was, so the
+count of c in a subset grows by 1 or stays, and no other cell's changes. A measurement in a subset therefore changes by
+at most as much as in the whole table, for every seed: the seed may be public, and its quality is no part of the proof.
 """
 
 from __future__ import annotations

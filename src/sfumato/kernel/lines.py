@@ -1,10 +1,10 @@
-"""What every piece of a line has borne, kept by stretches of pieces: the rule of `charge.py`, for very many cells.
-
-Rows on lines of ordered cells, each cut into pieces: where quantiles lie and how many rows are between them.
+"""Quantiles and range counts on lines of ordered cells, each cut into pieces, with a charge of their own.
 
 Rows of a cell are dealt out to its pieces (`verbs/pieces.py`), so that a cell of many rows is cut as finely as any
 other. Two verbs spend: `cut` chooses a piece by rank, `count` counts runs of pieces. Each is charged to the pieces that
-it looks at and to no others (`StretchCharge`), within a budget that was charged to the whole table beforehand.
+it looks at and to no others, within a budget that was charged to the whole table beforehand.
+
+`StretchCharge` is the rule of `charge.py` for very many pieces: it keeps one load for each stretch of equal pieces.
 """
 
 from __future__ import annotations

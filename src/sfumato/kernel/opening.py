@@ -1,8 +1,8 @@
-"""How a private table is opened: check, reserve, read; in this order and no other.
+"""Open a private table: check, reserve, read; in this order and no other.
 
-What can be refused from names and types alone is refused before anything is spent. Then the budget is reserved in the
-ledger and committed to disk, and only then is the table read. A crash at any later moment leaves the reservation in
-place: the ledger can over-count, never under-count.
+Whatever can be refused from names and types alone is refused before anything is spent. Then the budget is reserved in
+the ledger and committed to disk, and only then is the table read. A crash at any later moment leaves the reservation
+in place: the ledger can over-count, never under-count.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Whom an epsilon protects: the privacy unit as a value, in words for people, and as the ledger writes it.
+"""The contents of a ledger as plain values: privacy units, receipts, entries, changes of totals, and accounts.
 
-What a ledger holds: receipts, entries and accounts, as plain values.
+A privacy unit, any one row or all rows of one person, says whom an epsilon protects; promises for two units never mix.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The history of the totals: who stated or changed one, when and why, chained like the entries.
+"""The ledger's SQLite file: its tables, how it is created, read, upgraded and sealed, and how damage is reported.
 
-A total is a promise to the people in the data. Raising it is allowed and leaves a line here that cannot be taken out
-again without breaking the ledger's seal. Nothing private is in it: a name, a time, two totals and the curator's words.
-
-The ledger's file: its tables, how it is created, read, sealed, and what can be wrong with it.
+It also holds the history of totals: who stated or changed one, when and why, chained like the entries. A total is a
+promise to the people in the data. Raising it is allowed, and leaves a line here that cannot be removed without breaking
+the ledger's seal. The history is not private: a name, a time, two totals and the curator's words.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The ledger: what has been spent on each dataset, across processes and for ever.
+"""The ledger: the budget spent on each dataset, across processes and for ever.
 
 One SQLite file. Order of work: reserve here (committed and fsynced), then read the table, then draw, then publish. A
 reservation counts as spent from the moment it is committed, whatever comes of it, so a crash can only over-count.
@@ -18,8 +18,7 @@ reservation counts as spent from the moment it is committed, whatever comes of i
 - Locking is the file system's: on NFS and other network drives it may be missing, so keep the ledger on a local disk.
   Symbolic links are followed; a hard link is not safe, because SQLite seeks the journal beside the name it is given.
 - Entries are ordered by number; the time is for people and may jump with the clock. Nothing private is in here.
-
-What an interrupted release leaves behind in the ledger, told to whoever interrupted it.
+- Whoever interrupts a release is told what stays reserved for it (`telling_what_stays`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What a ledger refuses, and what it says then: overspending, a second promise by accident, the wrong ledger.
+"""Requests for a reservation, and their refusals: overspending, a mixed privacy unit, an accidental repetition.
 
-Nothing has been written when one of these is raised, so nothing is spent.
-
-A reservation as it is asked for: exact amounts, well-formed names, and what the ledger has to say to it.
+`Wanted` checks amounts and names by themselves, then against the ledger: the right one, with enough budget left. When a
+refusal is raised nothing has been written, so nothing is spent.
 """
 
 from __future__ import annotations

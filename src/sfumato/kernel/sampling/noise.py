@@ -1,4 +1,4 @@
-"""Exact noise: discrete Laplace and discrete Gaussian, with no floating-point number between random bits and noise.
+"""Exact samplers of discrete Laplace and discrete Gaussian noise, without floating-point numbers.
 
 Everything is made of coins. If G is geometric, P(G = g) proportional to r**g, then the binary digits of G are
 independent: r**g is the product of r**(2**j) over the digits j that are one, so digit j is one with probability

@@ -1,11 +1,11 @@
-"""The noise that a measurement was asked to carry: from a budget, or row by row as stated. Nothing here is private.
+"""Noise and charge of measurements, of sums of misfits, and of choices among margins.
 
-How far margins lie from public guesses, as scores to choose by: whole numbers, exact, that one row moves by 1.
+A measurement's noise follows from a budget, or is stated row by row; both are public. `distance`, the sum over a
+margin's cells of |count - guess|, is an exact whole number that one row changes by 1, so margins can be chosen by it.
 
-Sums of misfits by group: what `measure_misfit` and `measure_margin_misfits` add noise to, and what it costs.
-
-A row of data in cell c moves row j of a misfit by at most |A[j, c]|, so it moves the sums of all groups together by at
-most column sum c of |A|, however the rows are grouped (docs/privacy.md, theorem 3).
+`measure_misfit` and `measure_margin_misfits` add noise to sums of misfits by group. A row of data in cell c changes
+row j of a misfit by at most |A[j, c]|, so it changes the sums of all groups together by at most column sum c of |A|,
+however the rows are grouped (docs/privacy.md, theorem 3).
 """
 
 from __future__ import annotations

@@ -1,22 +1,19 @@
-"""The deviation from the median, of every window of a given length, for all windows at once.
-
-A wavelet matrix (Claude, Navarro, Ordonez 2015) over the ranks of the counts: one level for each binary digit of a
-rank, highest first, and after each the elements with digit 0 come before those with digit 1, in order. Then the half
-smallest of a window are found by descending once, and one descent serves all windows together.
-
-Ranks are all different, even of equal counts, so every descent has the same number of steps and nothing in it branches:
-once the counts are sorted, the work depends on how many cells there are, not on what is in them.
-
-The best way to cut a line of cells into even buckets: the first stage of DAWA.
+"""Noisy least-cost partition of a line of cells into buckets of nearly equal counts: the first stage of DAWA.
 
 Li, Hay, Miklau, "A Data- and Workload-Aware Algorithm for Range Queries Under Differential Privacy" (VLDB 2014),
 section 5. A bucket costs its deviation, the sum of |count - median| over its cells, plus a public price; a partition
-costs what its buckets do; published is the cheapest partition, by deviations with noise, and nothing else.
+costs the sum over its buckets. Only the cheapest partition by noisy deviations is published.
 
-Corrected: buckets of a single cell deviate by 0 whatever they hold, and yet carry noise; and a noisy deviation stays as
-it is where it is negative. Without either the proof fails, and so does the promise (docs/privacy.md, theorem 5).
-Gained: the proof shifts noise one way only, so noise of one sign does. And buckets of 8 cells or more start at every
-quarter of their length only: the fewer there are, the fewer are cheap by their noise alone.
+Corrected: buckets of a single cell deviate by 0 whatever they hold, and yet carry noise; and a negative noisy deviation
+is kept as it is. Without either the proof fails, and so does the promise (docs/privacy.md, theorem 5).
+Gained: the proof shifts noise one way only, so one-sided noise is enough. And buckets of 8 cells or more start only at
+every quarter of their length: the fewer there are, the fewer are cheap by their noise alone.
+
+Deviations of all windows of a length come from a wavelet matrix (Claude, Navarro, Ordonez 2015) over the ranks of the
+counts: one level for each binary digit of a rank, highest first, and after each the elements with digit 0 come before
+those with digit 1, in order. The smaller half of a window is found by one descent, and all windows descend together.
+Ranks are distinct, even of equal counts, so every descent has the same number of steps and nothing in it branches:
+once the counts are sorted, the work depends on the number of cells, not on their counts.
 """
 
 from __future__ import annotations

@@ -1,21 +1,20 @@
-"""Rows of a cell dealt out to pieces of it, so that a cell of many rows can be cut as finely as one of few.
+"""Deal the rows of a cell to its pieces, and choose a piece of a line by rank with the exponential mechanism.
 
-The first row of a cell goes to its first piece, the second to the piece half way through, then those at the quarters,
-and so on (the order of binary digits read backwards); when every piece has one, it begins anew. Which row is which does
-not matter, for only counts come of it: with c rows and s pieces, a piece holds c // s of them, and one more if its turn
-comes before c mod s. One more row in a cell therefore adds 1 to one piece and changes no other: neighbouring tables
-stay neighbouring, and k rows of a person change at most k pieces' counts by 1 each, or fewer by more.
+Dealing lets a cell of many rows be cut as finely as one of few. The first row of a cell goes to its first piece, the
+second to the piece half way through, then those at the quarters, and so on (the order of binary digits read backwards);
+when every piece has one, it begins anew. Which row is which does not matter, for only counts come of it: with c rows
+and s pieces, a piece holds c // s of them, and one more if its turn comes before c mod s. One more row in a cell
+therefore adds 1 to one piece and changes no other: neighbouring tables stay neighbouring, and k rows of a person change
+at most k pieces' counts by 1 each, or fewer by more.
 
-Choose a piece of a line by rank, exactly as if every piece were laid out, however many there are.
-
-The candidates are the pieces from `first` up to `end`. Their scores are those of `Rank` on the pieces' counts, cut off
-at a public distance beyond which nothing is chosen in practice: cutting off at a fixed number brings scores only
-closer.
+A piece is chosen exactly as if every piece were laid out, however many there are. The candidates are the pieces from
+`first` up to `end`. Their scores are those of `Rank` on the pieces' counts, cut off at a public distance beyond which
+nothing is chosen in practice: cutting off at a fixed number brings scores only closer.
 
 Pieces are taken in blocks. A block's rows span the ranks of all its pieces, so it scores as well as the best of them or
 better. A block is drawn in proportion to its number of pieces and its own score, then one of its pieces, which is kept
 with probability exp(-rate * (score of the block - score of the piece)); otherwise all is drawn afresh. The product is
-exp(rate * score of the piece), the same for every layout in blocks. How blocks are laid out decides only how long it
+exp(rate * score of the piece), the same for every layout in blocks. The layout of blocks decides only how long it
 takes: a block that would often be rejected is cut further.
 """
 

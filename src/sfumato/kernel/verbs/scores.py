@@ -1,18 +1,15 @@
-"""A score to choose a whole table by: how far off it is where it is furthest off.
-
-A score for a price: what a sale would bring in.
-
-It stands apart from the others because its cells are prices, and one row can be worth as many points as the highest.
-
-A score to choose a rule by: how many rows it gets right.
-
-Scores that `select` may maximise, each with a proved sensitivity.
+"""Scores of the exponential mechanism (`select`), each with a proved sensitivity.
 
 A score is a whole number per candidate. Its sensitivity is the most that one row of data can change any candidate's
 score. Its spread is the most by which the changes of two candidates can differ: twice the sensitivity at most, and what
 the exponential mechanism pays for (docs/privacy.md, section 5). Only those named at the end are accepted, so that a
-wrong sensitivity cannot come from outside. `Misfit` also says what `measure_misfit` adds up and what `first_above`
-compares.
+wrong sensitivity cannot come from outside.
+
+    LargestMisfit   of a public table: minus its largest error over the queries
+    Revenue         of a price; its cells are prices, and one row is worth as many points as the highest price
+    RowsRight       of a rule: the rows that it gets right
+    MostRows, Rank  of a cell: its rows, and how close it lies to a quantile
+    Misfit          of a query: its error; `measure_misfit` adds these up and `first_above` compares them
 """
 
 from __future__ import annotations
