@@ -1,4 +1,4 @@
-"""The law of cost: what a statement may take, counted before it is done.
+"""Limits on the work of a statement, counted in steps before the work is done.
 
 Whatever is built from a text costs steps, and a text has a fixed number of them. A step is a value worked out, or as
 much work besides; a million of them take about a second. Steps are counted, and no clock is read, so that a statement

@@ -1,4 +1,4 @@
-"""Frozen values as `dataclasses` makes them, defined in a quarter of the time.
+"""`dataclass`: frozen classes as `dataclasses` makes them, defined in a quarter of the time.
 
 Python compiles six functions for every frozen class, 0.7 ms on a small machine, and a release loads a hundred and
 twenty such classes. Here the constructor alone is compiled; comparing, printing and refusing to change are functions

@@ -1,6 +1,6 @@
-"""What the kernel hands out: noisy answers, and exactly which noise they carry.
+"""Measurements: noisy answers to queries, with the exact distribution of their noise.
 
-The one value that kernel, strategies and inference share.
+They are what the kernel hands out, and the one value that kernel, strategies and estimators share.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Text of strangers, made harmless before people see it.
+"""Make strangers' text safe to print, to open in a spreadsheet and to show in a page; align and format it.
 
 Labels, names and notes of a release are whatever the maker of the file wrote. A terminal obeys some characters in them
 (it moves the cursor, hides text, opens links, turns lines around), and a spreadsheet runs cells that begin like a

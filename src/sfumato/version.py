@@ -1,4 +1,4 @@
-"""The version of this package, and where it was installed from."""
+"""The version of this package, and the command that installs its extras from the same origin."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""A binary tree over cells: each level cuts every node in two, along one attribute.
+"""A binary tree over the cells of a domain: each level cuts every node in two, along one attribute.
 
 Attributes without an order are cut first, so that nodes are soon told apart by value; then the ordered attribute with
 the longest side left, so that nodes stay about as long as they are wide. A side of s values is cut where k s / 2^j
 rounds down to, for j = 1, 2, ...: as even as can be; where its values are in groups it is cut between them first, at
-the place that comes nearest to the middle. Nodes of a level that cover the same values of the attribute
-which is cut there form a *slice*: if attributes have nothing to do with each other, all nodes of a slice divide
-alike.
+the boundary nearest to the middle. Nodes of a level that cover the same values of the attribute which is cut there
+form a *slice*: if attributes are independent, all nodes of a slice divide alike.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Blocks: neighbouring cells taken together, and what a query looks like in terms of them.
+"""Blocks of neighbouring cells, and the features of a query in terms of them.
 
 A query becomes a row of numbers: the share of every block that it covers, its first and last place along every axis,
 and the share of all cells that it covers. These are functions of the query and of the public domain alone.

@@ -1,11 +1,9 @@
-"""One attribute as an axis of numbered cells.
+"""Axes, the numbered cells of single attributes; the domain, the cells that axes span together; and groups of cells.
 
 An ordered attribute keeps its own numbers (dates count days since 1970-01-01); a category or boolean is numbered by its
 place in the list of values. One class therefore serves all kinds: cell i holds the values from `edges[i]` up to, not
 including, `edges[i + 1]`. An attribute that keeps rows without a value has one more cell for them, the last; it has no
 edges, for it lies on no side of any value.
-
-The cells that axes span together, and groups of them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Boxes: products of value sets, one per attribute, and how one box covers the cells of a domain.
+"""Predicates: the sets of rows that a WHERE can describe, as unions of disjoint boxes.
 
-Regions: the sets of rows a WHERE can describe, kept as disjoint boxes.
-
-Anything additive (a count, a volume, a share of a cell) is then a plain sum over the boxes of a predicate. Regions know
-nothing of bins; how they cover the cells of a domain is asked separately, and there a cell may be cut.
+A box is a product of value sets, one per attribute. Anything additive (a count, a volume, a share of a cell) is a plain
+sum over the boxes of a predicate. Predicates know nothing of bins; their cover of the cells of a domain is computed
+separately, and there a cell may be cut.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sets of values of one attribute, and how they cover the cells of its axis."""
+"""Sets of values of one attribute, and their cover of the cells of its axis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a file writes its table: what parts fields, which encoding, how numbers and dates are spelled.
+"""The dialect of a file: delimiter, quotes, encoding, and the spelling of numbers and dates.
 
 It is about the file and not about what is published, so a release does not carry it. Like all of a schema it is stated
 and never guessed from rows; the header line, which is public, is looked at for hints only.

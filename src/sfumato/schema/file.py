@@ -1,11 +1,8 @@
-"""YAML files, read without the traps that would change a schema silently.
+"""Read a schema from YAML, with lists of values from files beside it, and report errors as one line with the remedy.
 
-Lists of values from a file beside the schema: read once, when the schema is, and published as part of it.
-
-The list must be public by itself, such as a register of municipalities: one made from the private table would publish
-who is in it.
-
-What a schema's author reads when something is wrong: one line with the key and the remedy.
+YAML is read without the traps that would change a schema silently. A list of values is read once, when the schema is,
+and published as part of it. It must be public by itself, such as a register of municipalities: one made from the
+private table would publish who is in it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The parts of a schema besides its attributes: the privacy unit, the budget, the measures.
-
-The bounds of a column as a reader writes them.
-"""
+"""The privacy unit, the budget and the measures of a schema, and the bounds of its columns as a reader writes them."""
 
 from __future__ import annotations
 

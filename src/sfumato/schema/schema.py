@@ -1,4 +1,4 @@
-"""The schema itself."""
+"""`Schema`: the public description of a table, from YAML or Python, checked as a whole."""
 
 from __future__ import annotations
 

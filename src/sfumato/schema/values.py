@@ -1,9 +1,7 @@
-"""How the values of a schema are read: exact numbers, days, names, lists, and how they are written back.
+"""Parse the values of a schema (exact numbers, days, names, lists), write them back; base classes of its parts.
 
-The readers raise a ValueError that continues a sentence begun with the key, "attributes.age.lower" + " " + text; the
+The parsers raise a ValueError that continues a sentence begun with the key, "attributes.age.lower" + " " + text; the
 schema turns it into a SchemaError.
-
-What all parts of a schema share, and what all attributes do.
 """
 
 from __future__ import annotations

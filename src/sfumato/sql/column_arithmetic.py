@@ -1,7 +1,4 @@
-"""The arithmetic of columns: sums of amounts, and ratios of two such sums.
-
-The arithmetic of a select list: ratios where two of them have a common denominator, formulas where they have not.
-"""
+"""Arithmetic of aggregates in a select list: ratios of sums over a common denominator, formulas for all else."""
 
 from __future__ import annotations
 

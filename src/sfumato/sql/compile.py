@@ -1,6 +1,6 @@
-"""What a reader of statistics should know, in a sentence for each: how they were come by from counts in bins.
+"""Compile a plain SELECT, as text, to a plan: its columns, groups, order, and notes for the reader.
 
-A SELECT, as text, to a plan: which columns, which groups, in which order.
+Statistics such as a median come from counts in bins; a note for each says how.
 
 >>> read_workload("SELECT COUNT(*) FROM census; -- and that is all")
 ['SELECT COUNT(*) FROM census']

@@ -1,14 +1,11 @@
-"""Sets of values in the one form that sets with the same values share, as far as an axis goes.
-
-Where an expression of a real-valued attribute can change its value.
-
-Inside a bin there are more values than can be tried, so the expression must be made of steps: comparisons with
-constants, and FLOOR, CEIL, ROUND or CAST of something linear. Between two of the points found here it is constant.
-
-An expression of attributes, such as FLOOR(age / 10) or CASE: which rows have which value of it.
+"""Classes of rows by the value of an expression of attributes, such as FLOOR(age / 10) or CASE.
 
 Attributes have public values, so the expression is worked out on each of them. Along one attribute, values of which all
 parts of the expression agree are a class; across attributes, classes are multiplied. No row is looked at.
+
+Inside a bin of a real-valued attribute there are more values than can be tried, so the expression must be made of
+steps: comparisons with constants, and FLOOR, CEIL, ROUND or CAST of something linear. Between two of its `breakpoints`
+it is constant. Sets of values are brought into a canonical form, so that equal sets compare equal (`fitted`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""SELECT COUNT(*) FROM t WHERE 3 * age - 2 * income > 10: a linear comparison of attributes, read as weights."""
+"""Parse a linear comparison of attributes into weights: SELECT COUNT(*) FROM t WHERE 3 * age - 2 * income > 10."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands inside SUM(...), AVG(...) and COUNT(...): an amount per row, linear in columns and conditions."""
+"""The argument of SUM(...), AVG(...) and COUNT(...): an amount per row, linear in columns and conditions."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Totals over groups: which rows SUM(COUNT(*)) OVER (PARTITION BY ...) adds up, seen from one group.
+"""Names and constants of a query, resolved against the schema; names of unsupported SQL; and totals over groups.
 
-What a query may name: the table and its columns, constants, and how to call what is not supported.
+`Windows` says, seen from one group, which rows SUM(COUNT(*)) OVER (PARTITION BY ...) adds up.
 """
 
 from __future__ import annotations

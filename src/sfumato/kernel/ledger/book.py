@@ -1,6 +1,6 @@
 """The contents of a ledger as plain values: privacy units, receipts, entries, changes of totals, and accounts.
 
-A privacy unit, any one row or all rows of one person, says whom an epsilon protects; promises for two units never mix.
+A privacy unit says whom an epsilon protects: any one row, or all rows of one person. Amounts are kept apart by unit.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""How a category's value becomes a cell, in SQL: by its place in the public list of values.
+"""SQL that maps an attribute's value to its cell along the axis, exactly as `sfumato.domain.Axis` does.
 
-How an attribute's value becomes a cell along its axis, in SQL: cell for cell as `sfumato.domain.Axis` says.
+Numbers and dates are clipped to their bounds and binned; a category's value is looked up in its public list of values.
 """
 
 from __future__ import annotations

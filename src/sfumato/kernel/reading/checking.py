@@ -1,8 +1,8 @@
-"""NOT PRIVATE: what a schema would leave out of a table, move or not read, for the curator who holds the table anyway.
+"""NOT PRIVATE: count the values that a schema would leave out, clip or fail to read, for the curator's eyes alone.
 
 Nothing of this may be published: it counts rows exactly and quotes values. It is outside the guarantee, as
-docs/privacy.md says, spends nothing, and nothing that releases a table uses it. Rows are read and placed by the
-release's own statement.
+docs/privacy.md says, spends nothing, and nothing that releases a table uses it. The curator holds the table anyway.
+Rows are read and placed by the release's own statement.
 """
 
 from __future__ import annotations

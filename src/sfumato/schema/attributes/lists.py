@@ -1,11 +1,10 @@
-"""How a table's own spellings become listed values: by folding letters and blanks, and by a map.
+"""Categories and booleans: attributes whose values are listed one by one, their spellings, and groups of their values.
 
-Folding is of ASCII alone, letter by letter from a table, so that it depends on no locale, no version of Unicode and no
-engine: A to Z become a to z, and blanks (space, tab, line ends) at both ends are dropped. An É stays an É: map it.
+A table's own spellings become listed values by folding letters and blanks, and by a map. Folding is of ASCII alone,
+letter by letter from a table, so that it depends on no locale, no version of Unicode and no engine: A to Z become a to
+z, and blanks (space, tab, line ends) at both ends are dropped. An É stays an É: map it.
 
-Groups of listed values, such as municipalities in regions: public columns that follow from another one.
-
-Attributes whose values are listed one by one: categories and booleans.
+Groups of listed values, such as municipalities in regions, are public columns that follow from another one.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Numbers, whole and real, and the cells that gather them.
+"""Integers, real numbers, dates and times as attributes, and the bins that gather them.
 
 Bounds, bins and cuts are kept as the exact fractions that were written and rounded only once, when they become the
 edges of cells: the third edge of a number cut in tenths is the very float that a reader gets by writing 0.3.
 
-Days and times, the weeks, months, quarters and years that gather them, and the parts of them that come again.
+Dates are gathered by hour, day, week, month, quarter or year, or by a part that recurs, such as the day of the week.
 """
 
 from __future__ import annotations

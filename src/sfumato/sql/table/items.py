@@ -1,4 +1,4 @@
-"""Expressions over the rows of a table: keys, aggregates, ranks, and what SQL does with their values."""
+"""Expressions over the rows of a table: keys, aggregates, ranks, and SQL's functions of their values."""
 
 from __future__ import annotations
 

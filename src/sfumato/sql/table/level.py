@@ -1,9 +1,7 @@
-"""GROUP BY to grouping sets: plain lists, GROUPING SETS, ROLLUP and CUBE, and products of them.
+"""Flatten one level of nesting: a SELECT written over the one that it takes its rows from.
 
-One SELECT written over the one that it takes its rows from.
-
-What it does with rows of groups (HAVING, ranks, ORDER BY, LIMIT, an outer WHERE) becomes a list of steps, innermost
-first.
+Whatever it does with rows of groups (HAVING, ranks, ORDER BY, LIMIT, an outer WHERE) becomes a list of steps,
+innermost first. GROUP BY becomes grouping sets: plain lists, GROUPING SETS, ROLLUP and CUBE, and products of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Small questions about syntax, and small changes of it, that leave the tree they are given as it was."""
+"""Small queries and rewrites of syntax trees, which leave the tree they are given unchanged."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""An expression as plain values: constants, places of a row, and calls of named functions.
+"""An expression as plain values: constants, references to places of a row, and calls of named functions.
 
-The same tree is worked out twice: on the public values of attributes, where it says which cells belong together, and on
+The same tree is evaluated twice: on the public values of attributes, where it says which cells belong together, and on
 the rows of an answer, whose numbers have intervals.
 """
 

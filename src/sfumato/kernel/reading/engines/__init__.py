@@ -1,9 +1,9 @@
-"""What the kernel asks of an engine: name the columns, run one statement, hand back Arrow.
+"""The contract of an engine, and which engine a table belongs to: name the columns, run one statement, return Arrow.
 
 An engine is a thin adapter. It builds no statement of its own over private rows, and what it raises never carries the
 engine's own message, because such a message can quote a value.
 
-Where an engine or a connection of SQLAlchemy leads to, and what is behind one of ADBC.
+Connections and addresses (SQLAlchemy, ADBC, Spark) are recognised here without importing their libraries.
 """
 
 from __future__ import annotations

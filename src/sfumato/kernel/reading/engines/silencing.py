@@ -1,13 +1,11 @@
-"""How far an engine is, for whoever waits at a terminal, and nobody else.
-
-What is told is the engine's own estimate of the share that it has read: of files, row groups or tasks. It goes to the
-curator, who holds the table and could watch the clock as well; it is not returned, kept or written anywhere.
-
-Nothing that an engine says leaves the kernel, and whoever interrupts it is heard.
+"""Keep an engine's messages inside the kernel, hear interrupts, and report progress to whoever waits at a terminal.
 
 An engine's message can quote a value. It must not survive in the error that is raised in its place either: not as its
 cause or context, and not in the variables of a frame that its traceback keeps alive. So the engine works inside a call
 of its own, and what is raised is raised when that call, its frames and its errors are gone.
+
+Progress is the engine's own estimate of the share that it has read: of files, row groups or tasks. It goes to the
+curator, who holds the table and could watch the clock as well; it is not returned, kept or written anywhere.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""Frames in memory (pandas, polars, Arrow), as Arrow columns named by their place.
+"""Columnar sources: frames in memory (pandas, polars, Arrow), Arrow files (Feather) and Parquet files.
 
 polars and Arrow columns have the types that the frame declares. The types of pandas columns come from their values: one
 missing value makes floats of whole numbers, one text makes objects of them. So a pandas frame is read as the CSV file
 that it could be written to: every value as text, by itself, and whole floats as whole numbers. Persons are told apart
 by the type and the value of each object: the number 1 and the text 1 are two.
 
-Arrow files (Feather) as a source: names and types from their schema, values as from Arrow in memory.
-
-Parquet files as a source: names and types from their footers.
+Arrow files have names and types in their schema, and values as Arrow in memory has them. Parquet files have names and
+types in their footers.
 """
 
 from __future__ import annotations

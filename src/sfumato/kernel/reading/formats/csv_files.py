@@ -1,8 +1,7 @@
-"""Hints where a header line looks like that of another dialect. The header is public; no row is looked at.
+"""CSV files as a source: names from the first record or from the schema, no types, all values text.
 
-Hints where a header line looks like that of another dialect. The header is public; no row is looked at.
-
-CSV files as a source: names from the first record or from the schema, no types, all values text.
+A header line that looks like that of another dialect is refused with a hint. The header is public; no row is looked at
+for it.
 """
 
 from __future__ import annotations

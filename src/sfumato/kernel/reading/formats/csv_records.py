@@ -1,6 +1,4 @@
-"""The grammar of one kind of CSV: which byte parts fields, which byte quotes them, and what follows from it.
-
-CSV, record by record: what one record means depends on no other record, wherever the file is cut into blocks.
+"""CSV parser, record by record: a record's meaning depends on no other record, wherever the file is cut into blocks.
 
 The grammar, which privacy leans on (docs/privacy.md, the theorem about reading):
 
@@ -8,15 +6,15 @@ The grammar, which privacy leans on (docs/privacy.md, the theorem about reading)
     record    fields between separators, ended by a line feed; a carriage return right before it belongs to the end
     field     plain bytes, or a quote, anything with quotes doubled, a quote, and whatever stands behind it as it is
 
-Which bytes part and quote fields is stated (`Grammar`), and so is whether there is a header; other encodings are
-turned into UTF-8 on the way in, character by character (`unpacking.py`).
+Delimiter and quote character are stated (`Grammar`), and so is whether there is a header; other encodings are turned
+into UTF-8 on the way in, character by character (`unpacking.py`).
 
 It is an automaton that is back in its first state after each record, so taking records out of a file leaves exactly the
 others. A quote inside a plain field and a carriage return inside a record are bytes like any others. A record that has
 not as many fields as the header, or is longer than LONGEST, falls out by itself. Nothing is guessed and nothing fails.
 
 DuckDB's own reader is not used: it cuts files every 8 MB and guesses where a line starts, ends records at bare carriage
-returns, and has a longest line beyond which it depends on its mood what is lost. This one is not slower.
+returns, and has a longest line beyond which it is unpredictable which rows are lost. This one is not slower.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """JSON lines as a source: a line is a record, an object on it a row; values are text as they are written.
 
-A line feed cannot stand inside a JSON text, so lines part records whatever they hold, and each is read by itself: a
-line that is no object, is not UTF-8 or is longer than LONGEST falls out alone. Which names the lines use would be known
-from rows only, so columns are those that the schema asks for; a name that a line lacks is a missing value there.
+A line feed cannot stand inside a JSON text, so lines separate records whatever they hold, and each is read by itself: a
+line that is no object, is not UTF-8 or is longer than LONGEST falls out alone. Names that lines use would be known from
+rows only, so columns are those that the schema asks for; a name that a line lacks is a missing value there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The bytes of a text file as UTF-8: unpacked as its name says, and turned from the encoding that was stated.
+"""Decompress a text file and convert it to UTF-8: compression by its name, encoding as stated.
 
 For privacy a character must mean the same whatever stands beside it. So only encodings are read in which each byte, or
 each pair of bytes, stands for itself: turning a file into UTF-8 then commutes with taking records out of it. What has

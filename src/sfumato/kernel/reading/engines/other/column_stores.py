@@ -1,6 +1,6 @@
-"""ClickHouse: its texts are bytes already, and a NaN is not equal to itself.
+"""The SQL dialects of ClickHouse and of DuckDB behind a connection of ADBC or SQLAlchemy.
 
-DuckDB behind a connection of its own, of ADBC or of SQLAlchemy: the same words as where the kernel opens it.
+ClickHouse's texts are bytes already, and its NaN is not equal to itself. DuckDB's SQL is that of `engines/duckdb.py`.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
-"""Tables by their names, as most catalogues list them.
+"""The contract of SQL dialects (`Words`), and the dialect of MariaDB and MySQL.
 
-What a dialect must bring for the kernel's statement to mean there what it means everywhere.
+A dialect must give the kernel's statement the meaning that it has everywhere. A column has a declared type, so most
+casts cannot fail; those that can, from text, are each dialect's own. Whatever a dialect does not provide is refused, and
+its SQL is tried on constants before anything is reserved (`trial.py`).
 
-A column has a declared type, so most casts cannot fail; those that can, from text, are each dialect's own. Whatever a
-dialect does not bring is refused, and what it brings is tried on constants before anything is reserved (`trial.py`).
-
-MariaDB and MySQL: doubles are finite there, a day can have no number, and a bad cast makes up a value.
+In MySQL doubles are finite, a date can lack a day or month, and a failed cast makes up a value.
 
 Texts are compared by their bytes in UTF-8, whatever the column's collation and the connection's character set. People
 are told apart by a SHA-256 of those bytes: a sort looks at the first thousand bytes of a text alone, and would let
 two whose names begin alike take turns.
+
+Tables are found by name, as most catalogues list them (`chosen`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What a statement gives, as Arrow: of ADBC as it is, of DB-API in batches of rows.
+"""A session on a connection that the caller passed: settings for one reading, results as Arrow, errors in our words.
 
-A connection that was given, for as long as one thing is asked: settled for it, and then as it was before.
-
-What went wrong on a server, in the kernel's own words: a server's text can quote a value or a password.
+The connection is set up for the statement and afterwards left as it was. ADBC returns Arrow; rows of DB-API are
+converted in batches. A server's error message can quote a value or a password, so none is passed on.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
-"""Awkward constants for a trial: of each kind some that engines differ about, and what the schema itself states.
+"""Trial of a server's SQL before anything is reserved: the release's own statement, on constants instead of the table.
 
-Which SQL a connection speaks, and which of those that sqlglot knows are let through; docs/engines.md has why.
+The constants are values of the columns' types that engines differ about, and the bounds and lists of the schema, which
+are public. Server and DuckDB run the same statement. If a cast fails on the server, if two texts are one to it, if a
+time is of another day or a window keeps other rows, the answers differ and the table is refused. No row of it is read.
 
-A trial before anything is reserved: the release's own statement, on constants instead of the table.
-
-The server is asked what the statement makes of awkward values of the types that the columns have, and of the bounds and
-lists of the schema, which are public; DuckDB is asked the same. If a cast fails on the server, if two texts are one to
-it, if a time is of another day or a window keeps other rows, the answers differ and the table is refused. No row of it
-is read. What passes is no proof, which is why dialects are let through one by one (docs/engines.md).
+What passes is no proof, which is why dialects are let through one by one: `words_of` names those that are, and says
+why others are refused (docs/engines.md).
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""The statement as PostgreSQL writes it: what sqlglot would spell with another meaning is put into its own words.
+"""Safe casts in PostgreSQL, where a failed cast ends the statement, and the statement's text in its SQL.
 
-Casts that no value can stop, in the SQL of PostgreSQL, where a failed cast ends the statement.
-
-What a cast has to fear hangs on the column's type: a numeric can be larger or smaller than any double, a date later
+The dangers of a cast depend on the column's type: a numeric can be larger or smaller than any double, a date later
 than any timestamp, a text anything. PostgreSQL also stops where a product or quotient of doubles is too small for one,
 so a number this close to zero is moved away from it, to NEAREST; it keeps its sign.
 
-That no value stops the statement leans on the steps of measures as well. A row's steps are (value - centre) / step.
+That no value stops the statement depends on the steps of measures as well. A row's steps are (value - centre) / step.
 If the centre is 0, the value is 0 or at least NEAREST away, so the quotient is 0 or at least NEAREST / step, which a
 double holds where the step is at most LARGEST_STEP. Any other centre is a whole number of steps, and two doubles of
 which one is at least a step are equal or lie 2^-54 of it apart: that quotient is never too small. So larger steps are
 refused.
+
+Where sqlglot would write SQL of another meaning, PostgreSQL's own words are used (`spelled`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What a table holds, from the server's catalogue: names, types and what kind of table it is. No row is read.
+"""The engine over one table of a PostgreSQL server, through psycopg or a connection of ADBC.
 
-PostgreSQL through a connection of ADBC: what comes back is Arrow already.
-
-The engine over one table of a PostgreSQL server.
+Names, types and the kind of table come from the server's catalogue; no row is read for them. One statement reads the
+table; through ADBC its result is Arrow already.
 """
 
 from __future__ import annotations

