@@ -15,7 +15,7 @@ Flags = NDArray[np.bool_]
 
 
 def distinct(values: Codes) -> Codes:
-    """Which numbers occur, in order. NumPy's own function loads its masked arrays first, which takes longer.
+    """The distinct values, sorted. NumPy's own function loads its masked arrays first, which takes longer.
 
     >>> distinct(np.array([3, 1, 3])).tolist()
     [1, 3]

@@ -125,7 +125,7 @@ class Budget:
 
     @property
     def amount(self) -> Fraction:
-        """How much it is, of epsilon or of rho."""
+        """The amount, of epsilon or of rho."""
         return self._stated()[1]
 
     def split(self, *weights: int | Fraction) -> tuple[Budget, ...]:
@@ -253,7 +253,7 @@ class Cost:
 
     @classmethod
     def of(cls, budget: Budget, delta: Fraction = USUAL_DELTA) -> Cost:
-        """What spending a budget costs; rho-zCDP costs some epsilon for every delta, rounded up."""
+        """The cost of spending a budget; rho-zCDP costs some epsilon for every delta, rounded up."""
         return cls(budget.amount) if budget.is_pure else cls(epsilon_for(budget.amount, delta), delta)
 
     @property
@@ -262,5 +262,5 @@ class Cost:
 
     @cached_property
     def budget(self) -> Budget:
-        """What may be spent: epsilon, or the largest rho whose rho-zCDP implies this (epsilon, delta), rounded down."""
+        """The budget to spend: epsilon, or the largest rho, rounded down, whose zCDP implies this (epsilon, delta)."""
         return Budget.pure(self.epsilon) if self.pure else Budget.zcdp(rho_for(self.epsilon, self.delta))

@@ -35,7 +35,7 @@ class Load:
 
 
 class Charge:
-    """What one mechanism may spend, and what every cell has borne so far."""
+    """The budget of one mechanism, and the load that every cell has borne so far."""
 
     def __init__(self, budget: Budget, contributions: int, cells: int) -> None:
         self.budget = budget
@@ -50,7 +50,7 @@ class Charge:
 
     @property
     def limit(self) -> Fraction:
-        """What one cell may bear."""
+        """The largest load that one cell may bear."""
         return self.budget.amount / (self.contributions if self.pure else self.contributions**2)
 
     @property

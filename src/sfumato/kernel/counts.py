@@ -99,7 +99,7 @@ def short(values: NDArray[Any], below: int) -> Short:
 
 @dataclass(frozen=True, eq=False, repr=False)  # no repr: private rows must not reach a log or a traceback
 class Rows:
-    """words: an array for each run of `words_of(domain)`. steps: for each measure, those of every row."""
+    """Placed rows, one by one. words: an array for each run of `words_of(domain)`. steps: of each measure, by row."""
 
     domain: Domain
     words: tuple[Short, ...]
@@ -110,14 +110,14 @@ class Rows:
         return len(self.words[0])
 
     def codes(self, name: str, these: slice) -> Short:
-        """Where some of the rows lie on an axis."""
+        """The codes of some rows on an axis."""
         if name not in self._found:
             self._found[name] = self._find(name)
         word, along = self._found[name]
         return self.words[word][these] if along is None else np.take(along, self.words[word][these])
 
     def _find(self, name: str) -> tuple[int, Short | None]:
-        """Which word tells where a row lies on an axis and, if it tells more than that, the code for each of them."""
+        """The word that holds an axis and, if it holds other axes too, the axis's code for each value of the word."""
         place, shape = self.domain.place(name), self.domain.shape
         word, run = next((word, run) for word, run in enumerate(words_of(self.domain)) if place in run)
         if len(run) == 1:
@@ -156,7 +156,7 @@ AT_ONCE = 5_000  # sets that are looked at together, so that the time taken grow
 def covering(
     sets: Sequence[frozenset[str]], sizes: Mapping[str, int], most: int = MOST_JOINED
 ) -> Iterator[tuple[frozenset[str], list[int]]]:
-    """Unions of the sets, each with the places of those that it holds and no union before it did.
+    """Unions of sets of attributes, each with the indices of the sets in it that no earlier union covers.
 
     A union is grown greedily, by the attribute that completes the most sets, for as long as it spans few cells.
 
@@ -194,7 +194,7 @@ def _grown(
 
 
 def _touching(union: frozenset[str], about: Mapping[str, dict[frozenset[str], None]]) -> dict[frozenset[str], None]:
-    """The sets that share an attribute with a union; the set of none is in every union."""
+    """The sets that share an attribute with a union; the empty set is in every union."""
     found = {frozenset[str](): None} if not union else {}
     for name in sorted(union):
         found |= about.get(name, {})
@@ -287,7 +287,7 @@ class MarginCounts:
         return short(self._domain.codes_along(name, self._held.cells[these]), self._domain[name].size)
 
     def _values_of(self, of: str) -> NDArray[Any] | None:
-        """What each row, or each cell that holds some, adds: doubles if these are exact; None if it is 1 for all."""
+        """The amount that each row or nonempty cell adds: in doubles if these are exact; None if it is 1 for all."""
         if of not in self._values:
             if isinstance(self._held, Rows):
                 values = None if of == "count" else self._held.steps[of]
@@ -332,7 +332,7 @@ def _batches(unions: Iterator[tuple[Domain, list[int]]]) -> Iterator[list[tuple[
 
 
 def _places(domain: Domain, codes: Mapping[str, Short], rows: int) -> Short:
-    """Where rows lie in a margin, from where they lie on its axes."""
+    """The cells of rows in a margin, from their codes on its axes."""
     kind = np.dtype(np.uint16 if domain.size < 2**16 else np.uint32)
     if not domain.axes:
         return np.zeros(rows, dtype=kind)
@@ -355,6 +355,6 @@ def _add(total: Whole, places: Short, values: NDArray[Any] | None) -> None:
 
 
 def _down(counts: Whole, union: Domain, domain: Domain) -> Whole:
-    """The counts of a margin from those of a larger one."""
+    """Marginalise: the counts of a margin from those of a larger one."""
     away = tuple(place for place, axis in enumerate(union) if axis.name not in domain)
     return np.asarray(counts.reshape(union.shape).sum(axis=away), dtype=np.int64).reshape(-1)

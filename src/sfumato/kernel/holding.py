@@ -36,7 +36,7 @@ MOST_SUBSETS = 2**16
 
 
 def checked_subset(seed: int, number: int) -> int:
-    """The number of a subset, as it is used."""
+    """Validate the number of a subset."""
     if not 0 <= seed < 2**32 or not 0 <= number < MOST_SUBSETS:
         raise QueryError(f"a subset has a seed below 2^32 and a number below {MOST_SUBSETS:,}; state such")
     return int(number)
@@ -78,7 +78,7 @@ def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """How the cells of a curator's domain sit in the cells of the whole table."""
+    """The map from the cells of a curator's domain to those of the whole table."""
 
     cells: Codes  # cells of the table that this view sees
     groups: Codes  # the view's own cell that each of them belongs to
@@ -114,7 +114,7 @@ class Holding:
 
     @property
     def statistics(self) -> tuple[str, ...]:
-        """What a budget is split over: "count" and the measures of the schema."""
+        """The statistics that a budget is split over: "count" and the measures of the schema."""
         missing = set(map(missing_of, self._units))
         return tuple(of for of in self._units if of not in missing)
 

@@ -35,7 +35,7 @@ class Opened:
 
 @dataclass(frozen=True)
 class Terms:
-    """What a table is opened for; all of it is public.
+    """The terms on which a table is opened; all of them are public.
 
     cost: reserved in the ledger, and all that the curator can spend.
     mechanism: its name, as the ledger records it.
@@ -51,7 +51,7 @@ class Terms:
     again: bool = True
 
     def stated(self) -> dict[str, Any]:
-        """What is said to the ledger besides the dataset and epsilon."""
+        """The fields of the reservation besides the dataset and epsilon."""
         schema = self.schema
         return {
             "delta": self.cost.delta,

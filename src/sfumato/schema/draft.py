@@ -122,7 +122,7 @@ _ENGINE_TYPES = {
 
 @dataclass(frozen=True)
 class Answers:
-    """What the curator said when asked: of the privacy unit, of each column the keys and values, and the total epsilon.
+    """The curator's answers: the privacy unit, keys and values of each column, and the total epsilon.
 
     A column whose type is "skip" is left out. All of it is text as YAML spells it.
     """

@@ -21,7 +21,7 @@ Missing = Literal["keep", "drop", "middle"]
 
 
 class PrivacyUnit(Declared):
-    """Whose presence is hidden: one row, or all rows of one value of `column`, of which `contributions` are kept."""
+    """The protected unit: one row, or all rows of one value of `column`, of which `contributions` are kept."""
 
     column: ColumnName | None
     contributions: Count
@@ -90,7 +90,7 @@ def _in_steps(lower: Fraction, upper: Fraction, step: Fraction) -> tuple[Fractio
 
 
 def missing_of(measure: str) -> str:
-    """What the statistic is called that counts the rows in which a measure is missing."""
+    """The name of the statistic that counts the rows in which a measure is missing."""
     return f"missing {measure}"
 
 

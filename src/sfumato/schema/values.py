@@ -215,11 +215,11 @@ class Attributed(Column):
     @property
     @abstractmethod
     def places(self) -> int:
-        """How many cells there are for values."""
+        """The number of cells for values."""
 
     @property
     def size(self) -> int:
-        """How many cells there are."""
+        """The number of cells."""
         return self.places + self.keeps_missing
 
 

@@ -46,7 +46,7 @@ def what_is_counted(schema: Schema) -> tuple[str, ...]:
 
 
 def counted_in_short(schema: Schema) -> str:
-    """The same in one line, to stand after "counted:" under an answer.
+    """The rules of `what_is_counted` in one line, to stand after "counted:" under an answer.
 
     >>> counted_in_short(Schema(dataset="t", privacy_unit="row", attributes={"ill": {"type": "boolean"}}))
     'no row whose ill is missing or unreadable'

@@ -2,7 +2,7 @@
 
 Where rows without a value are kept, a condition has three outcomes: it is neither true nor false of them.
 
-Values beyond an attribute's bounds count at the bound, so a condition on such values finds none of them; a note says so.
+Values beyond an attribute's bounds count at the bound, so a condition on such values finds none; a note says so.
 
 Every SELECT, also one inside parentheses, has its clauses, its table and its WHERE checked here.
 """

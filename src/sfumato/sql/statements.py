@@ -164,7 +164,7 @@ MOST_KNOWN, MOST_CHARACTERS = 64, 2**12  # statements that a thread keeps, and o
 
 
 class _Known(threading.local):
-    """Statements that a thread compiled: a question is measured, then answered, and often asked of many releases."""
+    """Cache of a thread's compiled statements: one is priced, then answered, and often sent to many releases."""
 
     def __init__(self) -> None:
         self.found: dict[tuple[str, int], tuple[Schema, Statement]] = {}
@@ -174,7 +174,7 @@ _KNOWN = _Known()
 
 
 def compile_statement(text: str, schema: Schema) -> Statement:
-    """What a statement over the table that a schema describes asks for."""
+    """Compile a statement over the table that a schema describes."""
     known, key = _KNOWN.found, (text, id(schema))
     if key not in known:
         found = _compiled(text, schema)

@@ -105,7 +105,7 @@ def check_reason(reason: str | None) -> str:
 
 
 def user_name() -> str:
-    """Whom the operating system takes for the one who runs this; no environment variable can say otherwise."""
+    """The user who runs this, from the operating system; no environment variable can say otherwise."""
     try:
         if os.name == "posix":
             import pwd
@@ -294,7 +294,7 @@ def is_present(path: Path) -> bool:
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Whatever SQLite or the system says, as one line with a remedy."""
+    """Turn an error of SQLite or of the system into one line with a remedy."""
     try:
         yield
     except (sqlite3.Error, UnicodeError) as error:

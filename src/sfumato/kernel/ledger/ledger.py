@@ -149,7 +149,7 @@ class Ledger:
         return Receipt(book.id, number, dataset, wanted.epsilon, wanted.delta, nonce)
 
     def foresee(self, wanted: Wanted) -> Account:
-        """Refuse what `reserve` would refuse, and write nothing; where the dataset stands, if it would be granted."""
+        """Refuse what `reserve` would refuse, and write nothing; return the dataset's account otherwise."""
         book, wanted = self._book(), replace(wanted, where=self.where)
         if book is None:
             if wanted.identity is not None:
@@ -204,7 +204,7 @@ class Ledger:
         return [book.account(name) for name in sorted(names.values())] if book else []
 
     def account(self, dataset: str) -> Account:
-        """Where one dataset stands; nothing is spent on a dataset that the ledger does not know."""
+        """The account of one dataset; nothing is spent on a dataset that the ledger does not know."""
         book = self._book()
         return (book or Book("", {}, (), ())).account(dataset)
 
@@ -272,7 +272,7 @@ class Ledger:
 
 
 def default_path() -> Path:
-    """Where the ledger is when nobody says: SFUMATO_LEDGER, or one per user in the platform's data directory."""
+    """The default path of the ledger: SFUMATO_LEDGER, or one per user in the platform's data directory."""
     named = os.environ.get("SFUMATO_LEDGER")
     if named:
         return Path(named)
@@ -335,7 +335,7 @@ def telling_what_stays(ledger: Ledger, dataset: str, nonce: str) -> Iterator[Non
 
 
 def what_stays(ledger: Ledger, dataset: str, nonce: str) -> str:
-    """Where a reservation stands, in words; the ledger itself is asked, for it may have been made a moment before."""
+    """The state of a reservation in words, read from the ledger, for it may have been made a moment before."""
     try:
         entry = next((entry for entry in ledger.entries(dataset) if entry.nonce == nonce), None)
     except LedgerError:

@@ -24,7 +24,7 @@ SPELLINGS = 5  # of values that are not listed or cannot be read; the most frequ
 
 @dataclass(frozen=True, repr=False)  # no repr: it quotes private values
 class Part:
-    """What was met in the column of one attribute or measure, in rows.
+    """Exact numbers of unusual rows in the column of one attribute or measure.
 
     odd: the most frequent spellings of what is not listed or cannot be read, and how many rows have each.
     """
@@ -40,7 +40,9 @@ class Part:
 
 @dataclass(frozen=True, repr=False)
 class Checked:
-    """rows: those of the table. unfit: records of the file that are no rows of it. nobody: rows without a unit.
+    """Exact numbers of rows in a table.
+
+    rows: those of the table. unfit: records of the file that are no rows of it. nobody: rows without a unit.
 
     placed: rows that reach a cell. units, over: whom they are about, and those with more rows than are used.
     counted: rows that a release would count.
@@ -101,7 +103,7 @@ def _columns(schema: Schema) -> list[str]:
 
 
 def _tests(schema: Schema) -> Iterator[tuple[str, str, SQL, str]]:
-    """What is counted: of which part, under which word, which rows, and the column of its text."""
+    """The counts to make: attribute or measure, name of the count, condition on rows, and the column of its text."""
     for place, (name, part) in enumerate(schema.attributes.items()):
         path, text, cell, value = f"attributes.{name}", f"r{place}", column(f"a{place}"), column(f"v{place}")
         yield path, "missing", _is_missing(text), text

@@ -147,7 +147,7 @@ class Table:
             self.engine.close()
 
     def aggregate(self, schema: Schema, key: int) -> Aggregate:
-        """The same by cell, wherever cells can be numbered."""
+        """Read as `read` does, gathered by cell wherever cells can be numbered."""
         found = self.read(schema, key)
         return found.gathered if isinstance(found, Rows) else found
 

@@ -54,7 +54,7 @@ def epsilon_to_choose(budget: Budget) -> Fraction:
 
 
 def in_proportion(noise: Noise, unit: int) -> Noise:
-    """Noise on numbers of which one row adds at most 1, in proportion to that on numbers where it adds `unit`."""
+    """Rescale noise of a statistic to which a row adds at most `unit` to one where a row adds at most 1."""
     if isinstance(noise, Laplace):
         return Laplace(noise.scale / unit)
     return Gaussian(noise.sigma_squared / unit**2)
@@ -164,7 +164,7 @@ class PartsMisfit:
 
     @classmethod
     def of(cls, cells: int, guess: NDArray[np.int64], parts: Codes | None = None) -> PartsMisfit:
-        """A whole number for each cell, or for each part that cells are put in."""
+        """The misfit of a guess: a whole number for each cell, or for each part that cells are grouped into."""
         if parts is None:
             return cls(Misfit(Identity(cells), guess), None)
         targets = np.array(guess)
@@ -201,7 +201,7 @@ def misfit_noise(misfit: Misfit, budget: Budget, contributions: int) -> Noise:
 
 
 def misfit_load(column_sums: NDArray[np.int64] | int, noise: Noise) -> Load:
-    """What the noisy sums cost each cell."""
+    """The load of noisy sums of misfits on each cell."""
     if isinstance(noise, Laplace):
         return Load(column_sums, 1 / noise.scale)
     return Load(column_sums**2, 1 / (2 * noise.sigma_squared))

@@ -33,7 +33,7 @@ from sfumato.measurement import Laplace
 
 @dataclass(frozen=True, eq=False, repr=False)  # no repr: it holds private counts
 class _Level:
-    """Of the first i elements: how many have digit 0, and the sum of those."""
+    """A level of the wavelet matrix: among the first i elements, the number with digit 0 and their sum."""
 
     zeros: Whole
     sums: Whole
@@ -104,7 +104,7 @@ TAIL = 2**12  # noise of so many scales has a chance of exp(-4096)
 
 @dataclass(frozen=True)
 class Cutting:
-    """How a line of so many cells may be cut, all of it public: bucket lengths, the price of each, and the noise.
+    """The public rules for cutting a line of cells: bucket lengths, the price of each, and the noise.
 
     single: the noise of buckets of one cell. longer: that of all others. What is drawn is taken off without its sign.
     """
@@ -116,28 +116,28 @@ class Cutting:
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """What a bucket may hold, in cells."""
+        """The allowed lengths of buckets, in cells."""
         return tuple(2**power for power in range(len(self.prices)))
 
     @property
     def most(self) -> int:
-        """Where counts are cut off, and what no noise may exceed, so that every sum fits 64 bits."""
+        """The cut-off of counts and bound of noise with which every sum fits 64 bits."""
         return ROOM // (self.cells * UNITS)
 
     @property
     def candidates(self) -> tuple[int, int]:
-        """How many buckets there are of a single cell, and how many longer ones."""
+        """The numbers of candidate buckets of a single cell, and of longer ones."""
         return self.cells, sum(len(self.starts(length)) for length in self.lengths[1:])
 
     def starts(self, length: int) -> range:
-        """Where buckets of a length start."""
+        """The starts of buckets of a length."""
         return range(0, self.cells - length + 1, max(1, length // QUARTERS))
 
 
 def cutting(
     cells: int, price: Fraction | Sequence[Fraction], longest: int | None, epsilon: Fraction, contributions: int
 ) -> Cutting:
-    """What may be cut, and the noise that epsilon pays for.
+    """The rules for cutting a line, with the noise that epsilon pays for.
 
     Moving one row of data takes a shift of the noise of one bucket: by 2 for a longer bucket, for its own deviation and
     that of the others move by 1 each, and by 1 for a single cell, whose own does not.

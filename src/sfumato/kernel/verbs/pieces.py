@@ -61,7 +61,7 @@ def in_lines(domain: Domain, names: Sequence[str], held: Aggregate) -> Whole:
 
 
 def dealt_before(counts: Whole, pieces: int, place: Codes) -> Whole:
-    """How many rows of each cell lie in the pieces before a place in it, from 0 to `pieces` - 1.
+    """The number of each cell's rows in the pieces before a place in it, from 0 to `pieces` - 1.
 
     Every piece has counts // pieces of them. Of the rest, row number r lies in the piece whose number is r with its
     binary digits backwards. Pieces before a place fall into blocks, one for each digit 1 of the place, that share all
@@ -107,7 +107,7 @@ def clipped(rank: Rank, counts: Whole, rate: Fraction) -> Whole:
 
 
 def blocks(counts: Whole, pieces: int, first: int, end: int, rank: Rank, rate: Fraction) -> Codes:
-    """Where blocks begin and end: cells, and parts of those of many rows that may be chosen."""
+    """The limits of blocks: cells, and parts of those cells of many rows that may be chosen."""
     cells = np.arange(first // pieces + 1, -(-end // pieces)) * pieces
     edges = np.concatenate([[first], cells, [end]])
     rows = np.diff(rows_before(counts, pieces, edges))
@@ -123,7 +123,7 @@ def blocks(counts: Whole, pieces: int, first: int, end: int, rank: Rank, rate: F
 
 
 def rows_before(counts: Whole, pieces: int, places: Codes) -> Whole:
-    """How many rows of a line lie before each of some places on it."""
+    """The number of a line's rows before each of some places on it."""
     cell, inside = np.divmod(places, pieces)
     found = np.concatenate([[0], np.cumsum(counts)])[cell]
     some = np.flatnonzero(inside)  # most places are where a cell begins

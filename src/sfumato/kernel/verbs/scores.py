@@ -27,7 +27,7 @@ from sfumato.queries.arrays import LARGEST, frozen
 
 @dataclass(frozen=True, eq=False)
 class LargestMisfit:
-    """Which of many public tables answers best: minus the largest |A[j] x - targets[i, j]| over the queries j.
+    """Score of a public table i: minus its largest error, |A[j] x - targets[i, j]| over the queries j.
 
     targets: whole numbers, public, a row for each candidate table i: what it would answer.
 
@@ -80,7 +80,7 @@ MOST = 2**40  # of a price, in its smallest coin
 
 @dataclass(frozen=True, eq=False)
 class Revenue:
-    """Which price brings in most, where the rows of cell j would pay up to prices[j].
+    """Score of a price: its revenue, where the rows of cell j would pay up to prices[j].
 
     prices: public whole numbers, rising, one for each cell. At price j whoever would pay as much or more buys:
 
@@ -136,7 +136,7 @@ FEW_ROWS = 2.0**61  # up to which sums of counts surely fit 64 bits
 
 @dataclass(frozen=True, eq=False)
 class RowsRight:
-    """Which of many rules is right about the most rows. right: for every rule and cell, whether it is right there.
+    """Score of a rule: the rows that it is right about. right: for every rule and cell, whether it is right there.
 
     The score of a rule is the number of rows in the cells where it is right: the number of all rows less those that it
     gets wrong. All rows are the same to every rule, so choosing by it is choosing by minus the rows that are wrong.
@@ -189,7 +189,7 @@ FINEST_QUANTILE = 2**20
 
 @dataclass(frozen=True)
 class MostRows:
-    """Which cell holds the most rows.
+    """Score of a cell: its number of rows.
 
     A row lies in one cell and changes its count by 1: sensitivity 1.
     """
@@ -208,7 +208,7 @@ class MostRows:
 
 @dataclass(frozen=True)
 class Rank:
-    """Which cell, in the order of cells, holds the given quantile of the rows (1/2 is the median).
+    """Score of a cell: closeness, by rank in the order of cells, to a quantile of the rows (1/2 is the median).
 
     With n rows, L(j) of them before cell j and U(j) up to and including it, the score of j is minus the distance from
     the target a n / b to the span from L(j) to U(j), times b so that it is whole:
@@ -261,7 +261,7 @@ class Rank:
 
 @dataclass(frozen=True, eq=False)
 class Misfit:
-    """Which query a public guess answers worst: |A[j] x - targets[j]| for every row j.
+    """Score of a query j: the error of a public guess, |A[j] x - targets[j]|.
 
     targets: whole numbers, public, one for each row; what an estimate made from published numbers would answer.
 

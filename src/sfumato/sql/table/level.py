@@ -50,7 +50,7 @@ def grouping_sets(group: Any, items: tuple[Named, ...], plain: Callable[[Any], A
 
 
 def _number(node: Any) -> int:
-    """How many sets one item of GROUP BY stands for, counted before any of them is listed."""
+    """The number of grouping sets of one item of GROUP BY, counted before any is listed."""
     at_most(len(node.expressions), MOST_RULES, f"keys are in {node.key.upper()}", "name each key once")
     if node.key == "rollup":
         return len(node.expressions) + 1

@@ -85,7 +85,7 @@ class Take:
 
 @dataclass(frozen=True)
 class Once:
-    """Of rows that agree in all these expressions keep the first."""
+    """DISTINCT: keep the first of rows that agree in all these expressions."""
 
     by: tuple[Tree, ...]
 

@@ -112,7 +112,7 @@ def _sums(clause: Any) -> list[Any]:
 
 
 def _of_rows(node: Any, condition: Any) -> Any:
-    """What is added up over groups, as an aggregate of their rows; None where it is none. condition: on the rows."""
+    """A sum over groups as an aggregate of their rows; None where it is none. condition: on the rows."""
     from sqlglot import exp
 
     if isinstance(node, exp.Paren | exp.Neg | exp.Add | exp.Sub | exp.Mul | exp.Div):
@@ -131,7 +131,7 @@ def _of_rows(node: Any, condition: Any) -> Any:
 
 
 def _arithmetic(node: Any, condition: Any) -> Any:
-    """The same of what is added, subtracted, or multiplied by a number."""
+    """Sums, differences and multiples by a number, as aggregates of rows; None where they are none."""
     from sqlglot import exp
 
     if isinstance(node, exp.Paren | exp.Neg):

@@ -26,7 +26,7 @@ _WATCHING: list[Watch] = []  # one command runs at a time
 
 @contextmanager
 def watched(by: Watch) -> Iterator[None]:
-    """Whatever is read meanwhile is told to somebody, as a share between 0 and 1, from a thread of its own."""
+    """Report the progress of readings in this block, as a share between 0 and 1, from a thread of its own."""
     _WATCHING.append(by)
     try:
         yield
@@ -35,12 +35,12 @@ def watched(by: Watch) -> Iterator[None]:
 
 
 def is_watched() -> bool:
-    """Whether anybody wants to know."""
+    """Whether there is a watcher."""
     return bool(_WATCHING)
 
 
 def tell(share: float) -> None:
-    """Tell whoever watches."""
+    """Report a share to the watcher."""
     for watch in _WATCHING:
         watch(min(max(share, 0.0), 1.0))
 
@@ -73,7 +73,7 @@ T = TypeVar("T")
 
 
 def silenced(work: Callable[[], T], otherwise: str) -> T:
-    """The outcome of work that touches private rows.
+    """Run work that touches private rows; let none of the engine's own errors out.
 
     A TableError, which the kernel itself worded, is raised anew; whatever else goes wrong is told as `otherwise`.
     """

@@ -50,7 +50,7 @@ class Frame:
 
     @property
     def shown(self) -> str:
-        """What a message calls it."""
+        """Name for messages."""
         return f"the {self.library} {self.kind}" if self.kind in LAZY else f"the {self.library} frame"
 
     def describe(self, connection: Any) -> list[Column]:
@@ -188,7 +188,7 @@ class ArrowFiles:
 
     @property
     def shown(self) -> str:
-        """What a message calls them."""
+        """Name for messages."""
         return shown_files(self.paths)
 
     def describe(self, connection: Any) -> list[Column]:
@@ -240,7 +240,7 @@ class ParquetFiles:
 
     @property
     def shown(self) -> str:
-        """What a message calls them."""
+        """Name for messages."""
         return shown_files(self.paths)
 
     def describe(self, connection: Any) -> list[Column]:
@@ -265,7 +265,7 @@ class ParquetFiles:
         connection.execute(f"CREATE OR REPLACE TEMP VIEW {SOURCE} AS FROM {reader.sql(dialect='duckdb')}")
 
     def mount_slowly(self, connection: Any, used: Sequence[Column]) -> None:
-        """The same through Arrow, value by value where need be; what DuckDB's reader can read means the same here.
+        """Mount through Arrow, value by value where need be; what DuckDB's reader can read means the same here.
 
         DuckDB's reader stops at text that is not UTF-8 and at times beyond its range. For privacy no value may stop a
         reading, so then all is read again with such values missing.
@@ -309,7 +309,7 @@ class ParquetFiles:
 
 
 def _leaves(schema: Any) -> list[str]:
-    """Everything that is said of the columns of a file, whatever their order."""
+    """The leaf columns of a Parquet schema with their types, sorted, so that their order does not matter."""
     found = []
     for at in range(len(schema.names)):
         leaf = schema.column(at)

@@ -78,7 +78,7 @@ class CsvFiles:
 
     @property
     def shown(self) -> str:
-        """What a message calls them."""
+        """Name for messages."""
         return shown_files(self.paths)
 
     @property
@@ -126,7 +126,7 @@ def find_csv(paths: tuple[Path, ...], dialect: Dialect = PLAIN, separator: str =
 
 
 def spelling_of(dialect: Dialect, column: str) -> Spelling:
-    """How numbers and dates of a column of text are spelled."""
+    """The spelling of numbers and dates in a column of text."""
     return Spelling(dialect.decimal or ".", dialect.thousands or "", dialect.date_format(column))
 
 

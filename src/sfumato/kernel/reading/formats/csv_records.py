@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Grammar:
-    """What parts fields and what stands around them, one ASCII character each; with quote "" there are no quotes."""
+    """Delimiter and quote character, one ASCII character each; with quote "" there are no quotes."""
 
     separator: str = ","
     quote: str = '"'
@@ -75,7 +75,7 @@ class Grammar:
         return rb"%s([^%s]*+(?:%s%s[^%s]*+)*+)" % (q, q, q, q, q)
 
     def unquoted(self, field: bytes) -> bytes:
-        """What a field says: quotes around it taken off, doubled ones inside made single.
+        """A field without the quotes around it, and with doubled quotes inside made single.
 
         >>> plain = Grammar()
         >>> plain.unquoted(b'"a ""b"" c"'), plain.unquoted(b'"a"b"'), plain.unquoted(b'5" pipe')
@@ -118,7 +118,7 @@ Places = NDArray[np.int64]
 
 @dataclass
 class Tally:
-    """How many records a reading met, and how many of them fit the header; for the curator's own check alone."""
+    """Numbers of records, and of those that fit the header; for the curator's own check alone."""
 
     records: int = 0
     fitting: int = 0
@@ -230,7 +230,7 @@ def _structure(data: bytes, grammar: Grammar) -> Places:
 
 
 def _field_ends(data: bytes, field: re.Pattern[bytes]) -> list[int]:
-    """The same places, found field by field."""
+    """The places that `_structure` finds, found field by field."""
     ends, at = list[int](), 0
     while at < len(data):
         found = field.match(data, at)
@@ -277,7 +277,7 @@ def _columns(
 
 
 def _unmarked(columns: list[Any], places: Sequence[int]) -> list[Any]:
-    """Where there is no header, a byte order mark before a record, any record, is no part of it."""
+    """Strip a byte order mark before a record, any record, where there is no header."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -29,7 +29,7 @@ class Database:
 
     @property
     def shown(self) -> str:
-        """What a message calls it."""
+        """Name for messages."""
         return self.path.name
 
     def describe(self, connection: Any) -> list[Column]:
@@ -99,7 +99,7 @@ class Sqlite:
 
     @property
     def shown(self) -> str:
-        """What a message calls it."""
+        """Name for messages."""
         return self.path.name
 
     def describe(self, connection: Any) -> list[Column]:

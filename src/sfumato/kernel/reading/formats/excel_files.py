@@ -53,7 +53,7 @@ class ExcelFiles:
 
     @property
     def shown(self) -> str:
-        """What a message calls them."""
+        """Name for messages."""
         return shown_files(self.paths)
 
     def describe(self, connection: Any) -> list[Column]:
@@ -179,7 +179,7 @@ class Sheet:
 
 
 class _Texts:
-    """What expat meets in the list of shared texts: each <si>, without its hints for pronunciation."""
+    """Handler of expat for the list of shared texts: each <si>, without its hints for pronunciation."""
 
     def __init__(self) -> None:
         self.done: list[Any] = []
@@ -217,7 +217,7 @@ class _Texts:
 
 
 class _Rows(_Texts):
-    """What expat meets in a sheet: each <row>. Nothing is carried from one row to the next."""
+    """Handler of expat for a sheet: each <row>. Nothing is carried from one row to the next."""
 
     def __init__(self, most: int | None) -> None:
         super().__init__()

@@ -40,7 +40,7 @@ class JsonLines:
 
     @property
     def shown(self) -> str:
-        """What a message calls them."""
+        """Name for messages."""
         return shown_files(self.paths)
 
     @property
@@ -83,7 +83,7 @@ def find_json(paths: tuple[Path, ...], dialect: Dialect, wanted: Sequence[str]) 
 
 
 def reader_of(decimal: str | None) -> json.JSONDecoder:
-    """What reads a line, its numbers as text: spelled as those are that stand in quotes.
+    """The JSON decoder of a line, with numbers as text, spelled like numbers in quotes.
 
     >>> reader_of(",").decode('[1.5, "1,5", 2]')
     ['1,5', '1,5', '2']

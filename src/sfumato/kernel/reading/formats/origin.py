@@ -33,7 +33,7 @@ class Origin(Protocol):
 
     @property
     def shown(self) -> str:
-        """What a message calls it."""
+        """Name for messages."""
 
     def describe(self, connection: Any) -> list[Column]:
         """Its columns, from names and types alone."""
@@ -43,7 +43,7 @@ class Origin(Protocol):
 
 
 def shown_files(paths: Sequence[Path]) -> str:
-    """What a message calls some files."""
+    """Name of some files for messages."""
     names = ["the standard input" if str(path) == "-" else path.name for path in paths[:3]]
     return ", ".join(names) + (", ..." if len(paths) > 3 else "")
 

@@ -33,7 +33,7 @@ class TextFile:
 
     @property
     def name(self) -> str:
-        """What a message calls it."""
+        """Name for messages."""
         return "standard input" if self.path == STANDARD_INPUT else self.path.name
 
     def start(self, size: int) -> bytes:
@@ -70,7 +70,7 @@ def _unpacked(path: Path) -> Any:
 
 
 def _filled(file: Any, size: int) -> bytes:
-    """As many bytes as there are, up to `size`; a pipe gives fewer at a time."""
+    """Read `size` bytes, or all that are left; a pipe gives fewer at a time."""
     parts, found = list[bytes](), 0
     while found < size and (read := bytes(file.read(size - found))):
         parts.append(read)

@@ -84,7 +84,7 @@ class Other:
         return silenced(lambda: self._answered(statement), failed)
 
     def over(self, constants: exp.Expression) -> Other:
-        """The same over other rows."""
+        """The same engine over other rows, constants of a trial."""
         return replace(self, source=constants)
 
     def close(self) -> None:

@@ -85,7 +85,7 @@ def _kind(name: str) -> Any:
 
 
 class Connected:
-    """A connection inside a reading."""
+    """An open connection, for the statements of one reading."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -100,7 +100,7 @@ class Connected:
             _closed(cursor)
 
     def say(self, text: str) -> None:
-        """Run something that answers nothing."""
+        """Run a statement without a result."""
         cursor = self._connection.cursor()
         try:
             cursor.execute(text)
@@ -120,7 +120,7 @@ class Connected:
 
 
 def _stoppable(cursor: Any, text: str) -> pa.Table:
-    """Asked for in a thread of its own: in this one the library would make an error of a Ctrl-C."""
+    """Run a statement in a thread of its own: in this one the library would make an error of a Ctrl-C."""
 
     def work() -> pa.Table:
         cursor.execute(text)
@@ -136,7 +136,7 @@ def _stoppable(cursor: Any, text: str) -> pa.Table:
 
 
 class Session:
-    """What was given: an engine of SQLAlchemy, or an address that it opens, or a connection."""
+    """The caller's connection: an engine of SQLAlchemy, an address that it opens, or an open connection."""
 
     def __init__(self, given: Any, words: Words) -> None:
         self.words = words
@@ -203,7 +203,7 @@ class Session:
         return getattr(self._given, "engine", self._given) if alchemy_url(self._given) is not None else None
 
     def _stopping(self, inside: Connected) -> Callable[[], None]:
-        """How to end a statement on the server from another connection, where one can be had."""
+        """A function that ends the statement on the server from another connection, where one can be had."""
         engine, asked = self._alchemy, self.words.who
         if engine is None or asked is None:
             return lambda: None

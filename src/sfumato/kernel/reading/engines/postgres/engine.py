@@ -160,7 +160,7 @@ class AdbcSession(Session):
         return self._fetched(text)
 
     def _fetched(self, text: str) -> pa.Table:
-        """Asked for in a thread of its own: in this one the library would make an error of a Ctrl-C."""
+        """Run a statement in a thread of its own: in this one the library would make an error of a Ctrl-C."""
         with self._connection.cursor() as cursor, ThreadPoolExecutor(1) as thread:
 
             def work() -> pa.Table:
@@ -198,7 +198,7 @@ class Postgres:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """What the table holds."""
+        """The columns of the table."""
         return self.relation.columns
 
     def table(self) -> exp.Expression:

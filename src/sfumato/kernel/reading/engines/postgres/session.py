@@ -34,7 +34,7 @@ _URL = re.compile(
 
 @dataclass(frozen=True)
 class Address:
-    """conninfo: what libpq is given. shown: what a message may say. place: under which a keyring has the password."""
+    """A server and login. conninfo: for libpq. shown: for messages. place: the keyring's name for the password."""
 
     conninfo: str = field(repr=False)
     shown: str

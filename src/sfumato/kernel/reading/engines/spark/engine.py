@@ -142,7 +142,7 @@ CHUNK = 100_000  # rows that are turned into Arrow at a time
 
 
 def as_arrow(frame: Any) -> pa.Table:
-    """What a statement gives; nothing else of a table leaves Spark."""
+    """The result of a statement as Arrow; nothing else of a table leaves Spark."""
     if hasattr(frame, "toArrow"):
         return frame.toArrow()
     import pyarrow as pa
