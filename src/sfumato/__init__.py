@@ -53,5 +53,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """What completes after `sf.`: the public names, before any of them was loaded."""
+    """List the public names for completion after `sf.`, before any of them is loaded."""
     return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -1,4 +1,4 @@
-"""python -m sfumato."""
+"""Run the command line: python -m sfumato."""
 
 from sfumato.cli import command
 

@@ -1,6 +1,6 @@
-"""The kinds of arrays that the package passes around, under the names that its signatures use.
+"""Names for the array types in signatures, and size limits that several modules share.
 
-How large a thing may be before it is done in another way or refused: limits that several modules share.
+Beyond a limit, the work is done in another way or refused.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Flags = NDArray[np.bool_]
 
 
 def distinct(values: Codes) -> Codes:
-    """Which numbers occur, in order. NumPy's own function loads its masked arrays first, which takes longer.
+    """The distinct values, sorted. NumPy's own function loads its masked arrays first, which takes longer.
 
     >>> distinct(np.array([3, 1, 3])).tolist()
     [1, 3]

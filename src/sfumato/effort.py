@@ -1,4 +1,4 @@
-"""The law of cost: what a statement may take, counted before it is done.
+"""Limits on the work of a statement, counted in steps before the work is done.
 
 Whatever is built from a text costs steps, and a text has a fixed number of them. A step is a value worked out, or as
 much work besides; a million of them take about a second. Steps are counted, and no clock is read, so that a statement
@@ -65,11 +65,11 @@ def law() -> str:
 
 
 class TooMuchWork(QueryError):
-    """A statement that goes beyond a limit of this page; no other way of reading it is tried."""
+    """A statement goes beyond one of these limits; no other way of reading it is tried."""
 
 
 class _Steps:
-    """The steps that are left."""
+    """Counter of the remaining steps."""
 
     __slots__ = ("left",)
 
@@ -82,7 +82,7 @@ _STEPS: ContextVar[_Steps | None] = ContextVar("steps", default=None)
 
 @contextmanager
 def counted(most: int = MOST_STEPS) -> Iterator[None]:
-    """Count steps in what is done here; within another count that one goes on.
+    """Count the steps of a block of code; inside another count, that one continues.
 
     >>> with counted(10):
     ...     spend(11, "this")
@@ -101,7 +101,7 @@ def counted(most: int = MOST_STEPS) -> Iterator[None]:
 
 
 def spend(steps: int, what: str = "the query") -> None:
-    """Take steps from those that are left, before the work is done; refused where there are not so many.
+    """Spend steps before the work is done, or refuse if fewer are left.
 
     what: is worked out, for the message.
     """
@@ -114,7 +114,7 @@ def spend(steps: int, what: str = "the query") -> None:
 
 
 def at_most(count: int, most: int, what: str, remedy: str) -> None:
-    """Refuse what there is too much of, by name and with its limit."""
+    """Refuse a number above its limit, naming both."""
     if count > most:
         shown = f"{count:,}" if count < 10**9 else "far more"
         raise TooMuchWork(f"{shown} {what}, and {most:,} is the most; {remedy}")

@@ -67,7 +67,7 @@ class BudgetExhausted(BudgetError):
 
 
 class RepeatedRelease(BudgetError):
-    """What was released last was asked for once more, and nobody said that this is meant."""
+    """The last release was requested once more, without saying that this is meant."""
 
     kind = "budget"
 

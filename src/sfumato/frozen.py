@@ -1,4 +1,4 @@
-"""Frozen values as `dataclasses` makes them, defined in a quarter of the time.
+"""`dataclass`: frozen classes as `dataclasses` makes them, defined in a quarter of the time.
 
 Python compiles six functions for every frozen class, 0.7 ms on a small machine, and a release loads a hundred and
 twenty such classes. Here the constructor alone is compiled; comparing, printing and refusing to change are functions
@@ -39,7 +39,7 @@ def _frozen(*, eq: bool = True, repr: bool = True) -> Callable[[type], type]:  #
 
 
 def _set_once(self: Any, name: str, value: object) -> None:
-    """What the constructor does with each field, and nobody after it."""
+    """Set a field in the constructor; nothing may set it later."""
     if name not in type(self).__dataclass_fields__ or name in self.__dict__:
         raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
     self.__dict__[name] = value

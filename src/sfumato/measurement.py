@@ -1,6 +1,6 @@
-"""What the kernel hands out: noisy answers, and exactly which noise they carry.
+"""Measurements: noisy answers to queries, with the exact distribution of their noise.
 
-The one value that kernel, strategies and inference share.
+They are what the kernel hands out, and the one value that kernel, strategies and estimators share.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Laplace:
 
     @property
     def parameter(self) -> Fraction:
-        """The number that a measurement is asked for by: the scale."""
+        """The parameter that a measurement is requested by: the scale."""
         return self.scale
 
     @property
@@ -56,7 +56,7 @@ class Gaussian:
 
     @property
     def parameter(self) -> Fraction:
-        """The number that a measurement is asked for by: sigma squared."""
+        """The parameter that a measurement is requested by: sigma squared."""
         return self.sigma_squared
 
     @property
@@ -79,7 +79,7 @@ LARGEST_SCALE = 2**50  # of Laplace noise, so that noise and answers fit 64 bits
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """What is to be asked, and with which noise, before anything is: public.
+    """Queries and the noise of each, before anything is measured: public.
 
     noises: the distinct noises used; `which` says which row carries which, None where all carry the first.
     """
@@ -95,7 +95,7 @@ class Design:
 
     @property
     def sizes(self) -> NDArray[np.float64]:
-        """In inverse proportion to which answers are weighed against each other: 2 scale^2, or sigma^2.
+        """The variances by whose inverse answers are weighted: 2 scale^2, or sigma^2, of the continuous noise.
 
         The variance itself, but where noise is so small that it is mostly zero; there the variances of two rows can lie
         a hundred orders of magnitude apart, and these do not.
@@ -128,7 +128,7 @@ class Measurement:
 
     @property
     def design(self) -> Design:
-        """What was asked, and with which noise."""
+        """The queries and their noise, without the answers."""
         return Design(self.queries, self.noises, self.which)
 
     @property
@@ -139,13 +139,13 @@ class Measurement:
 
 
 def with_missing(measured: Measurement) -> list[Measurement]:
-    """A measurement and, where it is of a measure, what was measured beside it of missing values; each by itself."""
+    """A measurement and, for one of a measure, that of its missing values; as two measurements."""
     missing = [] if measured.missing is None else [measured.missing]
     return [replace(measured, missing=None), *missing]
 
 
 def as_one(parts: Sequence[Measurement], queries: Queries) -> Measurement:
-    """Measurements of one statistic as one; queries: those of all parts, row after row."""
+    """Stack measurements of one statistic into one; queries: those of all parts, row after row."""
     noises = tuple(dict.fromkeys(noise for part in parts for noise in part.noises))
     which = []
     for part in parts:

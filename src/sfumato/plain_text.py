@@ -1,4 +1,4 @@
-"""Text of strangers, made harmless before people see it.
+"""Make strangers' text safe to print, to open in a spreadsheet and to show in a page; align and format it.
 
 Labels, names and notes of a release are whatever the maker of the file wrote. A terminal obeys some characters in them
 (it moves the cursor, hides text, opens links, turns lines around), and a spreadsheet runs cells that begin like a
@@ -81,7 +81,7 @@ def file_safe(text: str) -> str:
 
 
 def width(text: str) -> int:
-    """How many columns a terminal gives to a text: two to East Asian letters, none to marks on the letter before.
+    """Width of a text in a terminal's columns: two for East Asian letters, none for combining marks.
 
     >>> width("north"), width("東京"), width("e\u0301")
     (5, 4, 1)
@@ -113,7 +113,7 @@ def aligned(lines: Sequence[Sequence[str]], left: Collection[int] = ()) -> list[
 
 
 def off_on_average(rows: float, hidden: float | None = None) -> str:
-    """How far answers were measured to be off; or, where noise hides it, below what that is.
+    """The mean error of answers in words; or an upper bound of it, where noise hides it.
 
     >>> off_on_average(12.3), off_on_average(0.52)
     ('off by 12 rows on average, measured', 'off by 0.52 rows on average, measured')

@@ -1,4 +1,4 @@
-"""The version of this package, and where it was installed from."""
+"""The version of this package, and the command that installs its extras from the same origin."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __version__ = "0.1.0"
 
 
 def install_command(extra: str) -> str:
-    """What installs the libraries of an extra, from where this package came itself: a folder, a file, a repository.
+    """The command that installs an extra, from the origin of this package: a folder, a file, a repository.
 
     pip leaves a note of it beside the package (PEP 610); without one it came from an index.
     """

@@ -1,4 +1,4 @@
-"""The shape a schema gives a table: axes, their cells, and sets of values and of cells."""
+"""The domain of a table: axes, the cells they span, and sets of values and of cells."""
 
 from sfumato.domain.grid import EPOCH as EPOCH
 from sfumato.domain.grid import LARGEST_NUMBER as LARGEST_NUMBER

@@ -1,11 +1,10 @@
-"""A binary tree over cells: each level cuts every node in two, along one attribute.
+"""A binary tree over the cells of a domain: each level cuts every node in two, along one attribute.
 
 Attributes without an order are cut first, so that nodes are soon told apart by value; then the ordered attribute with
 the longest side left, so that nodes stay about as long as they are wide. A side of s values is cut where k s / 2^j
 rounds down to, for j = 1, 2, ...: as even as can be; where its values are in groups it is cut between them first, at
-the place that comes nearest to the middle. Nodes of a level that cover the same values of the attribute
-which is cut there form a *slice*: if attributes have nothing to do with each other, all nodes of a slice divide
-alike.
+the boundary nearest to the middle. Nodes of a level that cover the same values of the attribute which is cut there
+form a *slice*: if attributes are independent, all nodes of a slice divide alike.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class BinaryTree:
         return len(self.halves)
 
     def nodes(self, level: int) -> int:
-        """How many there are on a level."""
+        """The number of nodes on a level."""
         return len(self.begins[level]) - 1
 
     def pair(self, level: int, some: Codes) -> Codes:
@@ -70,7 +69,7 @@ class BinaryTree:
         return np.stack([first, np.where(end - first == 2, first + 1, -1)])
 
     def parts(self, level: int, some: Codes, deeper: int) -> tuple[Codes, Codes]:
-        """The parts of some nodes so many levels deeper, one node after the other; and how many each has."""
+        """The descendants of nodes some levels deeper, node after node; and the number that each has."""
         low, high = some, some + 1
         for at in range(level, level + deeper):
             low, high = self.halves[at][low], self.halves[at][high]
@@ -79,12 +78,12 @@ class BinaryTree:
         return skipped + np.arange(int(counts.sum())), counts
 
     def above(self, level: int, some: Codes) -> Codes:
-        """The nodes one level up that hold some nodes."""
+        """The parents of nodes."""
         return self._parents[level - 1][some]
 
     @cached_property
     def grids(self) -> tuple[Codes, ...]:
-        """For each level but the last its nodes, a row for each place along the attribute that is cut there."""
+        """For each level but the last its nodes, with a row for each slice."""
         return tuple(map(self._grid, range(self.height)))
 
     def _grid(self, level: int) -> Codes:
@@ -127,12 +126,12 @@ def _over(sides: tuple[int, ...], ordered: tuple[bool, ...], splits: tuple[Split
 
 
 def _along(sides: tuple[int, ...], axis: int, cells: Codes) -> Codes:
-    """Where cells lie along one attribute; one at a time, for there may be many."""
+    """The positions of cells along one attribute; one attribute at a time, for there may be many."""
     return np.asarray(cells // prod(sides[axis + 1 :]) % sides[axis])
 
 
 def nodes_over(domain: Domain) -> int:
-    """How many nodes the tree over a domain has, on all levels; found without laying it out.
+    """The number of nodes of the tree over a domain, on all levels, without building it.
 
     >>> from sfumato.domain import Axis
     >>> domain = Domain((Axis("x", "integer", np.arange(6.0)), Axis("y", "integer", np.arange(4.0))))
@@ -151,7 +150,7 @@ def nodes_over(domain: Domain) -> int:
 
 
 def _widths(side: int, splits: Splits) -> list[int]:
-    """How many nodes each level of an attribute's own tree has."""
+    """The number of nodes on each level of one attribute's tree."""
     if not splits:
         return [min(2**level, side) for level in range((side - 1).bit_length() + 1)]
     height, ends = _ends(side, splits)
@@ -159,7 +158,7 @@ def _widths(side: int, splits: Splits) -> list[int]:
 
 
 def _ends(side: int, splits: Splits) -> tuple[int, Codes]:
-    """The height of an attribute's own tree, and for each value which of its 2^height ends holds it."""
+    """The height of one attribute's tree, and for each value the leaf, of 2^height, that holds it."""
     if splits:
         return _ends_of_groups(side, splits)
     height = (side - 1).bit_length()
@@ -168,7 +167,7 @@ def _ends(side: int, splits: Splits) -> tuple[int, Codes]:
 
 
 def _ends_of_groups(side: int, splits: Splits) -> tuple[int, Codes]:
-    """The same, cut between groups before they are cut themselves."""
+    """As `_ends`, where groups of values are separated before they are cut themselves."""
     way, depth = np.zeros(side, dtype=np.int64), np.zeros(side, dtype=np.int64)
     left = [(0, side)]
     while left:

@@ -1,4 +1,4 @@
-"""Blocks: neighbouring cells taken together, and what a query looks like in terms of them.
+"""Blocks of neighbouring cells, and the features of a query in terms of them.
 
 A query becomes a row of numbers: the share of every block that it covers, its first and last place along every axis,
 and the share of all cells that it covers. These are functions of the query and of the public domain alone.
@@ -23,14 +23,14 @@ Along = Sequence[Floats]  # for each axis, the share of every cell of it that a 
 
 @dataclass(frozen=True)
 class Blocks:
-    """Runs of cells along every axis, and the products of these. starts: where the runs begin, axis by axis."""
+    """Products of runs of cells along every axis. starts: the first cells of the runs, axis by axis."""
 
     domain: Domain
     starts: tuple[tuple[int, ...], ...]
 
     @classmethod
     def at_most(cls, domain: Domain, number: int, whole: str | None = None) -> Blocks:
-        """As many runs of equal length as go, the longest axis being made coarser first.
+        """At most `number` blocks of runs of equal length; the longest axis is coarsened first.
 
         whole: an axis that stays as it is, so that there may be more blocks than wanted where it is long.
         """
@@ -43,7 +43,7 @@ class Blocks:
         return cls(domain, tuple(tuple(k * size // run for k in range(run)) for run, size in sizes))
 
     def uneven(self, number: int) -> Blocks:
-        """Other blocks, at most so many, of uneven length, whose limits fall anywhere between those of these."""
+        """At most `number` other blocks, of uneven length, with limits off the even grid by golden-ratio steps."""
         coarse = Blocks.at_most(self.domain, number)
         starts = []
         for theirs, size in zip(coarse.starts, self.domain.shape, strict=True):
@@ -65,7 +65,7 @@ class Blocks:
 
     @property
     def features(self) -> int:
-        """How many numbers a query becomes."""
+        """The number of features of a query."""
         return self.size + 2 * len(self.starts) + 1
 
     @cached_property
@@ -84,7 +84,7 @@ class Blocks:
         return Partition(self.domain, label.reshape(-1))
 
     def of_boxes(self, boxes: Sequence[Along]) -> Floats:
-        """The numbers of a query that is a union of disjoint boxes."""
+        """The features of a query that is a union of disjoint boxes."""
         shares, ends, covered = np.zeros(self.shape), self._nowhere(), 0.0
         for along in boxes:
             share = np.ones(())
@@ -96,7 +96,7 @@ class Blocks:
         return np.array([*shares.reshape(-1), *ends.reshape(-1), covered])
 
     def of_sets(self, masks: Floats) -> Floats:
-        """The numbers of queries that are unions of blocks, a row each. masks: which of the blocks, a row each."""
+        """The features of queries that are unions of blocks, a row each. masks: which of the blocks, a row each."""
         volume = np.ones(())
         for length in self.lengths:
             volume = np.multiply.outer(volume, length)
@@ -116,7 +116,7 @@ class Blocks:
 
 
 def along_axes(domain: Domain, box: Box, fixed: Mapping[str, int] | None = None, part: Part = "share") -> list[Floats]:
-    """What of every axis a box covers; fixed: attributes of which one cell alone is meant."""
+    """The cover of every axis by a box; fixed: attributes restricted to one cell."""
     found = []
     for axis in domain:
         share = np.asarray(getattr(cover(axis, box[axis.name]), part), dtype=np.float64)
@@ -127,7 +127,7 @@ def along_axes(domain: Domain, box: Box, fixed: Mapping[str, int] | None = None,
 
 
 def along_runs(blocks: Blocks, first: Sequence[int], last: Sequence[int]) -> list[Floats]:
-    """The box from one run to another along every axis, in shares of cells."""
+    """The cover of every axis by the box from one run to another."""
     found = []
     for starts, low, high, size in zip(blocks.starts, first, last, blocks.domain.shape, strict=True):
         ends = [*starts, size]
@@ -137,7 +137,7 @@ def along_runs(blocks: Blocks, first: Sequence[int], last: Sequence[int]) -> lis
 
 
 def _ends(share: Floats) -> tuple[float, float]:
-    """Where the covered part of an axis begins and ends, as parts of its length; nothing covered: 1 and 0."""
+    """Start and end of the covered part of an axis, as fractions of its length; 1 and 0 if nothing is covered."""
     covered = np.flatnonzero(share > 0.0)
     return (float(covered[0]) / len(share), float(covered[-1] + 1) / len(share)) if len(covered) else (1.0, 0.0)
 

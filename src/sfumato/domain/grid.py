@@ -1,11 +1,9 @@
-"""One attribute as an axis of numbered cells.
+"""Axes, the numbered cells of single attributes; the domain, the cells that axes span together; and groups of cells.
 
 An ordered attribute keeps its own numbers (dates count days since 1970-01-01); a category or boolean is numbered by its
 place in the list of values. One class therefore serves all kinds: cell i holds the values from `edges[i]` up to, not
 including, `edges[i + 1]`. An attribute that keeps rows without a value has one more cell for them, the last; it has no
 edges, for it lies on no side of any value.
-
-The cells that axes span together, and groups of them.
 """
 
 from __future__ import annotations
@@ -59,7 +57,7 @@ class Axis:
 
     @property
     def places(self) -> int:
-        """How many cells there are for values, without the one for rows that have none."""
+        """The number of cells for values, without the one for rows that have none."""
         return len(self.edges) - 1
 
     @property
@@ -83,7 +81,7 @@ class Axis:
         return self.kind in ("integer", "number", "date")
 
     def label(self, cell: int) -> Label:
-        """What a reader sees for a cell: a value where the cell holds one, a span where it holds several."""
+        """The label of a cell: a value where the cell holds one, a span where it holds several."""
         if cell == self.places:
             return None
         if self.values:
@@ -135,7 +133,7 @@ class Axis:
 
     @cached_property
     def _place_by_value(self) -> dict[str, float]:
-        """Where each value stands in the list, by its text; by its code where that is no value's text."""
+        """The index of each value in the list, by its text; also by its code where that is no value's text."""
         texts = [str(value).lower() if self.kind == "boolean" else str(value) for value in self.values]
         named = [*enumerate(texts), *enumerate(self.codes)]
         return {text: float(place) for place, text in reversed(named)}  # the first of each text is kept
@@ -146,7 +144,7 @@ class Axis:
         return {str(self.label(cell)): cell for cell in reversed(range(self.places))}
 
     def cover(self, values: ValueSet) -> Cover:
-        """How `values` covers each cell."""
+        """The cover of each cell by a set of values."""
         low, high = self.edges[:-1], self.edges[1:]
         width = high - low
         covered, touched = np.zeros(self.places), np.zeros(self.places)
@@ -173,7 +171,7 @@ class Axis:
         return cover.with_cell(float(values.holds_missing)) if self.missing else cover
 
     def _whole_below(self, values: ValueSet, ends: Floats) -> Floats:
-        """How much of a set of whole numbers lies below each of some ends; its spans are in order."""
+        """The size of a set of whole numbers below each of some ends; its spans are sorted."""
         first, last = float(self.edges[0]), float(self.edges[-1])
         spans = np.array([[self._whole(place) for place in span] for span in values.spans]).clip(first, last)
         lengths = np.maximum(spans[:, 1] - spans[:, 0], 0.0)
@@ -231,7 +229,7 @@ class Axis:
 
 
 def _named(days: float, by: str) -> str:
-    """What a cell that begins at a number of days is called, as in ISO 8601; quarters are not in it."""
+    """The name of a cell of dates, by its first day, as in ISO 8601; quarters, which it lacks, as 2024-Q1."""
     whole = math.floor(days)
     day = EPOCH + timedelta(days=whole)
     text = day.isoformat()
@@ -258,7 +256,7 @@ def _moment(literal: object) -> float | None:
 
 
 def _whole(place: Place) -> float:
-    """The first whole number at or after a place."""
+    """The first whole number at or after a place (a number, and whether just before or just after it)."""
     value, after = place
     if math.isinf(value):
         return value
@@ -305,7 +303,7 @@ class Domain:
         return self.axes[self.place(name)]
 
     def place(self, name: str) -> int:
-        """Where an attribute stands among the axes."""
+        """The index of an attribute among the axes."""
         try:
             return self._places[name]
         except KeyError:

@@ -1,4 +1,4 @@
-"""An order of cells in which neighbours in the list are neighbours in the grid: Hilbert's curve.
+"""Order of cells along Hilbert's curve, in which neighbours in the list are neighbours in the grid.
 
 Skilling, "Programming the Hilbert curve", AIP Conference Proceedings 707 (2004): the bits of the coordinates are
 exchanged and flipped, highest first, until their interleaving counts along the curve. The curve runs through a cube

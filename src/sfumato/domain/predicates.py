@@ -1,9 +1,8 @@
-"""Boxes: products of value sets, one per attribute, and how one box covers the cells of a domain.
+"""Predicates: the sets of rows that a WHERE can describe, as unions of disjoint boxes.
 
-Regions: the sets of rows a WHERE can describe, kept as disjoint boxes.
-
-Anything additive (a count, a volume, a share of a cell) is then a plain sum over the boxes of a predicate. Regions know
-nothing of bins; how they cover the cells of a domain is asked separately, and there a cell may be cut.
+A box is a product of value sets, one per attribute. Anything additive (a count, a volume, a share of a cell) is a plain
+sum over the boxes of a predicate. Predicates know nothing of bins; their cover of the cells of a domain is computed
+separately, and there a cell may be cut.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ class Box:
         return Box.of({**dict(self.sets), name: values})
 
     def minus(self, other: Box) -> list[Box]:
-        """What of this box lies outside another, as disjoint boxes."""
+        """The difference of this box and another, as disjoint boxes."""
         if not self & other:
             return [self]
         pieces, rest = [], self
@@ -80,7 +79,7 @@ class Box:
         return [name for name, values in self.sets if not cover(domain[name], values).exact]
 
     def weights(self, domain: Domain, codes: Mapping[str, Codes], size: int, part: Part) -> Floats:
-        """One part of the cover of each listed cell: the product along the axes."""
+        """One field of the cover (share, sure or possible) of each listed cell: the product along the axes."""
         inside = np.ones(size)
         for name, values in self.sets:
             along: Floats = getattr(cover(domain[name], values), part)
@@ -94,7 +93,7 @@ class Box:
 
 
 def cover(axis: Axis, values: ValueSet) -> Cover:
-    """How a set of values covers the cells of an axis; kept for the next time, for one query asks it often."""
+    """The cover of an axis by a set of values, cached, because one query needs it often."""
     return (_small_cover if axis.size <= _SMALL_AXIS else _large_cover)(axis, values)
 
 
@@ -190,7 +189,7 @@ class Predicate:
         return [name for name in domain.names if name in found]
 
     def weights(self, domain: Domain, codes: Mapping[str, Codes]) -> tuple[Floats, Floats, Floats]:
-        """How much of each cell of a list lies inside: share, sure and possible, as in `Cover`.
+        """The part of each listed cell that lies inside: share, sure and possible, as in `Cover`.
 
         codes: where each cell of the list lies on the axes, for at least the attributes in `names`. Without any codes
         there is one cell, the whole table. The arrays are read-only, and may be one and the same.
@@ -281,7 +280,7 @@ def _joined_along(name: str, boxes: list[Box]) -> list[Box]:
 
 
 def _torn(mine: Box, other: Box, touched: Callable[[str, ValueSet], NDArray[np.bool_]]) -> list[str]:
-    """The attributes along which two disjoint boxes part within a cell; none if no cell reaches into both."""
+    """The attributes along which the border of two disjoint boxes cuts a cell; none if no cell is in both."""
     torn = []
     for name in {name for name, _ in (*mine.sets, *other.sets)}:
         if not np.any(touched(name, mine[name]) & touched(name, other[name])):

@@ -1,4 +1,4 @@
-"""Sets of values of one attribute, and how they cover the cells of its axis."""
+"""Sets of values of one attribute, and their cover of the cells of its axis."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class ValueSet:
 
 @dataclass(frozen=True)
 class Cover:
-    """How a set of values covers the cells of an axis.
+    """The cover of an axis's cells by a set of values.
 
     share: the part of each cell that is covered if values are spread evenly inside a cell.
     sure: 1 where every value of the cell is covered, whatever its spread. possible: 1 where some value is.
@@ -103,7 +103,7 @@ class Cover:
     possible: Floats
 
     def with_cell(self, inside: float) -> Cover:
-        """The same with one more cell, which lies wholly inside (1) or outside (0)."""
+        """The cover with one more cell, which lies wholly inside (1) or outside (0)."""
         return Cover(*(np.append(part, inside) for part in (self.share, self.sure, self.possible)))
 
     @property

@@ -1,9 +1,9 @@
-"""Privacy budgets as exact fractions, and the bridge between rho-zCDP and (epsilon, delta).
+"""Privacy budgets as exact fractions, the conversion between rho-zCDP and (epsilon, delta), and the cost of a release.
 
 A budget is never rounded on its way in: 0.1 means one tenth, not the nearest binary number, so that three tenths fit
 into 0.3 exactly. Where a logarithm forces a rounding, it goes the way that costs utility, never privacy.
 
-What a release costs the people in the data, as the ledger counts it: epsilon and, with Gaussian noise, a delta.
+`Cost` is the cost of a release as the ledger counts it: epsilon and, with Gaussian noise, a delta.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Budget:
 
     @property
     def amount(self) -> Fraction:
-        """How much it is, of epsilon or of rho."""
+        """The amount, of epsilon or of rho."""
         return self._stated()[1]
 
     def split(self, *weights: int | Fraction) -> tuple[Budget, ...]:
@@ -253,7 +253,7 @@ class Cost:
 
     @classmethod
     def of(cls, budget: Budget, delta: Fraction = USUAL_DELTA) -> Cost:
-        """What spending a budget costs; rho-zCDP costs some epsilon for every delta, rounded up."""
+        """The cost of spending a budget; rho-zCDP costs some epsilon for every delta, rounded up."""
         return cls(budget.amount) if budget.is_pure else cls(epsilon_for(budget.amount, delta), delta)
 
     @property
@@ -262,5 +262,5 @@ class Cost:
 
     @cached_property
     def budget(self) -> Budget:
-        """What may be spent: epsilon, or the largest rho whose rho-zCDP implies this (epsilon, delta), rounded down."""
+        """The budget to spend: epsilon, or the largest rho, rounded down, whose zCDP implies this (epsilon, delta)."""
         return Budget.pure(self.epsilon) if self.pure else Budget.zcdp(rho_for(self.epsilon, self.delta))

@@ -1,12 +1,12 @@
-"""One rule of composition: no cell may bear more than the budget.
+"""Privacy accounting by cell: one rule of composition, by which no cell may bear more than the budget.
 
 A mechanism opens one charge. Every row i it measures, with noise of scale b_i, loads cell c with |A[i, c]| / b_i, and
 the charge keeps the sum of these loads for every cell, exactly. Adding one row of data to cell c changes the log of the
 probability of everything published so far by at most that cell's load, so a person with k rows changes it by at most k
-times the fullest cell. A measurement that would lift any cell above budget / k is refused before any noise is drawn.
-Sequential, parallel and adaptive composition are all this one rule (docs/privacy.md, theorem 2).
+times the load of the fullest cell. A measurement that would lift any cell above budget / k is refused before any noise
+is drawn. Sequential, parallel and adaptive composition are all this one rule (docs/privacy.md, theorem 2).
 
-Under zero-concentrated privacy loads are A[i, c]^2 / (2 sigma_i^2) and k rows cost k^2 times the fullest cell.
+Under zero-concentrated privacy loads are A[i, c]^2 / (2 sigma_i^2) and k rows cost k^2 times the load of that cell.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Load:
 
 
 class Charge:
-    """What one mechanism may spend, and what every cell has borne so far."""
+    """The budget of one mechanism, and the load that every cell has borne so far."""
 
     def __init__(self, budget: Budget, contributions: int, cells: int) -> None:
         self.budget = budget
@@ -50,7 +50,7 @@ class Charge:
 
     @property
     def limit(self) -> Fraction:
-        """What one cell may bear."""
+        """The largest load that one cell may bear."""
         return self.budget.amount / (self.contributions if self.pure else self.contributions**2)
 
     @property

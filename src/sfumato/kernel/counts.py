@@ -1,23 +1,20 @@
-"""The private counts, by cell: all that ever comes out of a table, and it stays in the kernel.
+"""Private counts of rows and sums of measures: by cell, row by row, and by margin. They never leave the kernel.
 
-Rows as they were placed, one by one: what is read where a table has too many cells to lay out.
+`Aggregate` holds the cells that contain rows. `Rows` holds the rows one by one, for tables with too many cells to lay
+out: nearly every row then has a cell of its own, so that gathering rows by cell would take longer than reading them and
+save little. A row's *words* number its cell along runs of neighbouring attributes: the cells of 100 attributes have no
+number that fits in 64 bits, but each run of attributes has a short one.
 
-Nearly every row then has a cell of its own. To gather rows by cell would take longer than reading them and save little,
-so they are kept as they are, in a few short numbers each. A row's *words* number its cell along runs of neighbouring
-attributes: the cells of 100 attributes have no number that 64 bits can hold, but each run of them has a short one.
+`MarginCounts` counts margins: rows and sums along some attributes, whatever the values of the others. A table of many
+attributes spans more cells than can be numbered, so every margin is counted from the rows, or from the cells that hold
+some, and only the margin itself is laid out. Rows are processed in blocks that fit into a processor's cache while all
+margins of a batch are counted.
 
-Which larger margins to count so that many small ones follow from them by adding up. Nothing here is private.
+`covering` picks larger margins from which many small ones follow by summation: a margin of four attributes takes hardly
+longer to count than one of two, and six pairs follow from it. It uses nothing private.
 
-To count a margin of four attributes takes hardly longer than one of two, and six pairs follow from it.
-
-Margins of the private counts: rows and sums along some attributes, whatever the values of the others.
-
-A table of many attributes spans more cells than can be numbered. So every margin is counted from the rows, or from the
-cells that hold some, and nothing is ever laid out but the margin itself. Rows are taken a block at a time, small enough
-to stay in a processor's cache while all margins of a batch are counted in it.
-
-Whole numbers are added up, exactly or modulo 2^64, so the order of rows leaves no trace. Which margins are counted
-together, and which are kept for a second question, follows from the domain and from what was asked before.
+Whole numbers are added exactly or modulo 2^64, so the result does not depend on the order of rows. Which margins are
+counted together, and which are kept for a later query, follows from the domain and from earlier queries alone.
 """
 
 from __future__ import annotations
@@ -102,7 +99,7 @@ def short(values: NDArray[Any], below: int) -> Short:
 
 @dataclass(frozen=True, eq=False, repr=False)  # no repr: private rows must not reach a log or a traceback
 class Rows:
-    """words: an array for each run of `words_of(domain)`. steps: for each measure, those of every row."""
+    """Placed rows, one by one. words: an array for each run of `words_of(domain)`. steps: of each measure, by row."""
 
     domain: Domain
     words: tuple[Short, ...]
@@ -113,14 +110,14 @@ class Rows:
         return len(self.words[0])
 
     def codes(self, name: str, these: slice) -> Short:
-        """Where some of the rows lie on an axis."""
+        """The codes of some rows on an axis."""
         if name not in self._found:
             self._found[name] = self._find(name)
         word, along = self._found[name]
         return self.words[word][these] if along is None else np.take(along, self.words[word][these])
 
     def _find(self, name: str) -> tuple[int, Short | None]:
-        """Which word tells where a row lies on an axis and, if it tells more than that, the code for each of them."""
+        """The word that holds an axis and, if it holds other axes too, the axis's code for each value of the word."""
         place, shape = self.domain.place(name), self.domain.shape
         word, run = next((word, run) for word, run in enumerate(words_of(self.domain)) if place in run)
         if len(run) == 1:
@@ -159,7 +156,7 @@ AT_ONCE = 5_000  # sets that are looked at together, so that the time taken grow
 def covering(
     sets: Sequence[frozenset[str]], sizes: Mapping[str, int], most: int = MOST_JOINED
 ) -> Iterator[tuple[frozenset[str], list[int]]]:
-    """Unions of the sets, each with the places of those that it holds and no union before it did.
+    """Unions of sets of attributes, each with the indices of the sets in it that no earlier union covers.
 
     A union is grown greedily, by the attribute that completes the most sets, for as long as it spans few cells.
 
@@ -197,7 +194,7 @@ def _grown(
 
 
 def _touching(union: frozenset[str], about: Mapping[str, dict[frozenset[str], None]]) -> dict[frozenset[str], None]:
-    """The sets that share an attribute with a union; the set of none is in every union."""
+    """The sets that share an attribute with a union; the empty set is in every union."""
     found = {frozenset[str](): None} if not union else {}
     for name in sorted(union):
         found |= about.get(name, {})
@@ -290,7 +287,7 @@ class MarginCounts:
         return short(self._domain.codes_along(name, self._held.cells[these]), self._domain[name].size)
 
     def _values_of(self, of: str) -> NDArray[Any] | None:
-        """What each row, or each cell that holds some, adds: doubles if these are exact; None if it is 1 for all."""
+        """The amount that each row or nonempty cell adds: in doubles if these are exact; None if it is 1 for all."""
         if of not in self._values:
             if isinstance(self._held, Rows):
                 values = None if of == "count" else self._held.steps[of]
@@ -335,7 +332,7 @@ def _batches(unions: Iterator[tuple[Domain, list[int]]]) -> Iterator[list[tuple[
 
 
 def _places(domain: Domain, codes: Mapping[str, Short], rows: int) -> Short:
-    """Where rows lie in a margin, from where they lie on its axes."""
+    """The cells of rows in a margin, from their codes on its axes."""
     kind = np.dtype(np.uint16 if domain.size < 2**16 else np.uint32)
     if not domain.axes:
         return np.zeros(rows, dtype=kind)
@@ -358,6 +355,6 @@ def _add(total: Whole, places: Short, values: NDArray[Any] | None) -> None:
 
 
 def _down(counts: Whole, union: Domain, domain: Domain) -> Whole:
-    """The counts of a margin from those of a larger one."""
+    """Marginalise: the counts of a margin from those of a larger one."""
     away = tuple(place for place, axis in enumerate(union) if axis.name not in domain)
     return np.asarray(counts.reshape(union.shape).sum(axis=away), dtype=np.int64).reshape(-1)

@@ -1,8 +1,8 @@
-"""The curator: holder of the private counts (`holding.py`), and the only one who adds noise to them.
+"""The curator: holds the private counts (`holding.py`) and is the only one who adds noise to them.
 
 Seven verbs spend: `measure`, `measure_misfit`, `measure_margin_misfits`, `select`, `select_margin`, `first_above` and
 `best_partition`; four restrict: `reduce`, `split`, `margin` and `subset`; `lines` does both. The budget is stated once:
-the noise scale is derived from what is charged, or the charge from the noise scale, never both from outside.
+the noise scale is derived from the charge, or the charge from the noise scale; callers never state both.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Curator(Holding):
         return choose(score.scores(self._dense("count")), self._choice_rate(budget, score.spread), self._entropy)
 
     def select_margin(self, guesses: Sequence[Guess], penalties: Sequence[int], budget: Budget) -> int:
-        """The place of the margin that lies farthest from its public guess, less a public penalty.
+        """Choose the margin farthest from its public guess, less a public penalty; return its index.
 
         guesses: as `measure_margin_misfits` takes them. By the exponential mechanism, charged to every cell: one row
         moves each margin's distance by at most 1, up or down (docs/privacy.md, theorem 7).
@@ -142,7 +142,7 @@ class Curator(Holding):
         return choose(scores, self._choice_rate(budget, 2), self._entropy)
 
     def measure_misfit(self, misfit: Misfit, budget: Budget, groups: Codes | None = None) -> Measurement:
-        """How far the counts lie from public targets: the noisy sum of |A[j] x - targets[j]| over each group of rows.
+        """Measure the distance of the counts from public targets: noisy sums of |A[j] x - targets[j]| by group of rows.
 
         groups: the group of every row, numbered from 0; one group of all rows if not given. The answers are one for
         each group, and the queries of the measurement are its groups. Costs what measuring the rows themselves does.
@@ -161,7 +161,7 @@ class Curator(Holding):
     def measure_margin_misfits(
         self, guesses: Sequence[Guess], budget: Budget, groups: Codes | None = None
     ) -> Measurement:
-        """How far margins lie from public guesses: the noisy sum over all cells of |count - guess|, margin by margin.
+        """Measure the L1 distance of margins from public guesses: the noisy sum over all cells of |count - guess|.
 
         guesses: the attributes of each margin and a whole number for each of its cells, in the order of cells; or, as
         a third, the part of every cell, numbered from 0, and a number for each part: the sum is then over parts.
@@ -299,11 +299,11 @@ class Curator(Holding):
         )
 
     def _choice_rate(self, budget: Budget, spread: int) -> Fraction:
-        """k rows move two scores apart by k * spread at most, and with them the logarithms of two chances."""
+        """Rate of the exponential mechanism, epsilon / (k * spread): k rows move two scores no further apart."""
         return epsilon_to_choose(budget) / (self.charge.contributions * spread)
 
     def _asked_of_margins(self, guesses: Sequence[Guess]) -> tuple[list[Domain], list[PartsMisfit]]:
-        """Taken down once: what is charged for and what is looked at must be the same margins and the same guesses."""
+        """Copy the margins and guesses once, so that those that are charged for are those that are looked at."""
         asked = [(self._margins.domain_along(names), how) for names, *how in guesses]
         return [domain for domain, _ in asked], [PartsMisfit.of(domain.size, *how) for domain, how in asked]
 

@@ -1,7 +1,7 @@
-"""Curators over counts that are given and not read: public tables, synthetic ones, those of an audit.
+"""Curators over counts that are passed in and not read from a table: public tables, synthetic ones, those of an audit.
 
-Nothing is reserved for them in any ledger, so this is no way to a private table; `opening.py` is the only one, and an
-import contract keeps the line from a table to a release away from here.
+Nothing is reserved for them in any ledger, so this must not lead to a private table. `opening.py` is the only way to
+one, and an import contract keeps the code that takes a table to a release from importing this module.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
-"""Public subsets of the rows: of every cell, those whose places a public seed picks.
+"""The private counts that a curator holds: their place in the whole table, their charge, and public subsets of rows.
 
-Row number j of cell c is in subset s if bit s of a public hash of (seed, c, j) is set: about half of all rows. Which of
-a cell's rows is called number j means nothing, as all that is kept of a table are the counts of its cells.
+`Holding` draws no noise and publishes nothing; `curator.py` has the verbs. `View` maps the cells of a curator's domain
+to the cells of the whole table, so that every load reaches the cells that it belongs to.
 
-Privacy. A row more in cell c has the next number: every other row stays in or out as it was, so the count of c in a
-subset grows by 1 or stays, and no other cell's changes. Whatever is measured in a subset therefore moves by at most
-what it moves by in the whole table, for every seed: the seed may be public, and its quality is no part of the proof.
+A public subset holds about half of all rows: row number j of cell c is in subset s if bit s of a public hash of
+(seed, c, j) is set. Which of a cell's rows has number j means nothing, because only the counts of cells are kept.
 
-What a curator holds: the private counts, where its cells lie in the whole table, and what their use is charged to.
-
-Nothing is drawn here and nothing leaves: `curator.py` has the verbs.
+Privacy of subsets. One more row in cell c gets the next number: every other row stays in or out as it was, so the
+count of c in a subset grows by 1 or stays, and no other cell's changes. A measurement in a subset therefore changes by
+at most as much as in the whole table, for every seed: the seed may be public, and its quality is no part of the proof.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ MOST_SUBSETS = 2**16
 
 
 def checked_subset(seed: int, number: int) -> int:
-    """The number of a subset, as it is used."""
+    """Validate the number of a subset."""
     if not 0 <= seed < 2**32 or not 0 <= number < MOST_SUBSETS:
         raise QueryError(f"a subset has a seed below 2^32 and a number below {MOST_SUBSETS:,}; state such")
     return int(number)
@@ -79,7 +78,7 @@ def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """How the cells of a curator's domain sit in the cells of the whole table."""
+    """The map from the cells of a curator's domain to those of the whole table."""
 
     cells: Codes  # cells of the table that this view sees
     groups: Codes  # the view's own cell that each of them belongs to
@@ -115,7 +114,7 @@ class Holding:
 
     @property
     def statistics(self) -> tuple[str, ...]:
-        """What a budget is split over: "count" and the measures of the schema."""
+        """The statistics that a budget is split over: "count" and the measures of the schema."""
         missing = set(map(missing_of, self._units))
         return tuple(of for of in self._units if of not in missing)
 

@@ -1,10 +1,10 @@
-"""What every piece of a line has borne, kept by stretches of pieces: the rule of `charge.py`, for very many cells.
-
-Rows on lines of ordered cells, each cut into pieces: where quantiles lie and how many rows are between them.
+"""Quantiles and range counts on lines of ordered cells, each cut into pieces, with a charge of their own.
 
 Rows of a cell are dealt out to its pieces (`verbs/pieces.py`), so that a cell of many rows is cut as finely as any
 other. Two verbs spend: `cut` chooses a piece by rank, `count` counts runs of pieces. Each is charged to the pieces that
-it looks at and to no others (`StretchCharge`), within a budget that was charged to the whole table beforehand.
+it looks at and to no others, within a budget that was charged to the whole table beforehand.
+
+`StretchCharge` is the rule of `charge.py` for very many pieces: it keeps one load for each stretch of equal pieces.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from sfumato.queries import Identity
 
 
 class StretchCharge:
-    """limit: what one piece may bear. Lines are numbered from 0, and so are the pieces of each."""
+    """Loads of all pieces of some lines, by stretches of equal load; no piece may bear more than `limit`.
+
+    Lines are numbered from 0, and so are the pieces of each.
+    """
 
     def __init__(self, limit: Fraction, lines: int, length: int) -> None:
         self.limit = limit
@@ -41,7 +44,7 @@ class StretchCharge:
         return max(max(loads) for loads in self._loads)
 
     def borne(self, line: int, piece: int) -> Fraction:
-        """What a piece has borne so far."""
+        """The load that a piece has borne so far."""
         return self._loads[line][bisect_left(self._starts[line], piece + 1) - 1]
 
     def admit(self, line: int, first: int, end: int, load: Fraction) -> None:
@@ -76,14 +79,14 @@ class Lines:
         self._entropy = entropy
 
     def cut(self, line: int, quantile: Fraction, budget: Budget, *, first: int, end: int) -> int:
-        """The piece that holds a quantile of the rows in the pieces from `first` up to `end`, by their rank."""
+        """Choose the piece that holds a quantile of the rows in the pieces from `first` up to `end`, by rank."""
         rank = Rank(quantile)
         share = self._share(budget)
         self.charge.admit(line, first, end, share)
         return choose_piece(self._counts[line], self.pieces, first, end, rank, share / rank.spread, self._entropy)
 
     def count(self, edges: Sequence[Codes], budget: Budget) -> Measurement:
-        """Noisy rows of the runs between edges, which lead from the start of every line to its end."""
+        """Noisy counts of the runs between edges, which lead from the start of every line to its end."""
         ends = [np.array(each, dtype=np.int64) for each in edges]  # a copy: what is charged for is what is counted
         if len(ends) != self.number or not all(
             len(each) > 1 and each[0] == 0 and each[-1] == self.length and (np.diff(each) > 0).all() for each in ends
@@ -106,7 +109,7 @@ class Lines:
         return np.concatenate(found)
 
     def _share(self, budget: Budget) -> Fraction:
-        """What a budget lets one piece bear: two scores or a count may move by as much for each of a person's rows."""
+        """The load that a budget puts on one piece: its epsilon, divided by the rows that a person may have."""
         if not budget.is_pure:
             raise QueryError("lines are for pure epsilon; under rho, measure the cells with Gaussian noise instead")
         return budget.amount / self.contributions

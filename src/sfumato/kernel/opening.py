@@ -1,8 +1,8 @@
-"""How a private table is opened: check, reserve, read; in this order and no other.
+"""Open a private table: check, reserve, read; in this order and no other.
 
-What can be refused from names and types alone is refused before anything is spent. Then the budget is reserved in the
-ledger and committed to disk, and only then is the table read. A crash at any later moment leaves the reservation in
-place: the ledger can over-count, never under-count.
+Whatever can be refused from names and types alone is refused before anything is spent. Then the budget is reserved in
+the ledger and committed to disk, and only then is the table read. A crash at any later moment leaves the reservation
+in place: the ledger can over-count, never under-count.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Opened:
 
 @dataclass(frozen=True)
 class Terms:
-    """What a table is opened for; all of it is public.
+    """The terms on which a table is opened; all of them are public.
 
     cost: reserved in the ledger, and all that the curator can spend.
     mechanism: its name, as the ledger records it.
@@ -51,7 +51,7 @@ class Terms:
     again: bool = True
 
     def stated(self) -> dict[str, Any]:
-        """What is said to the ledger besides the dataset and epsilon."""
+        """The fields of the reservation besides the dataset and epsilon."""
         schema = self.schema
         return {
             "delta": self.cost.delta,

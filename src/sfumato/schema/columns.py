@@ -1,4 +1,4 @@
-"""The columns that a schema declares, as a reader meets them: name, role, type and values in words."""
+"""Describe the columns that a schema declares, for readers: name, role, type and values in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a file writes its table: what parts fields, which encoding, how numbers and dates are spelled.
+"""The dialect of a file: delimiter, quotes, encoding, and the spelling of numbers and dates.
 
 It is about the file and not about what is published, so a release does not carry it. Like all of a schema it is stated
 and never guessed from rows; the header line, which is public, is looked at for hints only.
@@ -95,12 +95,12 @@ def _columns(value: object) -> tuple[str, ...]:
 
 
 def same_name(name: str) -> str:
-    """What two names of a column have in common that are taken for one: they may differ in case and outer blanks."""
+    """Canonical form of a column's name: names may differ in case and outer blanks."""
     return name.strip().lower()
 
 
 class Dialect(Declared):
-    """How a file is written; what is not stated is as in a plain CSV file of UTF-8.
+    """The format of a file; what is not stated is as in a plain CSV file of UTF-8.
 
     >>> Dialect(delimiter=";", dates="%d.%m.%Y").date_format("arrived")
     '%d.%m.%Y'
@@ -128,11 +128,11 @@ class Dialect(Declared):
         return self
 
     def date_format(self, column: str) -> str | None:
-        """How dates of a column are written, if it was stated."""
+        """The format of dates in a column, if it was stated."""
         return self.dates.get(column) if isinstance(self.dates, dict) else self.dates
 
     def without_names(self, used: Collection[str]) -> Dialect:
-        """How rows are written: without the kind of file, and without the names of columns that nobody uses."""
+        """The format of rows alone: without the kind of file and the names of unused columns."""
         known, columns = set(map(same_name, used)), []
         for place, name in enumerate(self.columns or (), 1):
             unnamed = f"column {place}" + "_" * sum(one.startswith(f"column {place}") for one in known)

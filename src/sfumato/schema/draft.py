@@ -1,9 +1,8 @@
-"""What the name of a column suggests: a first guess at its type, for the curator to correct. No value is looked at.
-
-A first draft of a schema, from the names and types of columns and from nothing else.
+"""Draft a schema from the names and types of columns, and from nothing else.
 
 Bounds and lists of values stay blank. Taking them from the table would publish them: the largest income in a table is
 somebody's income. The same goes for the values inside an ENUM type, so type names are recognised but never copied.
+Where there is no type, a column's name suggests one, for the curator to correct. No value is looked at.
 """
 
 from __future__ import annotations
@@ -123,7 +122,7 @@ _ENGINE_TYPES = {
 
 @dataclass(frozen=True)
 class Answers:
-    """What the curator said when asked: of the privacy unit, of each column the keys and values, and the total epsilon.
+    """The curator's answers: the privacy unit, keys and values of each column, and the total epsilon.
 
     A column whose type is "skip" is left out. All of it is text as YAML spells it.
     """

@@ -1,11 +1,8 @@
-"""YAML files, read without the traps that would change a schema silently.
+"""Read a schema from YAML, with lists of values from files beside it, and report errors as one line with the remedy.
 
-Lists of values from a file beside the schema: read once, when the schema is, and published as part of it.
-
-The list must be public by itself, such as a register of municipalities: one made from the private table would publish
-who is in it.
-
-What a schema's author reads when something is wrong: one line with the key and the remedy.
+YAML is read without the traps that would change a schema silently. A list of values is read once, when the schema is,
+and published as part of it. It must be public by itself, such as a register of municipalities: one made from the
+private table would publish who is in it.
 """
 
 from __future__ import annotations
@@ -72,7 +69,7 @@ def _at(place: yaml.Node | yaml.Event, problem: str) -> SchemaError:
 
 
 def read_yaml(path: Path) -> object:
-    """What a YAML file holds; nothing in it is executed, and what YAML would silently change is refused."""
+    """Read a YAML file; nothing in it is executed, and what YAML would silently change is refused."""
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
@@ -107,7 +104,7 @@ _FORM = "write values: [F, M], values: list.txt, or values: {file: list.csv, col
 
 
 def with_values_from_files(mapping: object, folder: Path) -> object:
-    """The same schema, with lists in place of the files that it names; files are looked for in a folder."""
+    """Replace the names of files in a schema by the lists that they hold; files are looked for in a folder."""
     if not isinstance(mapping, Mapping) or not isinstance(mapping.get("attributes"), Mapping):
         return mapping
     attributes = {
@@ -260,7 +257,7 @@ def _blanks(data: Mapping[Any, object], path: tuple[str, ...]) -> Iterator[tuple
 
 
 def in_plain_words(error: ErrorDetails, known: Sequence[str]) -> str:
-    """What is wrong with the schema, as one line that names the key and the remedy; `known` are its own keys."""
+    """Error message of one line that names the key and the remedy; `known` are the schema's own keys."""
     place = [str(part) for part in error["loc"]]
     tag = place.pop(2) if place[0] == "attributes" and len(place) > 2 else ""
     path, key = ".".join(place), place[-1]

@@ -1,7 +1,4 @@
-"""The parts of a schema besides its attributes: the privacy unit, the budget, the measures.
-
-The bounds of a column as a reader writes them.
-"""
+"""The privacy unit, the budget and the measures of a schema, and the bounds of its columns as a reader writes them."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ Missing = Literal["keep", "drop", "middle"]
 
 
 class PrivacyUnit(Declared):
-    """Whose presence is hidden: one row, or all rows of one value of `column`, of which `contributions` are kept."""
+    """The protected unit: one row, or all rows of one value of `column`, of which `contributions` are kept."""
 
     column: ColumnName | None
     contributions: Count
@@ -93,7 +90,7 @@ def _in_steps(lower: Fraction, upper: Fraction, step: Fraction) -> tuple[Fractio
 
 
 def missing_of(measure: str) -> str:
-    """What the statistic is called that counts the rows in which a measure is missing."""
+    """The name of the statistic that counts the rows in which a measure is missing."""
     return f"missing {measure}"
 
 

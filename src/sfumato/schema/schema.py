@@ -1,4 +1,4 @@
-"""The schema itself."""
+"""`Schema`: the public description of a table, from YAML or Python, checked as a whole."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _C = TypeVar("_C", bound=Column)
 
 
 class Schema(Declared):
-    """What is public about a table.
+    """The public description of a table.
 
     >>> census = Schema(dataset="census", privacy_unit="row", attributes={"married": {"type": "boolean"}})
     >>> census.domain.shape
@@ -167,7 +167,7 @@ class Schema(Declared):
 
     @property
     def weights(self) -> dict[str, Fraction]:
-        """In proportion to which a budget is split: 1 for the count, its own for each measure.
+        """The weights by which a budget is split: 1 for the count, its own for each measure.
 
         Rows in which a measure is missing are counted beside its sums and cost nothing more.
         """
@@ -233,7 +233,7 @@ def _attribute() -> TypeAdapter[Attribute]:
 
 
 def axis_sizes(mapping: Mapping[str, Any]) -> list[int]:
-    """How many cells each attribute of a mapping has, found without laying out any.
+    """The number of cells of each attribute of a mapping, without laying out any.
 
     What is no attribute is left out here: `Schema.from_dict` says what is wrong with it.
     """

@@ -1,9 +1,7 @@
-"""How the values of a schema are read: exact numbers, days, names, lists, and how they are written back.
+"""Parse the values of a schema (exact numbers, days, names, lists), write them back; base classes of its parts.
 
-The readers raise a ValueError that continues a sentence begun with the key, "attributes.age.lower" + " " + text; the
+The parsers raise a ValueError that continues a sentence begun with the key, "attributes.age.lower" + " " + text; the
 schema turns it into a SchemaError.
-
-What all parts of a schema share, and what all attributes do.
 """
 
 from __future__ import annotations
@@ -217,11 +215,11 @@ class Attributed(Column):
     @property
     @abstractmethod
     def places(self) -> int:
-        """How many cells there are for values."""
+        """The number of cells for values."""
 
     @property
     def size(self) -> int:
-        """How many cells there are."""
+        """The number of cells."""
         return self.places + self.keeps_missing
 
 

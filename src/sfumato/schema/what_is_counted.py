@@ -1,6 +1,6 @@
-"""What a release counts by rule, in sentences: it follows from the public schema alone.
+"""State in sentences by which rules a release counts rows and values; they follow from the public schema alone.
 
-How often a rule struck is private and said nowhere; that it may have is public, and readers of an answer should know.
+How often a rule applied is private and said nowhere; that it may have is public, and readers of an answer should know.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def what_is_counted(schema: Schema) -> tuple[str, ...]:
 
 
 def counted_in_short(schema: Schema) -> str:
-    """The same in one line, to stand after "counted:" under an answer.
+    """The rules of `what_is_counted` in one line, to stand after "counted:" under an answer.
 
     >>> counted_in_short(Schema(dataset="t", privacy_unit="row", attributes={"ill": {"type": "boolean"}}))
     'no row whose ill is missing or unreadable'

@@ -1,7 +1,4 @@
-"""The arithmetic of columns: sums of amounts, and ratios of two such sums.
-
-The arithmetic of a select list: ratios where two of them have a common denominator, formulas where they have not.
-"""
+"""Arithmetic of aggregates in a select list: ratios of sums over a common denominator, formulas for all else."""
 
 from __future__ import annotations
 
@@ -53,7 +50,7 @@ class Ratio:
         return Ratio(self.top, other.top)
 
     def with_groups(self, grouped: bool) -> Ratio:
-        """The same with every amount split, or not split, by GROUP BY."""
+        """The ratio with every amount split, or not split, by GROUP BY."""
         return Ratio(_regrouped(self.top, grouped), None if self.bottom is None else _regrouped(self.bottom, grouped))
 
 
@@ -173,7 +170,7 @@ def over(left: Value, right: Value) -> Value:
 
 
 def regrouped(value: Value, grouped: bool) -> Value:
-    """The same with every part split, or not split, by GROUP BY."""
+    """The value with every part split, or not split, by GROUP BY."""
     if isinstance(value, Mixed):
         return replace(value, left=regrouped(value.left, grouped), right=regrouped(value.right, grouped))
     if isinstance(value, Single):
@@ -223,7 +220,7 @@ def _formula(value: Value, schema: Schema) -> Formula | Column | float:
 
 
 def _refuse_dates(value: Mixed, schema: Schema) -> None:
-    """Of dates, only how far two are apart is a number."""
+    """Refuse arithmetic of dates, except the difference of two."""
     sides = [_dates(side, schema) for side in (value.left, value.right)]
     if any(sides) and not (value.operator == "+" and sorted(map(sorted, sides)) == [[-1.0], [1.0]]):
         raise QueryError("a date can be subtracted from a date, as in MAX(day) - MIN(day), and nothing else")

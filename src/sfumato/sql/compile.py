@@ -1,6 +1,6 @@
-"""What a reader of statistics should know, in a sentence for each: how they were come by from counts in bins.
+"""Compile a plain SELECT, as text, to a plan: its columns, groups, order, and notes for the reader.
 
-A SELECT, as text, to a plan: which columns, which groups, in which order.
+Statistics such as a median come from counts in bins; a note for each says how.
 
 >>> read_workload("SELECT COUNT(*) FROM census; -- and that is all")
 ['SELECT COUNT(*) FROM census']
@@ -80,7 +80,7 @@ def compile_select(text: str, schema: Schema) -> Select:
 
 @dataclass(frozen=True)
 class _Query:
-    """What every part of the select list and of ORDER BY is read against."""
+    """Context of a SELECT's parts: its items, scope, rows and group keys."""
 
     items: list[Any]
     scope: Scope
@@ -105,7 +105,7 @@ def compile_tree(tree: exp.Expression, schema: Schema) -> Select:
 
 
 def noted(select: Select, scope: Scope) -> Select:
-    """A plan with what there is to say about it."""
+    """Add the notes to a plan."""
     cuts = _cuts_that_matter(select, scope)
     statistics = statistic_notes(select.aggregates, scope.schema)
     others = (*beyond_notes(scope.beyond, scope.schema), *dict.fromkeys(scope.unmatched))
@@ -113,7 +113,7 @@ def noted(select: Select, scope: Scope) -> Select:
 
 
 def _statement(tree: exp.Expression) -> str:
-    """What to call a statement that is not a SELECT."""
+    """Name for messages of a statement that is not a SELECT."""
     if tree.key == "command":
         return str(tree.this).upper()
     if tree.key in ("column", "alias", "literal", "identifier"):
@@ -218,7 +218,7 @@ def _target(node: Any, query: _Query, columns: tuple[Key | Column, ...]) -> int 
 
 
 def _place(node: exp.Expression, items: list[Any], clause: str) -> int:
-    """Where in the select list (from 0) a number in GROUP BY or ORDER BY points."""
+    """The index in the select list (from 0) that a number in GROUP BY or ORDER BY means."""
     place, length = number(node), len(items)
     if place is None or not place.is_integer() or not 1 <= place <= length:
         raise QueryError(f"{clause} {node.name} is not a place in the select list; its places are 1 to {length}")
@@ -226,7 +226,7 @@ def _place(node: exp.Expression, items: list[Any], clause: str) -> int:
 
 
 def _cuts_that_matter(select: Select, scope: Scope) -> tuple[Cut, ...]:
-    """Conditions that cut cells by themselves may not in the end: income < 2500 OR income >= 2500."""
+    """The cuts that remain in the whole condition: income < 2500 OR income >= 2500 cuts no cell."""
     predicates = {select.where, *(amount.predicate for amount in select.amounts)}
     cut = {name for predicate in predicates for name in predicate.cuts(scope.schema.domain)} if scope.cuts else set()
     return tuple(dict.fromkeys(found for found in scope.cuts if found.attribute in cut))

@@ -1,14 +1,11 @@
-"""Sets of values in the one form that sets with the same values share, as far as an axis goes.
-
-Where an expression of a real-valued attribute can change its value.
-
-Inside a bin there are more values than can be tried, so the expression must be made of steps: comparisons with
-constants, and FLOOR, CEIL, ROUND or CAST of something linear. Between two of the points found here it is constant.
-
-An expression of attributes, such as FLOOR(age / 10) or CASE: which rows have which value of it.
+"""Classes of rows by the value of an expression of attributes, such as FLOOR(age / 10) or CASE.
 
 Attributes have public values, so the expression is worked out on each of them. Along one attribute, values of which all
 parts of the expression agree are a class; across attributes, classes are multiplied. No row is looked at.
+
+Inside a bin of a real-valued attribute there are more values than can be tried, so the expression must be made of
+steps: comparisons with constants, and FLOOR, CEIL, ROUND or CAST of something linear. Between two of its `breakpoints`
+it is constant. Sets of values are brought into a canonical form, so that equal sets compare equal (`fitted`).
 """
 
 from __future__ import annotations
@@ -42,7 +39,7 @@ Span = tuple[Place, Place]
 
 
 def fitted(axis: Axis, values: ValueSet) -> ValueSet:
-    """The same set as far as the axis goes, in the one form that sets with the same values share.
+    """Canonical form of a set of values on an axis: sets with the same values there become equal.
 
     Then age <= 20 equals age < 21, and sex IN ('F', 'M') is everything where there are no other values.
     """
@@ -57,7 +54,7 @@ def fitted(axis: Axis, values: ValueSet) -> ValueSet:
 
 
 def together(spans: Iterable[Span]) -> ValueSet:
-    """The union of spans, in one sweep."""
+    """The union of spans, by one sort and sweep."""
     swept: list[Span] = []
     for start, end in sorted(spans):
         if swept and start <= swept[-1][1]:
@@ -111,7 +108,7 @@ class _Search:
     found: set[float]
 
     def shape(self, tree: Tree) -> Shape:
-        """What kind of function of the attribute an expression is; its points are gathered on the way."""
+        """Classify an expression as linear or constant by steps, and gather its breakpoints."""
         if not places(tree):
             value = evaluate(tree, (), call)
             number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -282,13 +279,13 @@ def _note_unmatched(node: Any, scope: Scope) -> None:
 
 
 def _codes(axis: Axis) -> tuple[tuple[Value, Value], ...]:
-    """What a table has in place of each label of a category; nothing where the values are the table's own."""
+    """The table's codes for the labels of a category; none where the labels are the table's own values."""
     pairs = list(zip(axis.values, axis.codes, strict=False))
     return tuple(pairs) if any(str(label) != code for label, code in pairs) else ()
 
 
 def _of_codes_too(tree: Tree, codes: list[tuple[tuple[Value, Value], ...]]) -> Tree:
-    """The expression, where what is said of a label holds if it holds of the label or of its code."""
+    """Extend comparisons with a label: they hold if they hold of the label or of its code."""
     if not isinstance(tree, Call) or not any(codes[place] for place in tree.places):
         return tree
     if tree.name in _SAID_OF_EITHER:
@@ -318,7 +315,7 @@ def note_cuts(predicates: Iterable[Predicate], scope: Scope, text: Callable[[], 
 
 
 def _split(tree: Tree, slots: dict[tuple[int, Tree], int]) -> Tree:
-    """The expression over its parts that look at one attribute each."""
+    """Factor an expression into parts that depend on one attribute each."""
     looked_at = places(tree)
     if len(looked_at) == 1:
         return Ref(slots.setdefault((next(iter(looked_at)), tree), len(slots)))
@@ -328,7 +325,7 @@ def _split(tree: Tree, slots: dict[tuple[int, Tree], int]) -> Tree:
 
 
 def _moved(tree: Tree) -> Tree:
-    """The same part of an expression, over rows that have one attribute only."""
+    """Part of an expression, rewritten for rows that have one attribute only."""
     if isinstance(tree, Ref | Lookup):
         return replace(tree, place=0)
     return tree if not isinstance(tree, Call) else Call(tree.name, tuple(_moved(arg) for arg in tree.args))

@@ -1,4 +1,4 @@
-"""SELECT COUNT(*) FROM t WHERE 3 * age - 2 * income > 10: a linear comparison of attributes, read as weights."""
+"""Parse a linear comparison of attributes into weights: SELECT COUNT(*) FROM t WHERE 3 * age - 2 * income > 10."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Halfspace:
 
 
 def read_halfspace(text: str, schema: Schema) -> Halfspace:
-    """What a statement asks for, if it is one of these; refused with how to write it if not."""
+    """Parse a statement as a halfspace; if it is none, refuse with how to write one."""
     try:
         with silence(), counted():
             return _read(parse(text), schema)

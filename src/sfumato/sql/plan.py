@@ -1,10 +1,8 @@
-"""Statistics that are not sums: quantiles of an attribute, and how far its values spread; plain values, as a plan.
-
-What a SELECT asks for, as plain values: no data, no noise, no SQL.
+"""The plan of a SELECT as plain values (aggregates, quantiles, spreads, keys, order): no data, no noise, no SQL.
 
 A release evaluates a plan; a planner can price it before any data is read.
 
-What a ratio cannot leave, whatever the table holds: public bounds for averages and shares.
+Averages and shares have public bounds, which they cannot leave whatever the table holds (`ratio_bounds`).
 """
 
 from __future__ import annotations

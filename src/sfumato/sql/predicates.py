@@ -1,10 +1,10 @@
-"""Conditions on values beyond the bounds: rows there count at the bound, so that they are not found where they were.
-
-Conditions to predicates: what a WHERE, a FILTER or a CASE WHEN says about rows.
+"""Conditions to predicates: the rows that a WHERE, a FILTER or a CASE WHEN selects; and the clauses of a SELECT.
 
 Where rows without a value are kept, a condition has three outcomes: it is neither true nor false of them.
 
-The clauses every SELECT has, also one inside parentheses: which are allowed, its table and its WHERE.
+Values beyond an attribute's bounds count at the bound, so a condition on such values finds none; a note says so.
+
+Every SELECT, also one inside parentheses, has its clauses, its table and its WHERE checked here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Text to syntax tree: the only place that calls sqlglot's parser, and where its complaints become one line.
+"""Parse SQL text to a syntax tree: the only module that calls sqlglot's parser, with its errors as one line.
 
-DESCRIBE: which columns there are to ask about.
+DESCRIBE, which lists the columns, is recognised here too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What stands inside SUM(...), AVG(...) and COUNT(...): an amount per row, linear in columns and conditions."""
+"""The argument of SUM(...), AVG(...) and COUNT(...): an amount per row, linear in columns and conditions."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class RowAmount:
     needs: tuple[tuple[Predicate, str], ...] = ()
 
     def within(self, predicate: Predicate) -> RowAmount:
-        """The same amount, for rows of a predicate only."""
+        """The amount restricted to rows of a predicate."""
         terms = tuple(replace(term, predicate=term.predicate & predicate) for term in self.terms)
         needs = tuple((where & predicate, measure) for where, measure in self.needs)
         return RowAmount(terms, self.absent & predicate, needs)
 
     def counted(self, within: Predicate) -> tuple[Amount, ...]:
-        """How many rows are not NULL."""
+        """The count of rows that are not NULL."""
         rest = within - self.absent
         for where, _ in self.needs:
             rest -= where
@@ -59,7 +59,7 @@ class RowAmount:
         return tuple(part for part in parts if part.predicate.boxes) or (Amount(within - self.absent, None),)
 
     def needing(self, others: tuple[tuple[Predicate, str], ...]) -> RowAmount:
-        """The same amount where measures that are needed by something else must be there too."""
+        """The amount over rows in which measures that other terms need are present too."""
         terms = self.terms
         for where, measure in others:
             split = []
@@ -148,7 +148,7 @@ def _needs(name: str, scope: Scope) -> tuple[tuple[Predicate, str], ...]:
 
 
 def rows_with_value(node: exp.Expression, scope: Scope) -> RowAmount:
-    """What COUNT counts: as `read_row_amount`, except that text and columns that cannot be summed have a value too."""
+    """The rows that COUNT counts: as `read_row_amount`, but text and columns that cannot be summed count too."""
     if node.key == "column":
         name = scope.attribute_of(node)
         return RowAmount((), rows_without(name, scope), _needs(name, scope))
@@ -205,7 +205,7 @@ def _sum(node: exp.Expression, scope: Scope) -> RowAmount:
 def _either(
     left: tuple[tuple[Predicate, str], ...], right: tuple[tuple[Predicate, str], ...]
 ) -> tuple[tuple[Predicate, str], ...]:
-    """What a sum needs: nothing twice. Where both sides need something, it is the same measure."""
+    """The union of both sides' needs, without overlap. Where both need a measure, it is the same one."""
     kept = list(left)
     for where, measure in right:
         rest = where

@@ -1,6 +1,6 @@
-"""Totals over groups: which rows SUM(COUNT(*)) OVER (PARTITION BY ...) adds up, seen from one group.
+"""Names and constants of a query, resolved against the schema; names of unsupported SQL; and totals over groups.
 
-What a query may name: the table and its columns, constants, and how to call what is not supported.
+`Windows` says, seen from one group, which rows SUM(COUNT(*)) OVER (PARTITION BY ...) adds up.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Windows:
-    """rows: all that WHERE keeps. keys: for keys of GROUP BY, by their text, the rows with the group's value of it."""
+    """Window totals of one group. rows: those WHERE keeps. keys: by a key's text, the rows with the group's value."""
 
     rows: Predicate
     keys: Mapping[str, Predicate]
@@ -47,7 +47,7 @@ class Windows:
 
 
 def text_of(node: Any) -> str:
-    """The same text for expressions that mean the same column, whatever its letter case, table and parentheses."""
+    """Canonical text of an expression: equal for the same column, whatever its case, table and parentheses."""
     from sqlglot import exp
 
     def plain(part: exp.Expression) -> exp.Expression:
@@ -68,7 +68,7 @@ def text_of(node: Any) -> str:
 
 
 def nodes_in(root: Any) -> int:
-    """How many names, constants and operators an expression has."""
+    """The number of names, constants and operators in an expression."""
     return sum(1 for _ in root.walk())
 
 
@@ -123,7 +123,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Scope:
-    """The one table of a SELECT, and what there is to say about how it is used.
+    """The one table of a SELECT, with the notes that compiling it gathers.
 
     table_names: what may stand before the dot of a column, in small letters.
     cuts, middles, beyond, unmatched: filled while the query is read; `middles` are attributes summed by the middle of
@@ -154,7 +154,7 @@ class Scope:
         raise QueryError(f"no column {name!r}{self._hint(column, names)}; there are {', '.join(names)}")
 
     def _hint(self, column: exp.Expression, names: Sequence[str]) -> str:
-        """What may be meant by a name that no column has: a text in the wrong quotes, the table's own name, a slip."""
+        """Suggest what an unknown name may mean: a text in the wrong quotes, the table's own name, a misspelling."""
         name = str(column.name)
         if column.this.args.get("quoted") and any(name in map(str, axis.values) for axis in self.schema.domain):
             return f" (a text stands in single quotes: '{name}')"
@@ -195,7 +195,7 @@ def unsupported(what: str, remedy: str = SUPPORTED) -> UnsupportedSQL:
 
 
 def in_words(node: exp.Expression) -> str:
-    """What to call a piece of SQL that is not supported."""
+    """Name for messages of a piece of SQL that is not supported."""
     from sqlglot import exp
 
     if isinstance(node, exp.Anonymous):
@@ -209,7 +209,7 @@ def in_words(node: exp.Expression) -> str:
 
 
 def quoted(node: exp.Expression) -> str:
-    """How a message shows a piece of a query: on one line, not too long, with names and dates as they were written."""
+    """A piece of a query as messages quote it: on one line, not too long, with names and dates as written."""
     from sqlglot import exp
 
     few = next(islice(node.walk(), _MOST_QUOTED, None), None) is None

@@ -1,6 +1,6 @@
-"""MEDIAN, QUANTILE, MIN, MAX, VARIANCE, STDDEV and COUNT(DISTINCT unit): which rows they are about, and of what.
+"""Select list to columns: aggregates, statistics, and arithmetic of them.
 
-Select list to columns: aggregates, and what arithmetic makes of them.
+Statistics are MEDIAN, QUANTILE, MIN, MAX, VARIANCE, STDDEV and COUNT(DISTINCT unit), of an attribute in some rows.
 """
 
 from __future__ import annotations

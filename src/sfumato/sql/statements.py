@@ -1,9 +1,4 @@
-"""WITH and subqueries in FROM, written into the SELECT around them, so that one SELECT over the release is left.
-
-The outer SELECT names columns of the inner one; putting their expressions in its place leaves the question unchanged,
-and arithmetic across aggregates stays arithmetic of amounts, which share their noise as they do.
-
-A statement, as text, to what a release has to work out for it: one plain SELECT, or tables made of several.
+"""Compile a statement, as text, to one plain SELECT or to tables made of several.
 
 >>> from sfumato.schema import Schema
 >>> schema = Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": {
@@ -11,6 +6,10 @@ A statement, as text, to what a release has to work out for it: one plain SELECT
 >>> statement = compile_statement("SELECT FLOOR(age / 50) AS half, COUNT(*) FROM t GROUP BY half", schema)
 >>> [block.keys for block in statement.tables[0].parts[0].blocks]
 [(0,), (1,)]
+
+WITH and subqueries in FROM are flattened: written into the SELECT around them, so that one SELECT over the release is
+left. The outer SELECT names columns of the inner one; putting their expressions in their place leaves the question
+unchanged, and arithmetic across aggregates stays arithmetic of amounts, with the noise that they share.
 """
 
 from __future__ import annotations
@@ -165,7 +164,7 @@ MOST_KNOWN, MOST_CHARACTERS = 64, 2**12  # statements that a thread keeps, and o
 
 
 class _Known(threading.local):
-    """Statements that a thread compiled: a question is measured, then answered, and often asked of many releases."""
+    """Cache of a thread's compiled statements: one is priced, then answered, and often sent to many releases."""
 
     def __init__(self) -> None:
         self.found: dict[tuple[str, int], tuple[Schema, Statement]] = {}
@@ -175,7 +174,7 @@ _KNOWN = _Known()
 
 
 def compile_statement(text: str, schema: Schema) -> Statement:
-    """What a statement over the table that a schema describes asks for."""
+    """Compile a statement over the table that a schema describes."""
     known, key = _KNOWN.found, (text, id(schema))
     if key not in known:
         found = _compiled(text, schema)

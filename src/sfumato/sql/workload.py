@@ -1,9 +1,9 @@
-"""The counts that a list of SELECTs rests on, as a workload: what a strategy is made for and a plan is priced by.
+"""The workload behind a list of SELECTs: the counts that they rest on, for choosing a strategy and pricing a plan.
 
-Every aggregate is made of counts of rows in predicates: a SUM or AVG of the rows it adds up, a ratio of those above and
-below its line. So a statement becomes a block of queries with entries 0 and 1, a row for each of its predicates in each
-of its groups; a quantile or a variance rests on the counts of every value of its attribute. A bin that a condition cuts
-belongs to the predicate if at least half of it does.
+Every aggregate is made of counts of rows in predicates: a SUM or AVG of the rows it adds up, a ratio of the rows in its
+numerator and denominator. So a statement becomes a block of queries with entries 0 and 1, a row for each of its
+predicates in each of its groups; a quantile or a variance rests on the counts of every value of its attribute. A bin
+that a condition cuts belongs to the predicate if at least half of it does.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Whom an epsilon protects: the privacy unit as a value, in words for people, and as the ledger writes it.
+"""The contents of a ledger as plain values: privacy units, receipts, entries, changes of totals, and accounts.
 
-What a ledger holds: receipts, entries and accounts, as plain values.
+A privacy unit says whom an epsilon protects: any one row, or all rows of one person. Amounts are kept apart by unit.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Promise:
-    """What was spent on a dataset under one privacy unit.
+    """The amounts spent on a dataset under one privacy unit.
 
     unit: None for entries from before units were recorded. contributions: every cap on rows that was used with it.
     """
@@ -166,13 +166,13 @@ class Promise:
 
     @property
     def whom(self) -> str:
-        """Whom it protects, in words."""
+        """The protected unit in words."""
         return "a unit that was not recorded" if self.unit is None else self.unit.in_words(*self.contributions)
 
 
 @dataclass(frozen=True)
 class Account:
-    """Where a dataset stands. Epsilons add up and deltas add up (basic composition), which never counts too little.
+    """The balance of a dataset. Epsilons and deltas add up (basic composition), which never counts too little.
 
     The total bounds the sum over all units. A sum over two units is no promise to anybody: `promises` tells what was
     spent under each.
@@ -192,7 +192,7 @@ class Account:
 
     @property
     def left(self) -> Fraction:
-        """What may still be spent; nothing, where the total was lowered below what is spent."""
+        """The epsilon that may still be spent; 0 where the total was lowered below what is spent."""
         return max(NOTHING, self.total - self.spent)
 
     @property
@@ -203,7 +203,7 @@ class Account:
 
 @dataclass(frozen=True)
 class Book:
-    """Everything in the ledger, read and found consistent within one transaction.
+    """The contents of a ledger, read and found consistent within one transaction.
 
     totals: by the spelling under which each was recorded; those of one dataset are taken together by `total`.
     """
@@ -233,7 +233,7 @@ class Book:
         return (min(epsilon for epsilon, _ in known), min(deltas, default=None)) if known else None
 
     def account(self, dataset: str) -> Account:
-        """Where a dataset stands: what was spent under any spelling of its name adds up."""
+        """The account of a dataset: amounts spent under any spelling of its name add up."""
         names = {entry.dataset for entry in self.entries}
         names = {name for name in names if same_dataset(name) == same_dataset(dataset)}
         mine = [entry for entry in self.entries if entry.dataset in names]
@@ -253,7 +253,7 @@ def _promise(unit: Unit | None, entries: list[Entry]) -> Promise:
 
 
 def same_dataset(name: str) -> str:
-    """What all spellings of a dataset's name have in common: SQL takes p and P for one, so they share one account.
+    """Canonical form of a dataset's name: SQL takes p and P for one, so they share one account.
 
     For privacy it is at least as coarse as SQL's comparison (`str.lower`): Unicode's canonical caseless matching, by
     which an accent may also be written as a character of its own.

@@ -1,9 +1,8 @@
-"""The history of the totals: who stated or changed one, when and why, chained like the entries.
+"""The ledger's SQLite file: its tables, how it is created, read, upgraded and sealed, and how damage is reported.
 
-A total is a promise to the people in the data. Raising it is allowed and leaves a line here that cannot be taken out
-again without breaking the ledger's seal. Nothing private is in it: a name, a time, two totals and the curator's words.
-
-The ledger's file: its tables, how it is created, read, sealed, and what can be wrong with it.
+It also holds the history of totals: who stated or changed one, when and why, chained like the entries. A total is a
+promise to the people in the data. Raising it is allowed, and leaves a line here that cannot be removed without breaking
+the ledger's seal. The history is not private: a name, a time, two totals and the curator's words.
 """
 
 from __future__ import annotations
@@ -106,7 +105,7 @@ def check_reason(reason: str | None) -> str:
 
 
 def user_name() -> str:
-    """Whom the operating system takes for the one who runs this; no environment variable can say otherwise."""
+    """The user who runs this, from the operating system; no environment variable can say otherwise."""
     try:
         if os.name == "posix":
             import pwd
@@ -295,7 +294,7 @@ def is_present(path: Path) -> bool:
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Whatever SQLite or the system says, as one line with a remedy."""
+    """Turn an error of SQLite or of the system into one line with a remedy."""
     try:
         yield
     except (sqlite3.Error, UnicodeError) as error:

@@ -1,4 +1,4 @@
-"""The ledger: what has been spent on each dataset, across processes and for ever.
+"""The ledger: the budget spent on each dataset, across processes and for ever.
 
 One SQLite file. Order of work: reserve here (committed and fsynced), then read the table, then draw, then publish. A
 reservation counts as spent from the moment it is committed, whatever comes of it, so a crash can only over-count.
@@ -18,8 +18,7 @@ reservation counts as spent from the moment it is committed, whatever comes of i
 - Locking is the file system's: on NFS and other network drives it may be missing, so keep the ledger on a local disk.
   Symbolic links are followed; a hard link is not safe, because SQLite seeks the journal beside the name it is given.
 - Entries are ordered by number; the time is for people and may jump with the clock. Nothing private is in here.
-
-What an interrupted release leaves behind in the ledger, told to whoever interrupted it.
+- Whoever interrupts a release is told what stays reserved for it (`telling_what_stays`).
 """
 
 from __future__ import annotations
@@ -150,7 +149,7 @@ class Ledger:
         return Receipt(book.id, number, dataset, wanted.epsilon, wanted.delta, nonce)
 
     def foresee(self, wanted: Wanted) -> Account:
-        """Refuse what `reserve` would refuse, and write nothing; where the dataset stands, if it would be granted."""
+        """Refuse what `reserve` would refuse, and write nothing; return the dataset's account otherwise."""
         book, wanted = self._book(), replace(wanted, where=self.where)
         if book is None:
             if wanted.identity is not None:
@@ -205,7 +204,7 @@ class Ledger:
         return [book.account(name) for name in sorted(names.values())] if book else []
 
     def account(self, dataset: str) -> Account:
-        """Where one dataset stands; nothing is spent on a dataset that the ledger does not know."""
+        """The account of one dataset; nothing is spent on a dataset that the ledger does not know."""
         book = self._book()
         return (book or Book("", {}, (), ())).account(dataset)
 
@@ -273,7 +272,7 @@ class Ledger:
 
 
 def default_path() -> Path:
-    """Where the ledger is when nobody says: SFUMATO_LEDGER, or one per user in the platform's data directory."""
+    """The default path of the ledger: SFUMATO_LEDGER, or one per user in the platform's data directory."""
     named = os.environ.get("SFUMATO_LEDGER")
     if named:
         return Path(named)
@@ -336,7 +335,7 @@ def telling_what_stays(ledger: Ledger, dataset: str, nonce: str) -> Iterator[Non
 
 
 def what_stays(ledger: Ledger, dataset: str, nonce: str) -> str:
-    """Where a reservation stands, in words; the ledger itself is asked, for it may have been made a moment before."""
+    """The state of a reservation in words, read from the ledger, for it may have been made a moment before."""
     try:
         entry = next((entry for entry in ledger.entries(dataset) if entry.nonce == nonce), None)
     except LedgerError:

@@ -1,8 +1,7 @@
-"""What a ledger refuses, and what it says then: overspending, a second promise by accident, the wrong ledger.
+"""Requests for a reservation, and their refusals: overspending, a mixed privacy unit, an accidental repetition.
 
-Nothing has been written when one of these is raised, so nothing is spent.
-
-A reservation as it is asked for: exact amounts, well-formed names, and what the ledger has to say to it.
+`Wanted` checks amounts and names by themselves, then against the ledger: the right one, with enough budget left. When a
+refusal is raised nothing has been written, so nothing is spent.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ def refuse_overspending(
     stated_delta: Fraction | None,
     where: str = "",
 ) -> None:
-    """Exact comparisons, no tolerance: the privacy of the dataset rests on these lines."""
+    """Refuse to spend more than is left. Exact comparisons, no tolerance: the privacy of the dataset rests on them."""
     total = account.total if stated is None else min(account.total, stated)
     totals_delta = [delta for delta in (account.total_delta, stated_delta) if delta is not None]
     needed, needed_delta = account.spent + asked, account.spent_delta + asked_delta
@@ -122,7 +121,7 @@ def refuse_other_ledger(book: Book, path: Path, *, required: bool, identity: str
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a reservation is for. `Ledger.reserve` says what each field means.
+    """A request for a reservation. `Ledger.reserve` says what each field means.
 
     where: what a command needs in order to reach the same ledger, so that one that is proposed can be pasted.
     """
@@ -184,7 +183,7 @@ class Wanted:
         return self.limit, self.limit_delta
 
     def refuse_in(self, book: Book) -> Account:
-        """Everything that a ledger can have against it; where the dataset stands, if that is nothing."""
+        """Validate the request against a ledger; return the dataset's account or raise."""
         account = book.account(self.dataset)
         if not self.another_unit:
             refuse_another_unit(account, self.unit, self.contributions)

@@ -1,6 +1,6 @@
-"""How a category's value becomes a cell, in SQL: by its place in the public list of values.
+"""SQL that maps an attribute's value to its cell along the axis, exactly as `sfumato.domain.Axis` does.
 
-How an attribute's value becomes a cell along its axis, in SQL: cell for cell as `sfumato.domain.Axis` says.
+Numbers and dates are clipped to their bounds and binned; a category's value is looked up in its public list of values.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _place_in_list(attribute: Category, value: SQL, name: str, engine: Engine, *
 
 
 def _halved(entries: Sequence[tuple[str, int]], value: SQL, read: Callable[[SQL], SQL], *, numeric: bool) -> SQL:
-    """The place of a value in a list, found by halving: bytes have one order everywhere, as numbers do."""
+    """The index of a value in a list, by binary search: bytes have one order everywhere, as numbers do."""
     in_order = sorted(entries, key=lambda entry: float(entry[0]) if numeric else entry[0].encode())
 
     def among(low: int, high: int) -> SQL:
@@ -170,7 +170,7 @@ def _read_boolean(attribute: Boolean, source: Column, engine: Engine) -> SQL:
 
 
 def reads_whole(attribute: Attribute, source: Column, engine: Engine) -> bool:
-    """Whether whole numbers are read as such: several times as fast as by way of doubles, and into the same cells.
+    """Whether whole numbers are read as integers: several times as fast as by way of doubles, into the same cells.
 
     Rounding to doubles keeps order, and leaves bounds below 2^53 where they are: clipped, both are the same number.
     """
@@ -206,7 +206,7 @@ def read_number(source: Column, engine: Engine) -> SQL:
 
 
 def read_unit(source: Column, engine: Engine) -> SQL:
-    """Whom a row is about; NULL if nobody.
+    """The privacy unit of a row; NULL if it has none.
 
     For privacy: texts are compared by their bytes, because a collation that takes two persons for one would let one of
     them decide which rows of the other are kept, and NaN would be a person whom many can join. Where each value has a
@@ -342,7 +342,7 @@ def _in_steps(number: SQL, plus: int, by: int) -> SQL:
 
 
 def _search(axis: Axis, name: str) -> SQL:
-    """The cell among uneven edges, by halving."""
+    """The cell among uneven edges, by binary search."""
     if axis.places > MOST_UNEVEN_CELLS:
         raise SchemaError(
             f"attributes.{axis.name} has more than {MOST_UNEVEN_CELLS:,} cells that are not evenly spaced in numbers "

@@ -1,8 +1,8 @@
-"""NOT PRIVATE: what a schema would leave out of a table, move or not read, for the curator who holds the table anyway.
+"""NOT PRIVATE: count the values that a schema would leave out, clip or fail to read, for the curator's eyes alone.
 
 Nothing of this may be published: it counts rows exactly and quotes values. It is outside the guarantee, as
-docs/privacy.md says, spends nothing, and nothing that releases a table uses it. Rows are read and placed by the
-release's own statement.
+docs/privacy.md says, spends nothing, and nothing that releases a table uses it. The curator holds the table anyway.
+Rows are read and placed by the release's own statement.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SPELLINGS = 5  # of values that are not listed or cannot be read; the most frequ
 
 @dataclass(frozen=True, repr=False)  # no repr: it quotes private values
 class Part:
-    """What was met in the column of one attribute or measure, in rows.
+    """Exact numbers of unusual rows in the column of one attribute or measure.
 
     odd: the most frequent spellings of what is not listed or cannot be read, and how many rows have each.
     """
@@ -40,7 +40,9 @@ class Part:
 
 @dataclass(frozen=True, repr=False)
 class Checked:
-    """rows: those of the table. unfit: records of the file that are no rows of it. nobody: rows without a unit.
+    """Exact numbers of rows in a table.
+
+    rows: those of the table. unfit: records of the file that are no rows of it. nobody: rows without a unit.
 
     placed: rows that reach a cell. units, over: whom they are about, and those with more rows than are used.
     counted: rows that a release would count.
@@ -101,7 +103,7 @@ def _columns(schema: Schema) -> list[str]:
 
 
 def _tests(schema: Schema) -> Iterator[tuple[str, str, SQL, str]]:
-    """What is counted: of which part, under which word, which rows, and the column of its text."""
+    """The counts to make: attribute or measure, name of the count, condition on rows, and the column of its text."""
     for place, (name, part) in enumerate(schema.attributes.items()):
         path, text, cell, value = f"attributes.{name}", f"r{place}", column(f"a{place}"), column(f"v{place}")
         yield path, "missing", _is_missing(text), text

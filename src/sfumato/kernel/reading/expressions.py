@@ -1,6 +1,6 @@
-"""What kind of values a column holds, from the word that an engine has for its type.
+"""Small SQL expressions that mean the same in every engine, built with sqlglot; and types of columns.
 
-Small words of SQL that mean the same in every engine, as sqlglot expressions.
+A column's type is known from the word that its engine has for it.
 """
 
 from __future__ import annotations

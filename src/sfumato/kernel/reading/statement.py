@@ -1,4 +1,4 @@
-"""The statement: the only code that touches private rows, as one SQL expression that every engine can run.
+"""The SQL statement that turns private rows into counts by cell: the only code that touches rows, for every engine.
 
     read     each row's values, as numbers, dates or text; what cannot be read is missing
     bound    clip to the bounds, look up in the lists; rows without a value or a unit fall out, but a measure may be
@@ -22,7 +22,7 @@ Privacy leans on four properties of it, which docs/privacy.md uses and the tests
 Whether rows are gathered depends on the schema and the mechanism alone. Where they are not, each comes as one row of
 the answer, in no order that means anything, and adding them up is the kernel's work.
 
-What an engine answered, looked at before anything else is done with it: noise is made for nothing else.
+An engine's answer is checked before anything else is done with it (`checked`): noise is calibrated to such an answer.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Where an engine or a connection of SQLAlchemy leads to, and what is behind one of ADBC.
+"""The private table as a source: checked by names and types, then read once, as counts by cell.
 
-Which engine reads a table.
+`open_engine` chooses the engine that reads it: DuckDB, PostgreSQL, Spark, or another database behind a connection.
 
-The private source: a table that is checked by names and types, then read once, as counts by cell.
+No row is read before `Table.read`, save for the curator's own check, which is not private (`look`).
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class Table:
             self.engine.close()
 
     def aggregate(self, schema: Schema, key: int) -> Aggregate:
-        """The same by cell, wherever cells can be numbered."""
+        """Read as `read` does, gathered by cell wherever cells can be numbered."""
         found = self.read(schema, key)
         return found.gathered if isinstance(found, Rows) else found
 

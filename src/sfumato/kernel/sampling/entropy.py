@@ -1,4 +1,4 @@
-"""Where the kernel's random bits come from: the operating system, or a marked generator for tests.
+"""Random bits of the kernel: from the operating system, or from a marked generator for tests.
 
 Noise protects a table only as long as nobody can predict it, so nothing here is a statistical generator and nothing
 can be seeded, except `TestingEntropy`, whose output is marked NOT PRIVATE.

@@ -1,4 +1,4 @@
-"""Probabilities that no floating-point number can hold, as integers that enclose them.
+"""Exact Bernoulli draws with irrational probabilities, by integers that enclose them.
 
 A `Real` stands for one number v of [0, 1] and gives, for any number of bits, integers (lower, upper) with
 

@@ -1,4 +1,4 @@
-"""Exact noise: discrete Laplace and discrete Gaussian, with no floating-point number between random bits and noise.
+"""Exact samplers of discrete Laplace and discrete Gaussian noise, without floating-point numbers.
 
 Everything is made of coins. If G is geometric, P(G = g) proportional to r**g, then the binary digits of G are
 independent: r**g is the product of r**(2**j) over the digits j that are one, so digit j is one with probability
@@ -75,7 +75,7 @@ def draw_geometric(rate: Fraction, count: int, entropy: Entropy) -> Integers:
 
 
 def sparse_hits(domain_size: int, threshold: int, noise: Laplace, entropy: Entropy) -> tuple[Integers, Integers]:
-    """Which of `domain_size` cells would draw noise of at least `threshold`, and that noise, without visiting them.
+    """Sample the cells, of `domain_size`, that draw noise of at least `threshold`, with that noise, visiting no other.
 
     Returns the cells, ascending, and their noise. The same in distribution as one draw per cell: every cell is a hit
     with the same probability p, so the number of cells passed over before the next hit is geometric with ratio 1 - p;
@@ -119,7 +119,7 @@ def _digit_coins(ratio: Real) -> Coins:
 
 
 def geometric_from(coins: Coins, count: int, entropy: Entropy) -> Integers:
-    """`count` samples, where 2**62 stands for itself and all above."""
+    """`count` geometric samples from their coins; 2**62 stands for itself and all above."""
     digits = len(coins.chances) - 1
     tossed = coins.toss(np.arange(digits + 1)[:, None], (digits + 1, count), entropy)
     values = np.zeros(count, dtype=np.int64)
@@ -206,12 +206,12 @@ def proposal_for(sigma_squared: Fraction) -> Proposal:
 
 
 def largest_of(digits: Coins) -> int:
-    """What only a run of the last coin can lift the noise above."""
+    """The bound that noise exceeds only by a run of successes of the last coin."""
     return int(2 ** (len(digits.chances) - 1))
 
 
 def accepted(proposed: Integers, proposal: Proposal, entropy: Entropy) -> NDArray[np.bool_]:
-    """Which of the proposals to keep."""
+    """Rejection sampling: flags of the proposals to keep."""
     size = np.abs(proposed)
     square = (np.minimum(size, largest_of(proposal.digits)) * proposal.unit - proposal.centre) ** 2
     places = np.arange(proposal.limbs)[:, None]

@@ -1,4 +1,4 @@
-"""Choose one of many candidates by the exponential mechanism, with exactly its probabilities."""
+"""The exponential mechanism: choose one of many candidates with exactly its probabilities."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The noise that a measurement was asked to carry: from a budget, or row by row as stated. Nothing here is private.
+"""Noise and charge of measurements, of sums of misfits, and of choices among margins.
 
-How far margins lie from public guesses, as scores to choose by: whole numbers, exact, that one row moves by 1.
+A measurement's noise follows from a budget, or is stated row by row; both are public. `distance`, the sum over a
+margin's cells of |count - guess|, is an exact whole number that one row changes by 1, so margins can be chosen by it.
 
-Sums of misfits by group: what `measure_misfit` and `measure_margin_misfits` add noise to, and what it costs.
-
-A row of data in cell c moves row j of a misfit by at most |A[j, c]|, so it moves the sums of all groups together by at
-most column sum c of |A|, however the rows are grouped (docs/privacy.md, theorem 3).
+`measure_misfit` and `measure_margin_misfits` add noise to sums of misfits by group. A row of data in cell c changes
+row j of a misfit by at most |A[j, c]|, so it changes the sums of all groups together by at most column sum c of |A|,
+however the rows are grouped (docs/privacy.md, theorem 3).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def epsilon_to_choose(budget: Budget) -> Fraction:
 
 
 def in_proportion(noise: Noise, unit: int) -> Noise:
-    """Noise on numbers of which one row adds at most 1, in proportion to that on numbers where it adds `unit`."""
+    """Rescale noise of a statistic to which a row adds at most `unit` to one where a row adds at most 1."""
     if isinstance(noise, Laplace):
         return Laplace(noise.scale / unit)
     return Gaussian(noise.sigma_squared / unit**2)
@@ -164,7 +164,7 @@ class PartsMisfit:
 
     @classmethod
     def of(cls, cells: int, guess: NDArray[np.int64], parts: Codes | None = None) -> PartsMisfit:
-        """A whole number for each cell, or for each part that cells are put in."""
+        """The misfit of a guess: a whole number for each cell, or for each part that cells are grouped into."""
         if parts is None:
             return cls(Misfit(Identity(cells), guess), None)
         targets = np.array(guess)
@@ -201,7 +201,7 @@ def misfit_noise(misfit: Misfit, budget: Budget, contributions: int) -> Noise:
 
 
 def misfit_load(column_sums: NDArray[np.int64] | int, noise: Noise) -> Load:
-    """What the noisy sums cost each cell."""
+    """The load of noisy sums of misfits on each cell."""
     if isinstance(noise, Laplace):
         return Load(column_sums, 1 / noise.scale)
     return Load(column_sums**2, 1 / (2 * noise.sigma_squared))

@@ -1,22 +1,19 @@
-"""The deviation from the median, of every window of a given length, for all windows at once.
-
-A wavelet matrix (Claude, Navarro, Ordonez 2015) over the ranks of the counts: one level for each binary digit of a
-rank, highest first, and after each the elements with digit 0 come before those with digit 1, in order. Then the half
-smallest of a window are found by descending once, and one descent serves all windows together.
-
-Ranks are all different, even of equal counts, so every descent has the same number of steps and nothing in it branches:
-once the counts are sorted, the work depends on how many cells there are, not on what is in them.
-
-The best way to cut a line of cells into even buckets: the first stage of DAWA.
+"""Noisy least-cost partition of a line of cells into buckets of nearly equal counts: the first stage of DAWA.
 
 Li, Hay, Miklau, "A Data- and Workload-Aware Algorithm for Range Queries Under Differential Privacy" (VLDB 2014),
 section 5. A bucket costs its deviation, the sum of |count - median| over its cells, plus a public price; a partition
-costs what its buckets do; published is the cheapest partition, by deviations with noise, and nothing else.
+costs the sum over its buckets. Only the cheapest partition by noisy deviations is published.
 
-Corrected: buckets of a single cell deviate by 0 whatever they hold, and yet carry noise; and a noisy deviation stays as
-it is where it is negative. Without either the proof fails, and so does the promise (docs/privacy.md, theorem 5).
-Gained: the proof shifts noise one way only, so noise of one sign does. And buckets of 8 cells or more start at every
-quarter of their length only: the fewer there are, the fewer are cheap by their noise alone.
+Corrected: buckets of a single cell deviate by 0 whatever they hold, and yet carry noise; and a negative noisy deviation
+is kept as it is. Without either the proof fails, and so does the promise (docs/privacy.md, theorem 5).
+Gained: the proof shifts noise one way only, so one-sided noise is enough. And buckets of 8 cells or more start only at
+every quarter of their length: the fewer there are, the fewer are cheap by their noise alone.
+
+Deviations of all windows of a length come from a wavelet matrix (Claude, Navarro, Ordonez 2015) over the ranks of the
+counts: one level for each binary digit of a rank, highest first, and after each the elements with digit 0 come before
+those with digit 1, in order. The smaller half of a window is found by one descent, and all windows descend together.
+Ranks are distinct, even of equal counts, so every descent has the same number of steps and nothing in it branches:
+once the counts are sorted, the work depends on the number of cells, not on their counts.
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ from sfumato.measurement import Laplace
 
 @dataclass(frozen=True, eq=False, repr=False)  # no repr: it holds private counts
 class _Level:
-    """Of the first i elements: how many have digit 0, and the sum of those."""
+    """A level of the wavelet matrix: among the first i elements, the number with digit 0 and their sum."""
 
     zeros: Whole
     sums: Whole
@@ -107,7 +104,7 @@ TAIL = 2**12  # noise of so many scales has a chance of exp(-4096)
 
 @dataclass(frozen=True)
 class Cutting:
-    """How a line of so many cells may be cut, all of it public: bucket lengths, the price of each, and the noise.
+    """The public rules for cutting a line of cells: bucket lengths, the price of each, and the noise.
 
     single: the noise of buckets of one cell. longer: that of all others. What is drawn is taken off without its sign.
     """
@@ -119,28 +116,28 @@ class Cutting:
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """What a bucket may hold, in cells."""
+        """The allowed lengths of buckets, in cells."""
         return tuple(2**power for power in range(len(self.prices)))
 
     @property
     def most(self) -> int:
-        """Where counts are cut off, and what no noise may exceed, so that every sum fits 64 bits."""
+        """The cut-off of counts and bound of noise with which every sum fits 64 bits."""
         return ROOM // (self.cells * UNITS)
 
     @property
     def candidates(self) -> tuple[int, int]:
-        """How many buckets there are of a single cell, and how many longer ones."""
+        """The numbers of candidate buckets of a single cell, and of longer ones."""
         return self.cells, sum(len(self.starts(length)) for length in self.lengths[1:])
 
     def starts(self, length: int) -> range:
-        """Where buckets of a length start."""
+        """The starts of buckets of a length."""
         return range(0, self.cells - length + 1, max(1, length // QUARTERS))
 
 
 def cutting(
     cells: int, price: Fraction | Sequence[Fraction], longest: int | None, epsilon: Fraction, contributions: int
 ) -> Cutting:
-    """What may be cut, and the noise that epsilon pays for.
+    """The rules for cutting a line, with the noise that epsilon pays for.
 
     Moving one row of data takes a shift of the noise of one bucket: by 2 for a longer bucket, for its own deviation and
     that of the others move by 1 each, and by 1 for a single cell, whose own does not.

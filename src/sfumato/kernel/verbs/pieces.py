@@ -1,21 +1,20 @@
-"""Rows of a cell dealt out to pieces of it, so that a cell of many rows can be cut as finely as one of few.
+"""Deal the rows of a cell to its pieces, and choose a piece of a line by rank with the exponential mechanism.
 
-The first row of a cell goes to its first piece, the second to the piece half way through, then those at the quarters,
-and so on (the order of binary digits read backwards); when every piece has one, it begins anew. Which row is which does
-not matter, for only counts come of it: with c rows and s pieces, a piece holds c // s of them, and one more if its turn
-comes before c mod s. One more row in a cell therefore adds 1 to one piece and changes no other: neighbouring tables
-stay neighbouring, and k rows of a person change at most k pieces' counts by 1 each, or fewer by more.
+Dealing lets a cell of many rows be cut as finely as one of few. The first row of a cell goes to its first piece, the
+second to the piece half way through, then those at the quarters, and so on (the order of binary digits read backwards);
+when every piece has one, it begins anew. Which row is which does not matter, for only counts come of it: with c rows
+and s pieces, a piece holds c // s of them, and one more if its turn comes before c mod s. One more row in a cell
+therefore adds 1 to one piece and changes no other: neighbouring tables stay neighbouring, and k rows of a person change
+at most k pieces' counts by 1 each, or fewer by more.
 
-Choose a piece of a line by rank, exactly as if every piece were laid out, however many there are.
-
-The candidates are the pieces from `first` up to `end`. Their scores are those of `Rank` on the pieces' counts, cut off
-at a public distance beyond which nothing is chosen in practice: cutting off at a fixed number brings scores only
-closer.
+A piece is chosen exactly as if every piece were laid out, however many there are. The candidates are the pieces from
+`first` up to `end`. Their scores are those of `Rank` on the pieces' counts, cut off at a public distance beyond which
+nothing is chosen in practice: cutting off at a fixed number brings scores only closer.
 
 Pieces are taken in blocks. A block's rows span the ranks of all its pieces, so it scores as well as the best of them or
 better. A block is drawn in proportion to its number of pieces and its own score, then one of its pieces, which is kept
 with probability exp(-rate * (score of the block - score of the piece)); otherwise all is drawn afresh. The product is
-exp(rate * score of the piece), the same for every layout in blocks. How blocks are laid out decides only how long it
+exp(rate * score of the piece), the same for every layout in blocks. The layout of blocks decides only how long it
 takes: a block that would often be rejected is cut further.
 """
 
@@ -62,7 +61,7 @@ def in_lines(domain: Domain, names: Sequence[str], held: Aggregate) -> Whole:
 
 
 def dealt_before(counts: Whole, pieces: int, place: Codes) -> Whole:
-    """How many rows of each cell lie in the pieces before a place in it, from 0 to `pieces` - 1.
+    """The number of each cell's rows in the pieces before a place in it, from 0 to `pieces` - 1.
 
     Every piece has counts // pieces of them. Of the rest, row number r lies in the piece whose number is r with its
     binary digits backwards. Pieces before a place fall into blocks, one for each digit 1 of the place, that share all
@@ -108,7 +107,7 @@ def clipped(rank: Rank, counts: Whole, rate: Fraction) -> Whole:
 
 
 def blocks(counts: Whole, pieces: int, first: int, end: int, rank: Rank, rate: Fraction) -> Codes:
-    """Where blocks begin and end: cells, and parts of those of many rows that may be chosen."""
+    """The limits of blocks: cells, and parts of those cells of many rows that may be chosen."""
     cells = np.arange(first // pieces + 1, -(-end // pieces)) * pieces
     edges = np.concatenate([[first], cells, [end]])
     rows = np.diff(rows_before(counts, pieces, edges))
@@ -124,7 +123,7 @@ def blocks(counts: Whole, pieces: int, first: int, end: int, rank: Rank, rate: F
 
 
 def rows_before(counts: Whole, pieces: int, places: Codes) -> Whole:
-    """How many rows of a line lie before each of some places on it."""
+    """The number of a line's rows before each of some places on it."""
     cell, inside = np.divmod(places, pieces)
     found = np.concatenate([[0], np.cumsum(counts)])[cell]
     some = np.flatnonzero(inside)  # most places are where a cell begins

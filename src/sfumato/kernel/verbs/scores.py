@@ -1,18 +1,15 @@
-"""A score to choose a whole table by: how far off it is where it is furthest off.
-
-A score for a price: what a sale would bring in.
-
-It stands apart from the others because its cells are prices, and one row can be worth as many points as the highest.
-
-A score to choose a rule by: how many rows it gets right.
-
-Scores that `select` may maximise, each with a proved sensitivity.
+"""Scores of the exponential mechanism (`select`), each with a proved sensitivity.
 
 A score is a whole number per candidate. Its sensitivity is the most that one row of data can change any candidate's
 score. Its spread is the most by which the changes of two candidates can differ: twice the sensitivity at most, and what
 the exponential mechanism pays for (docs/privacy.md, section 5). Only those named at the end are accepted, so that a
-wrong sensitivity cannot come from outside. `Misfit` also says what `measure_misfit` adds up and what `first_above`
-compares.
+wrong sensitivity cannot come from outside.
+
+    LargestMisfit   of a public table: minus its largest error over the queries
+    Revenue         of a price; its cells are prices, and one row is worth as many points as the highest price
+    RowsRight       of a rule: the rows that it gets right
+    MostRows, Rank  of a cell: its rows, and how close it lies to a quantile
+    Misfit          of a query: its error; `measure_misfit` adds these up and `first_above` compares them
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ from sfumato.queries.arrays import LARGEST, frozen
 
 @dataclass(frozen=True, eq=False)
 class LargestMisfit:
-    """Which of many public tables answers best: minus the largest |A[j] x - targets[i, j]| over the queries j.
+    """Score of a public table i: minus its largest error, |A[j] x - targets[i, j]| over the queries j.
 
     targets: whole numbers, public, a row for each candidate table i: what it would answer.
 
@@ -83,7 +80,7 @@ MOST = 2**40  # of a price, in its smallest coin
 
 @dataclass(frozen=True, eq=False)
 class Revenue:
-    """Which price brings in most, where the rows of cell j would pay up to prices[j].
+    """Score of a price: its revenue, where the rows of cell j would pay up to prices[j].
 
     prices: public whole numbers, rising, one for each cell. At price j whoever would pay as much or more buys:
 
@@ -139,7 +136,7 @@ FEW_ROWS = 2.0**61  # up to which sums of counts surely fit 64 bits
 
 @dataclass(frozen=True, eq=False)
 class RowsRight:
-    """Which of many rules is right about the most rows. right: for every rule and cell, whether it is right there.
+    """Score of a rule: the rows that it is right about. right: for every rule and cell, whether it is right there.
 
     The score of a rule is the number of rows in the cells where it is right: the number of all rows less those that it
     gets wrong. All rows are the same to every rule, so choosing by it is choosing by minus the rows that are wrong.
@@ -192,7 +189,7 @@ FINEST_QUANTILE = 2**20
 
 @dataclass(frozen=True)
 class MostRows:
-    """Which cell holds the most rows.
+    """Score of a cell: its number of rows.
 
     A row lies in one cell and changes its count by 1: sensitivity 1.
     """
@@ -211,7 +208,7 @@ class MostRows:
 
 @dataclass(frozen=True)
 class Rank:
-    """Which cell, in the order of cells, holds the given quantile of the rows (1/2 is the median).
+    """Score of a cell: closeness, by rank in the order of cells, to a quantile of the rows (1/2 is the median).
 
     With n rows, L(j) of them before cell j and U(j) up to and including it, the score of j is minus the distance from
     the target a n / b to the span from L(j) to U(j), times b so that it is whole:
@@ -264,7 +261,7 @@ class Rank:
 
 @dataclass(frozen=True, eq=False)
 class Misfit:
-    """Which query a public guess answers worst: |A[j] x - targets[j]| for every row j.
+    """Score of a query j: the error of a public guess, |A[j] x - targets[j]|.
 
     targets: whole numbers, public, one for each row; what an estimate made from published numbers would answer.
 

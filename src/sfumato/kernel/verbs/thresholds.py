@@ -1,9 +1,9 @@
-"""Cells whose noisy count reaches a threshold, in time that does not follow the size of the domain.
+"""Threshold mechanisms: cells whose noisy count reaches a threshold, and the first value above one (sparse vector).
 
-The first of many numbers that exceeds a threshold: the sparse vector technique, one answer.
-
-Dwork, Roth, "The Algorithmic Foundations of Differential Privacy" (2014), algorithm 1 and theorem 3.23, with discrete
-noise. Corrected: nothing is compared one by one until the answer is found, so the time taken does not tell it.
+`sift` finds the cells in time that does not grow with the size of the domain. `first_exceeding` is the sparse vector
+technique with one answer: Dwork, Roth, "The Algorithmic Foundations of Differential Privacy" (2014), algorithm 1 and
+theorem 3.23, with discrete noise. Corrected: all values are compared at once, so the time taken does not tell the
+answer.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""How a table's own spellings become listed values: by folding letters and blanks, and by a map.
+"""Categories and booleans: attributes whose values are listed one by one, their spellings, and groups of their values.
 
-Folding is of ASCII alone, letter by letter from a table, so that it depends on no locale, no version of Unicode and no
-engine: A to Z become a to z, and blanks (space, tab, line ends) at both ends are dropped. An É stays an É: map it.
+A table's own spellings become listed values by folding letters and blanks, and by a map. Folding is of ASCII alone,
+letter by letter from a table, so that it depends on no locale, no version of Unicode and no engine: A to Z become a to
+z, and blanks (space, tab, line ends) at both ends are dropped. An É stays an É: map it.
 
-Groups of listed values, such as municipalities in regions: public columns that follow from another one.
-
-Attributes whose values are listed one by one: categories and booleans.
+Groups of listed values, such as municipalities in regions, are public columns that follow from another one.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _LETTERS = str.maketrans(UPPER, LOWER)
 
 
 def folded(text: str, how: tuple[Fold, ...]) -> str:
-    """A text without the differences that do not matter.
+    """Fold a text as stated: ASCII letters to lower case, blanks at both ends dropped.
 
     >>> folded(" Ünal ", ("case", "spaces")), folded("F ", ("case",))
     ('Ünal', 'f ')
@@ -107,7 +106,7 @@ Labels = Annotated[dict[str, str], PlainValidator(_keyed(_label, "{1: Never marr
 
 
 def places_of(listed: tuple[str, ...], spelled: Mapping[str, Value], fold: tuple[Fold, ...]) -> dict[str, int]:
-    """Every spelling that is known, folded, and the place in the list that it means."""
+    """All known spellings, folded, with the index of the listed value that each means."""
     places: dict[str, int] = {}
     for place, text in enumerate(listed):
         other = places.setdefault(folded(text, fold), place)
@@ -129,7 +128,7 @@ def places_of(listed: tuple[str, ...], spelled: Mapping[str, Value], fold: tuple
 
 
 def truths_of(spelled: Mapping[str, bool], fold: tuple[Fold, ...]) -> dict[str, bool]:
-    """Every spelling of a boolean that is told, folded."""
+    """The spellings of a boolean that the map states, folded."""
     found: dict[str, bool] = {}
     for spelling, truth in spelled.items():
         if found.setdefault(folded(spelling, fold), truth) != truth:
@@ -138,7 +137,7 @@ def truths_of(spelled: Mapping[str, bool], fold: tuple[Fold, ...]) -> dict[str, 
 
 
 def labels_of(listed: tuple[str, ...], labels: Mapping[str, str]) -> tuple[str, ...]:
-    """What is shown for each listed value: its label, or itself."""
+    """The label of each listed value, or the value itself."""
     if not labels:
         return listed
     codes = {code: place for place, code in enumerate(listed)}
@@ -215,7 +214,7 @@ def _values(member: str, column: str, known: Mapping[str, list[str]]) -> list[st
 
 
 def splits_of(columns: Mapping[str, tuple[str | None, ...]]) -> tuple[tuple[int, ...], ...]:
-    """Where the groups of each column part, the coarsest first, as far as groups lie within those of the column before.
+    """The boundaries between groups, column by column from the coarsest, as far as columns are nested.
 
     >>> splits_of({"region": ("N", "N", "S", "E"), "land": ("X", "X", "X", "Y")})
     ((3,), (2, 3))
@@ -307,7 +306,7 @@ class Category(Attributed):
 
     @property
     def places(self) -> int:
-        """How many cells there are for values."""
+        """The number of cells for values."""
         return len(self.values) + self.other
 
     def axis(self, name: str) -> Axis:
@@ -338,12 +337,12 @@ class Boolean(Attributed):
 
     @cached_property
     def spellings(self) -> dict[str, bool]:
-        """Every spelling that the map tells, folded."""
+        """The spellings that the map states, folded."""
         return truths_of(self.map or {}, self.fold or ())
 
     @property
     def places(self) -> int:
-        """How many cells there are for values."""
+        """The number of cells for values."""
         return 2
 
     def axis(self, name: str) -> Axis:

@@ -1,9 +1,9 @@
-"""Numbers, whole and real, and the cells that gather them.
+"""Integers, real numbers, dates and times as attributes, and the bins that gather them.
 
 Bounds, bins and cuts are kept as the exact fractions that were written and rounded only once, when they become the
 edges of cells: the third edge of a number cut in tenths is the very float that a reader gets by writing 0.3.
 
-Days and times, the weeks, months, quarters and years that gather them, and the parts of them that come again.
+Dates are gathered by hour, day, week, month, quarter or year, or by a part that recurs, such as the day of the week.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class _Binned(Attributed):
 
     @property
     def _end(self) -> int | Fraction:
-        """Where the last cell ends."""
+        """The end of the last cell."""
         return self.upper
 
     @property
@@ -78,7 +78,7 @@ class _Binned(Attributed):
 
     @property
     def places(self) -> int:
-        """How many cells there are for values."""
+        """The number of cells for values."""
         return len(self.cuts) + 1 if self.cuts is not None else math.ceil((self._end - self.lower) / self._step)
 
     @property
@@ -142,7 +142,7 @@ class Integer(_Binned):
 
     @property
     def grid(self) -> Grid | None:
-        """As for any number; uneven bins of whole numbers have none."""
+        """The grid, as for any number; uneven bins of whole numbers have none."""
         return super().grid if self._step.denominator == 1 else None
 
     def axis(self, name: str) -> Axis:
@@ -240,7 +240,7 @@ class Date(Attributed):
 
     @property
     def places(self) -> int:
-        """How many cells there are for values."""
+        """The number of cells for values."""
         first, last = self.bounds
         if self.by in _MONTHS:
             return (_month(last) // _MONTHS[self.by]) - (_month(first) // _MONTHS[self.by]) + 1

@@ -1,1 +1,1 @@
-"""Statements beyond one plain SELECT: a table of groups from several selects, and what is done with its rows."""
+"""Statements beyond one plain SELECT: a table of groups from several SELECTs, and steps on its rows."""

@@ -1,4 +1,4 @@
-"""One flattened SELECT to a table: which groups, which aggregates of them, which steps, which columns."""
+"""Compile one flattened SELECT to a table: its groups, their aggregates, steps on rows, and columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expressions over the rows of a table: keys, aggregates, ranks, and what SQL does with their values."""
+"""Expressions over the rows of a table: keys, aggregates, ranks, and SQL's functions of their values."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class ItemReader:
 
     @property
     def differences(self) -> tuple[bool, ...]:
-        """For each aggregate, whether it says how far two things are apart."""
+        """For each aggregate, whether it is a difference."""
         return tuple(self._column(node).difference for node in self.aggregates)
 
     def read(self, node: exp.Expression, place: str) -> Tree:
@@ -102,7 +102,7 @@ class ItemReader:
         return any(part.name in DECISIONS and any(map(self.is_number, part.args)) for part in calls(tree))
 
     def note(self, step: Step, word: str) -> str | None:
-        """What to say of a step that goes by noisy numbers."""
+        """The note on a step that depends on noisy numbers; None if it does not."""
         if isinstance(step, Keep) and self._looks_at_numbers(step.condition):
             return decided(word)
         if isinstance(step, Rank) and any(self._looks_at_numbers(rule.by) for rule in step.rules):

@@ -1,9 +1,7 @@
-"""GROUP BY to grouping sets: plain lists, GROUPING SETS, ROLLUP and CUBE, and products of them.
+"""Flatten one level of nesting: a SELECT written over the one that it takes its rows from.
 
-One SELECT written over the one that it takes its rows from.
-
-What it does with rows of groups (HAVING, ranks, ORDER BY, LIMIT, an outer WHERE) becomes a list of steps, innermost
-first.
+Whatever it does with rows of groups (HAVING, ranks, ORDER BY, LIMIT, an outer WHERE) becomes a list of steps,
+innermost first. GROUP BY becomes grouping sets: plain lists, GROUPING SETS, ROLLUP and CUBE, and products of them.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ def grouping_sets(group: Any, items: tuple[Named, ...], plain: Callable[[Any], A
 
 
 def _number(node: Any) -> int:
-    """How many sets one item of GROUP BY stands for, counted before any of them is listed."""
+    """The number of grouping sets of one item of GROUP BY, counted before any is listed."""
     at_most(len(node.expressions), MOST_RULES, f"keys are in {node.key.upper()}", "name each key once")
     if node.key == "rollup":
         return len(node.expressions) + 1

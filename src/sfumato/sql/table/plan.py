@@ -1,9 +1,8 @@
-"""What a statement asks for where one plain SELECT does not say it: groups put together, then steps on their rows.
+"""The plan of a statement beyond one plain SELECT: groups put together, then steps on their rows.
 
 A row of a table is its keys, then its aggregates, then the number of the grouping set that it comes from, then ranks,
-in the order in which steps add them. Steps and items are expressions over such rows.
-
-Places of a row that are not known before all aggregates are: the grouping set, and ranks.
+in the order in which steps add them. Steps and items are expressions over such rows. The positions of grouping set and
+ranks are known only when all aggregates are (`Places`).
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ class Take:
 
 @dataclass(frozen=True)
 class Once:
-    """Of rows that agree in all these expressions keep the first."""
+    """DISTINCT: keep the first of rows that agree in all these expressions."""
 
     by: tuple[Tree, ...]
 

@@ -1,10 +1,10 @@
-"""SUM over the groups of a subquery, as one aggregate of rows: the sum of counts by group is the count of their rows.
+"""Rewrite SUM over the groups of a subquery as one aggregate of rows: a sum of counts by group is a count of rows.
 
     SELECT SUM(n) FROM (SELECT g, COUNT(*) AS n FROM t GROUP BY g) WHERE g <> 'x'
 
-says SELECT COUNT(*) FROM t WHERE g <> 'x'. So it is with sums, with what is added up, subtracted and multiplied by a
-number, and with conditions on what the subquery groups by, which are public. All else that can be made of groups hangs
-on which groups there are, or on each noisy value by itself, and is refused in the words that the user wrote.
+says SELECT COUNT(*) FROM t WHERE g <> 'x'. The same holds for sums, for terms that are added, subtracted and multiplied
+by a number, and for conditions on the subquery's keys, which are public. Everything else that can be made of groups
+depends on which groups there are, or on each noisy value by itself, and is refused in the words that the user wrote.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _sums(clause: Any) -> list[Any]:
 
 
 def _of_rows(node: Any, condition: Any) -> Any:
-    """What is added up over groups, as an aggregate of their rows; None where it is none. condition: on the rows."""
+    """A sum over groups as an aggregate of their rows; None where it is none. condition: on the rows."""
     from sqlglot import exp
 
     if isinstance(node, exp.Paren | exp.Neg | exp.Add | exp.Sub | exp.Mul | exp.Div):
@@ -131,7 +131,7 @@ def _of_rows(node: Any, condition: Any) -> Any:
 
 
 def _arithmetic(node: Any, condition: Any) -> Any:
-    """The same of what is added, subtracted, or multiplied by a number."""
+    """Sums, differences and multiples by a number, as aggregates of rows; None where they are none."""
     from sqlglot import exp
 
     if isinstance(node, exp.Paren | exp.Neg):

@@ -1,4 +1,4 @@
-"""Small questions about syntax, and small changes of it, that leave the tree they are given as it was."""
+"""Small queries and rewrites of syntax trees, which leave the tree they are given unchanged."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Named:
 
 
 class Source(Protocol):
-    """What a SELECT may take its rows from."""
+    """The source of a SELECT's rows."""
 
     @property
     def items(self) -> tuple[Named, ...]: ...
 
 
 class Written:
-    """Counts the nodes of a SELECT while expressions are written out in it, before each is."""
+    """Counts the nodes of a SELECT as expressions are substituted into it, before each substitution."""
 
     def __init__(self, nodes: int = 0) -> None:
         self.nodes = nodes
@@ -83,7 +83,7 @@ def _is_aggregate(node: Any) -> bool:
 
 
 class Fact(NamedTuple):
-    """size: nodes, without parentheses. aggregated: whether an aggregate or a total is among them. columns: names."""
+    """Facts of an expression. size: nodes without parentheses. aggregated: has aggregates or totals. columns: names."""
 
     size: int
     aggregated: bool
@@ -91,7 +91,7 @@ class Fact(NamedTuple):
 
 
 def facts_of(root: Any) -> dict[int, Fact]:
-    """What there is in each part of an expression, by the id of its node, in one walk."""
+    """The facts of each part of an expression, by the id of its node, in one walk."""
     nodes = list(root.walk())  # parents before their children
     spend(OF_A_NODE * len(nodes), "an expression")
     found: dict[int, Fact] = {}
@@ -108,7 +108,7 @@ def facts_of(root: Any) -> dict[int, Fact]:
 
 
 def totals_in(nodes: Any) -> list[Any]:
-    """Windows that add up groups."""
+    """The windows that add up groups."""
     from sqlglot import exp
 
     return [node for root in _listed(nodes) for node in root.find_all(exp.Window) if not is_rank(node)]
@@ -131,13 +131,13 @@ def ranks_replaced(nodes: Iterable[Any], before: int) -> tuple[list[Any], list[A
 
 
 def rank_number(node: exp.Expression) -> int | None:
-    """Which rank a word stands for that `ranks_replaced` has put there."""
+    """The number of the rank whose placeholder, from `ranks_replaced`, a node is; None for any other."""
     name = node.name if node.key == "var" else ""
     return int(name[5:]) if name.startswith("rank ") else None
 
 
 def alias_resolver(items: Iterable[Named], columns: set[str]) -> Callable[[Any], Any]:
-    """A change of syntax that puts what an alias stands for in its place, except where a column has that name."""
+    """A rewrite that replaces an alias by its expression, except where a column has that name."""
     from sqlglot import exp
 
     known = {item.name.lower(): item.node for item in items if item.name and item.name.lower() not in columns}
@@ -192,14 +192,14 @@ def substituted(select: Any, source: Source | None) -> Any:
 
 
 def name_of(item: Named) -> str:
-    """What a SELECT around this one calls an item."""
+    """The name of an item for a SELECT around this one."""
     if item.name:
         return item.name
     return str(item.node.name) if item.node.key == "column" else default_name(item.node) or quoted(item.node)
 
 
 def default_name(node: Any) -> str | None:
-    """What a plain aggregate is called that has no alias."""
+    """The name of a plain aggregate that has no alias."""
     names = {"count": "count", "countif": "count"}
     if node.key in ("sum", "avg") and node.this is not None and node.this.key == "column":
         return f"{node.key}_{node.this.name}"

@@ -1,1 +1,1 @@
-"""Expressions over single values: what CASE, FLOOR or LOWER give for values that are public."""
+"""Expressions over single values: CASE, FLOOR, LOWER and the like, evaluated on values that are public."""

@@ -1,4 +1,4 @@
-"""Parts of dates, and dates cut down to the start of a month, quarter or year, as DuckDB has them."""
+"""Parts of dates, and dates truncated to the start of a month, quarter or year, as in DuckDB."""
 
 from __future__ import annotations
 

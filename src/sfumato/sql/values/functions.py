@@ -1,4 +1,4 @@
-"""What functions and operators give for plain values, with SQL's NULL as None; names are those of `translate.py`."""
+"""SQL functions and operators on plain values, with NULL as None; names are those of `translate.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Syntax to expression trees: every function that is known, and a refusal in the user's own words for any other."""
+"""Translate syntax to expression trees: every known function, and a refusal in the user's own words for any other."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""An expression as plain values: constants, places of a row, and calls of named functions.
+"""An expression as plain values: constants, references to places of a row, and calls of named functions.
 
-The same tree is worked out twice: on the public values of attributes, where it says which cells belong together, and on
+The same tree is evaluated twice: on the public values of attributes, where it says which cells belong together, and on
 the rows of an answer, whose numbers have intervals.
 """
 
@@ -25,7 +25,7 @@ class Const:
 
 @dataclass(frozen=True)
 class Ref:
-    """What stands at a place of the row."""
+    """Reference to a place of the row."""
 
     place: int
 
@@ -56,7 +56,7 @@ class Call:
 
     @cached_property
     def size(self) -> int:
-        """How many values are worked out for it."""
+        """The number of evaluations that it takes."""
         return 1 + sum(size(arg) for arg in self.args)
 
 
@@ -64,7 +64,7 @@ Tree = Const | Ref | Lookup | Call
 
 
 def evaluate(tree: Tree, row: Sequence[Any], call: Callable[[str, list[Any]], Any]) -> Any:
-    """What an expression gives for a row; call: works out a function, by name."""
+    """Evaluate an expression on a row; call: evaluates a function, by name."""
     if isinstance(tree, Const):
         return tree.value
     if isinstance(tree, Ref):
@@ -82,7 +82,7 @@ def places(tree: Tree) -> frozenset[int]:
 
 
 def size(tree: Tree) -> int:
-    """How many values are worked out for an expression."""
+    """The number of evaluations that an expression takes."""
     return tree.size if isinstance(tree, Call) else 1
 
 

@@ -1,9 +1,9 @@
-"""What the kernel asks of an engine: name the columns, run one statement, hand back Arrow.
+"""The contract of an engine, and which engine a table belongs to: name the columns, run one statement, return Arrow.
 
 An engine is a thin adapter. It builds no statement of its own over private rows, and what it raises never carries the
 engine's own message, because such a message can quote a value.
 
-Where an engine or a connection of SQLAlchemy leads to, and what is behind one of ADBC.
+Connections and addresses (SQLAlchemy, ADBC, Spark) are recognised here without importing their libraries.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Spelling:
-    """How a column of text spells numbers and dates. dates: as in strptime; None for ISO 8601."""
+    """The spelling of numbers and dates in a column of text. dates: as in strptime; None for ISO 8601."""
 
     decimal: str = "."
     thousands: str = ""
@@ -58,14 +58,14 @@ class Engine(Protocol):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """What the source holds."""
+        """The columns of the source."""
 
     @property
     def subqueries(self) -> bool:
         """Whether a value is looked up in a list by a subquery as fast as by a join; else lists are halved."""
 
     def table(self) -> exp.Expression:
-        """What the statement reads FROM."""
+        """The table expression for the statement's FROM."""
 
     def bytes_of(self, text: exp.Expression) -> exp.Expression:
         """The UTF-8 bytes of a text, which are equal only if the texts are the same, whatever its collation."""
@@ -80,7 +80,7 @@ class Engine(Protocol):
         """The time that a text says, written as in strptime; NULL where it does not."""
 
     def scramble(self, parts: Sequence[exp.Expression]) -> exp.Expression:
-        """A hash of these values: the one function for which engines share no name. It needs no secrecy."""
+        """Hash of these values: the one function for which engines share no name. It needs no secrecy."""
 
     def check(self, statement: exp.Expression) -> None:
         """Refuse a statement that could not be run here, before anything is spent and without reading a row."""

@@ -98,7 +98,7 @@ class DuckDB:
     subqueries: bool = True
 
     def table(self) -> exp.Expression:
-        """What the statement reads FROM."""
+        """The table expression for the statement's FROM."""
         from sqlglot import exp
 
         return exp.to_table(SOURCE)
@@ -170,7 +170,7 @@ class DuckDB:
 
 
 def _share(connection: Any) -> float | None:
-    """What DuckDB has read of its sources; it cannot say for rows that are handed to it."""
+    """The share of its sources that DuckDB has read; unknown for rows that are handed to it."""
     done = float(connection.query_progress())
     return done / 100 if done > 0 else None
 

@@ -1,13 +1,11 @@
-"""How far an engine is, for whoever waits at a terminal, and nobody else.
-
-What is told is the engine's own estimate of the share that it has read: of files, row groups or tasks. It goes to the
-curator, who holds the table and could watch the clock as well; it is not returned, kept or written anywhere.
-
-Nothing that an engine says leaves the kernel, and whoever interrupts it is heard.
+"""Keep an engine's messages inside the kernel, hear interrupts, and report progress to whoever waits at a terminal.
 
 An engine's message can quote a value. It must not survive in the error that is raised in its place either: not as its
 cause or context, and not in the variables of a frame that its traceback keeps alive. So the engine works inside a call
 of its own, and what is raised is raised when that call, its frames and its errors are gone.
+
+Progress is the engine's own estimate of the share that it has read: of files, row groups or tasks. It goes to the
+curator, who holds the table and could watch the clock as well; it is not returned, kept or written anywhere.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ _WATCHING: list[Watch] = []  # one command runs at a time
 
 @contextmanager
 def watched(by: Watch) -> Iterator[None]:
-    """Whatever is read meanwhile is told to somebody, as a share between 0 and 1, from a thread of its own."""
+    """Report the progress of readings in this block, as a share between 0 and 1, from a thread of its own."""
     _WATCHING.append(by)
     try:
         yield
@@ -37,12 +35,12 @@ def watched(by: Watch) -> Iterator[None]:
 
 
 def is_watched() -> bool:
-    """Whether anybody wants to know."""
+    """Whether there is a watcher."""
     return bool(_WATCHING)
 
 
 def tell(share: float) -> None:
-    """Tell whoever watches."""
+    """Report a share to the watcher."""
     for watch in _WATCHING:
         watch(min(max(share, 0.0), 1.0))
 
@@ -75,7 +73,7 @@ T = TypeVar("T")
 
 
 def silenced(work: Callable[[], T], otherwise: str) -> T:
-    """The outcome of work that touches private rows.
+    """Run work that touches private rows; let none of the engine's own errors out.
 
     A TableError, which the kernel itself worded, is raised anew; whatever else goes wrong is told as `otherwise`.
     """

@@ -1,1 +1,1 @@
-"""What DuckDB reads from: files of each kind, a database file, frames in memory; and what they share."""
+"""Sources that DuckDB reads: files of each kind, a database file, frames in memory; and code that they share."""

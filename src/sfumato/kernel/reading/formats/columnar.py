@@ -1,13 +1,12 @@
-"""Frames in memory (pandas, polars, Arrow), as Arrow columns named by their place.
+"""Columnar sources: frames in memory (pandas, polars, Arrow), Arrow files (Feather) and Parquet files.
 
 polars and Arrow columns have the types that the frame declares. The types of pandas columns come from their values: one
 missing value makes floats of whole numbers, one text makes objects of them. So a pandas frame is read as the CSV file
 that it could be written to: every value as text, by itself, and whole floats as whole numbers. Persons are told apart
 by the type and the value of each object: the number 1 and the text 1 are two.
 
-Arrow files (Feather) as a source: names and types from their schema, values as from Arrow in memory.
-
-Parquet files as a source: names and types from their footers.
+Arrow files have names and types in their schema, and values as Arrow in memory has them. Parquet files have names and
+types in their footers.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class Frame:
 
     @property
     def shown(self) -> str:
-        """What a message calls it."""
+        """Name for messages."""
         return f"the {self.library} {self.kind}" if self.kind in LAZY else f"the {self.library} frame"
 
     def describe(self, connection: Any) -> list[Column]:
@@ -189,7 +188,7 @@ class ArrowFiles:
 
     @property
     def shown(self) -> str:
-        """What a message calls them."""
+        """Name for messages."""
         return shown_files(self.paths)
 
     def describe(self, connection: Any) -> list[Column]:
@@ -241,7 +240,7 @@ class ParquetFiles:
 
     @property
     def shown(self) -> str:
-        """What a message calls them."""
+        """Name for messages."""
         return shown_files(self.paths)
 
     def describe(self, connection: Any) -> list[Column]:
@@ -266,7 +265,7 @@ class ParquetFiles:
         connection.execute(f"CREATE OR REPLACE TEMP VIEW {SOURCE} AS FROM {reader.sql(dialect='duckdb')}")
 
     def mount_slowly(self, connection: Any, used: Sequence[Column]) -> None:
-        """The same through Arrow, value by value where need be; what DuckDB's reader can read means the same here.
+        """Mount through Arrow, value by value where need be; what DuckDB's reader can read means the same here.
 
         DuckDB's reader stops at text that is not UTF-8 and at times beyond its range. For privacy no value may stop a
         reading, so then all is read again with such values missing.
@@ -310,7 +309,7 @@ class ParquetFiles:
 
 
 def _leaves(schema: Any) -> list[str]:
-    """Everything that is said of the columns of a file, whatever their order."""
+    """The leaf columns of a Parquet schema with their types, sorted, so that their order does not matter."""
     found = []
     for at in range(len(schema.names)):
         leaf = schema.column(at)

@@ -1,8 +1,7 @@
-"""Hints where a header line looks like that of another dialect. The header is public; no row is looked at.
+"""CSV files as a source: names from the first record or from the schema, no types, all values text.
 
-Hints where a header line looks like that of another dialect. The header is public; no row is looked at.
-
-CSV files as a source: names from the first record or from the schema, no types, all values text.
+A header line that looks like that of another dialect is refused with a hint. The header is public; no row is looked at
+for it.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ class CsvFiles:
 
     @property
     def shown(self) -> str:
-        """What a message calls them."""
+        """Name for messages."""
         return shown_files(self.paths)
 
     @property
@@ -127,7 +126,7 @@ def find_csv(paths: tuple[Path, ...], dialect: Dialect = PLAIN, separator: str =
 
 
 def spelling_of(dialect: Dialect, column: str) -> Spelling:
-    """How numbers and dates of a column of text are spelled."""
+    """The spelling of numbers and dates in a column of text."""
     return Spelling(dialect.decimal or ".", dialect.thousands or "", dialect.date_format(column))
 
 

@@ -1,6 +1,4 @@
-"""The grammar of one kind of CSV: which byte parts fields, which byte quotes them, and what follows from it.
-
-CSV, record by record: what one record means depends on no other record, wherever the file is cut into blocks.
+"""CSV parser, record by record: a record's meaning depends on no other record, wherever the file is cut into blocks.
 
 The grammar, which privacy leans on (docs/privacy.md, the theorem about reading):
 
@@ -8,15 +6,15 @@ The grammar, which privacy leans on (docs/privacy.md, the theorem about reading)
     record    fields between separators, ended by a line feed; a carriage return right before it belongs to the end
     field     plain bytes, or a quote, anything with quotes doubled, a quote, and whatever stands behind it as it is
 
-Which bytes part and quote fields is stated (`Grammar`), and so is whether there is a header; other encodings are
-turned into UTF-8 on the way in, character by character (`unpacking.py`).
+Delimiter and quote character are stated (`Grammar`), and so is whether there is a header; other encodings are turned
+into UTF-8 on the way in, character by character (`unpacking.py`).
 
 It is an automaton that is back in its first state after each record, so taking records out of a file leaves exactly the
 others. A quote inside a plain field and a carriage return inside a record are bytes like any others. A record that has
 not as many fields as the header, or is longer than LONGEST, falls out by itself. Nothing is guessed and nothing fails.
 
 DuckDB's own reader is not used: it cuts files every 8 MB and guesses where a line starts, ends records at bare carriage
-returns, and has a longest line beyond which it depends on its mood what is lost. This one is not slower.
+returns, and has a longest line beyond which it is unpredictable which rows are lost. This one is not slower.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Grammar:
-    """What parts fields and what stands around them, one ASCII character each; with quote "" there are no quotes."""
+    """Delimiter and quote character, one ASCII character each; with quote "" there are no quotes."""
 
     separator: str = ","
     quote: str = '"'
@@ -77,7 +75,7 @@ class Grammar:
         return rb"%s([^%s]*+(?:%s%s[^%s]*+)*+)" % (q, q, q, q, q)
 
     def unquoted(self, field: bytes) -> bytes:
-        """What a field says: quotes around it taken off, doubled ones inside made single.
+        """A field without the quotes around it, and with doubled quotes inside made single.
 
         >>> plain = Grammar()
         >>> plain.unquoted(b'"a ""b"" c"'), plain.unquoted(b'"a"b"'), plain.unquoted(b'5" pipe')
@@ -120,7 +118,7 @@ Places = NDArray[np.int64]
 
 @dataclass
 class Tally:
-    """How many records a reading met, and how many of them fit the header; for the curator's own check alone."""
+    """Numbers of records, and of those that fit the header; for the curator's own check alone."""
 
     records: int = 0
     fitting: int = 0
@@ -232,7 +230,7 @@ def _structure(data: bytes, grammar: Grammar) -> Places:
 
 
 def _field_ends(data: bytes, field: re.Pattern[bytes]) -> list[int]:
-    """The same places, found field by field."""
+    """The places that `_structure` finds, found field by field."""
     ends, at = list[int](), 0
     while at < len(data):
         found = field.match(data, at)
@@ -279,7 +277,7 @@ def _columns(
 
 
 def _unmarked(columns: list[Any], places: Sequence[int]) -> list[Any]:
-    """Where there is no header, a byte order mark before a record, any record, is no part of it."""
+    """Strip a byte order mark before a record, any record, where there is no header."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,10 +1,8 @@
-"""A table or view in a DuckDB file, opened for reading only.
+"""Tables of DuckDB and SQLite files, opened for reading only.
 
-A table of a SQLite file, opened for reading only: each value has a type of its own, so all is read as text.
-
-SQLite keeps what it is given, whatever type a column was declared with; a schema says how the text of a value is read,
-as for CSV. Bytes and text that is not UTF-8 are missing. Persons are told apart by storage class and value: the whole
-number 1, the float 1.0 and the text 1 are three.
+In SQLite each value has a type of its own, whatever type its column was declared with, so all is read as text; a schema
+says how the text of a value is read, as for CSV. Bytes and text that is not UTF-8 are missing. Persons are told apart
+by storage class and value: the whole number 1, the float 1.0 and the text 1 are three.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ class Database:
 
     @property
     def shown(self) -> str:
-        """What a message calls it."""
+        """Name for messages."""
         return self.path.name
 
     def describe(self, connection: Any) -> list[Column]:
@@ -101,7 +99,7 @@ class Sqlite:
 
     @property
     def shown(self) -> str:
-        """What a message calls it."""
+        """Name for messages."""
         return self.path.name
 
     def describe(self, connection: Any) -> list[Column]:

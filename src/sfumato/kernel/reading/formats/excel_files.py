@@ -1,12 +1,12 @@
 """Excel workbooks as a source: names from the first row of a sheet, cells as text, each by itself.
 
-What a formula gives may hang on other rows, and was worked out by a program that is not here: such cells are missing,
-as are errors. So is a cell that cannot be read: a number in letters, a day out of range, a place in the list of shared
-texts that the list does not have. Cells beyond the header are no part of the table, and a row without any cell is none.
+The result of a formula may depend on other rows, and was worked out by a program that is not here: such cells are
+missing, as are errors. So is a cell that cannot be read: a number in letters, a day out of range, an index beyond the
+list of shared texts. Cells beyond the header are no part of the table, and a row without any cell is none.
 
 openpyxl finds the sheet and its date formats, from parts of the file that hold no rows. The rows and the shared texts
 are read here, element by element, because openpyxl stops at the first cell that it cannot read, drops rows whose
-numbers are out of order, and takes a place before the list for one from its end. Where a row stands is not looked at.
+numbers are out of order, and takes a negative index as one from the list's end. The position of a row is not looked at.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ExcelFiles:
 
     @property
     def shown(self) -> str:
-        """What a message calls them."""
+        """Name for messages."""
         return shown_files(self.paths)
 
     def describe(self, connection: Any) -> list[Column]:
@@ -179,7 +179,7 @@ class Sheet:
 
 
 class _Texts:
-    """What expat meets in the list of shared texts: each <si>, without its hints for pronunciation."""
+    """Handler of expat for the list of shared texts: each <si>, without its hints for pronunciation."""
 
     def __init__(self) -> None:
         self.done: list[Any] = []
@@ -217,7 +217,7 @@ class _Texts:
 
 
 class _Rows(_Texts):
-    """What expat meets in a sheet: each <row>. Nothing is carried from one row to the next."""
+    """Handler of expat for a sheet: each <row>. Nothing is carried from one row to the next."""
 
     def __init__(self, most: int | None) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Files on disk: which ones a path or a pattern names, and of what kind they are."""
+"""Resolve a path or a pattern to files on disk, and tell their format."""
 
 from __future__ import annotations
 

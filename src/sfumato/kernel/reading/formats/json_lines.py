@@ -1,8 +1,8 @@
 """JSON lines as a source: a line is a record, an object on it a row; values are text as they are written.
 
-A line feed cannot stand inside a JSON text, so lines part records whatever they hold, and each is read by itself: a
-line that is no object, is not UTF-8 or is longer than LONGEST falls out alone. Which names the lines use would be known
-from rows only, so columns are those that the schema asks for; a name that a line lacks is a missing value there.
+A line feed cannot stand inside a JSON text, so lines separate records whatever they hold, and each is read by itself: a
+line that is no object, is not UTF-8 or is longer than LONGEST falls out alone. Names that lines use would be known from
+rows only, so columns are those that the schema asks for; a name that a line lacks is a missing value there.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class JsonLines:
 
     @property
     def shown(self) -> str:
-        """What a message calls them."""
+        """Name for messages."""
         return shown_files(self.paths)
 
     @property
@@ -83,7 +83,7 @@ def find_json(paths: tuple[Path, ...], dialect: Dialect, wanted: Sequence[str]) 
 
 
 def reader_of(decimal: str | None) -> json.JSONDecoder:
-    """What reads a line, its numbers as text: spelled as those are that stand in quotes.
+    """The JSON decoder of a line, with numbers as text, spelled like numbers in quotes.
 
     >>> reader_of(",").decode('[1.5, "1,5", 2]')
     ['1,5', '1,5', '2']

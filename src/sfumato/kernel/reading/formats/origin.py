@@ -1,8 +1,7 @@
-"""Where DuckDB's rows come from: files, frames and databases say what they hold and appear under one name.
+"""The contract of DuckDB's sources (files, frames, databases), and conversion of Arrow values that no value can stop.
 
-Arrow values that DuckDB's reading cannot stop at, and values of any type as text.
-
-For privacy a value must mean the same whatever stands beside it, and no value may stop a reading.
+For privacy a value must mean the same whatever stands beside it, and no value may stop a reading. Values of any type
+can be read as text.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Origin(Protocol):
 
     @property
     def shown(self) -> str:
-        """What a message calls it."""
+        """Name for messages."""
 
     def describe(self, connection: Any) -> list[Column]:
         """Its columns, from names and types alone."""
@@ -44,7 +43,7 @@ class Origin(Protocol):
 
 
 def shown_files(paths: Sequence[Path]) -> str:
-    """What a message calls some files."""
+    """Name of some files for messages."""
     names = ["the standard input" if str(path) == "-" else path.name for path in paths[:3]]
     return ", ".join(names) + (", ..." if len(paths) > 3 else "")
 

@@ -1,4 +1,4 @@
-"""The bytes of a text file as UTF-8: unpacked as its name says, and turned from the encoding that was stated.
+"""Decompress a text file and convert it to UTF-8: compression by its name, encoding as stated.
 
 For privacy a character must mean the same whatever stands beside it. So only encodings are read in which each byte, or
 each pair of bytes, stands for itself: turning a file into UTF-8 then commutes with taking records out of it. What has
@@ -33,7 +33,7 @@ class TextFile:
 
     @property
     def name(self) -> str:
-        """What a message calls it."""
+        """Name for messages."""
         return "standard input" if self.path == STANDARD_INPUT else self.path.name
 
     def start(self, size: int) -> bytes:
@@ -70,7 +70,7 @@ def _unpacked(path: Path) -> Any:
 
 
 def _filled(file: Any, size: int) -> bytes:
-    """As many bytes as there are, up to `size`; a pipe gives fewer at a time."""
+    """Read `size` bytes, or all that are left; a pipe gives fewer at a time."""
     parts, found = list[bytes](), 0
     while found < size and (read := bytes(file.read(size - found))):
         parts.append(read)

@@ -1,6 +1,6 @@
-"""ClickHouse: its texts are bytes already, and a NaN is not equal to itself.
+"""The SQL dialects of ClickHouse and of DuckDB behind a connection of ADBC or SQLAlchemy.
 
-DuckDB behind a connection of its own, of ADBC or of SQLAlchemy: the same words as where the kernel opens it.
+ClickHouse's texts are bytes already, and its NaN is not equal to itself. DuckDB's SQL is that of `engines/duckdb.py`.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _type(word: str) -> exp.DataType:
 
 
 def _own_words(node: Any) -> SQL | None:
-    """What stands in ClickHouse for something; None if that is the same."""
+    """ClickHouse's replacement of a node; None if it stays as it is."""
     if isinstance(node, exp.Nullif) and is_nan(node.expression):
         return choose([(exp.IsNan(this=node.this), exp.Null())], node.this.copy())
     if isinstance(node, exp.NEQ) and is_nan(node.expression):
@@ -165,7 +165,7 @@ class DuckWords(Words):
         return exp.Anonymous(this="encode", expressions=[text])
 
     def number_of(self, text: SQL) -> SQL:
-        """By TRY_CAST, as everything else."""
+        """A number by TRY_CAST, as all casts."""
         return try_cast(text, "double")
 
     def safe_cast(self, value: SQL, source: Column, to: str) -> SQL:
@@ -177,7 +177,7 @@ class DuckWords(Words):
         return exp.Anonymous(this="hash", expressions=list(parts))
 
     def spelled(self, statement: SQL) -> str:
-        """As it is."""
+        """The statement's text, unchanged."""
         return statement.sql(dialect=self.dialect, identify=True)
 
     def planned(self, text: str) -> str:

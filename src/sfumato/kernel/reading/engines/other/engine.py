@@ -1,6 +1,6 @@
-"""Tables by their names, as most catalogues list them.
+"""The engine over a table behind a connection of DB-API or ADBC, in the SQL that the connection speaks.
 
-The engine over a table behind a connection of DB-API or ADBC, in the SQL that it speaks.
+A dialect (`Words`) says how; it is tried on constants before anything is reserved (`trial.py`).
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Other:
         return silenced(lambda: self._answered(statement), failed)
 
     def over(self, constants: exp.Expression) -> Other:
-        """The same over other rows."""
+        """The same engine over other rows, constants of a trial."""
         return replace(self, source=constants)
 
     def close(self) -> None:

@@ -1,15 +1,16 @@
-"""Tables by their names, as most catalogues list them.
+"""The contract of SQL dialects (`Words`), and the dialect of MariaDB and MySQL.
 
-What a dialect must bring for the kernel's statement to mean there what it means everywhere.
+A dialect must give the kernel's statement the meaning that it has everywhere. A column has a declared type, so most
+casts cannot fail; those that can, from text, are each dialect's own. What a dialect does not provide is refused, and
+its SQL is tried on constants before anything is reserved (`trial.py`).
 
-A column has a declared type, so most casts cannot fail; those that can, from text, are each dialect's own. Whatever a
-dialect does not bring is refused, and what it brings is tried on constants before anything is reserved (`trial.py`).
-
-MariaDB and MySQL: doubles are finite there, a day can have no number, and a bad cast makes up a value.
+In MySQL doubles are finite, a date can lack a day or month, and a failed cast makes up a value.
 
 Texts are compared by their bytes in UTF-8, whatever the column's collation and the connection's character set. People
 are told apart by a SHA-256 of those bytes: a sort looks at the first thousand bytes of a text alone, and would let
 two whose names begin alike take turns.
+
+Tables are found by name, as most catalogues list them (`chosen`).
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ _TYPES = exp.DataType.Type
 
 
 class Session(Protocol):
-    """What a dialect asks a connection."""
+    """The queries that a dialect may send through a connection."""
 
     def rows(self, text: str) -> list[tuple[object, ...]]:
         """All rows of a small result."""
@@ -113,7 +114,7 @@ class Words(ABC):
 
     @abstractmethod
     def planned(self, text: str) -> str:
-        """What to say for a statement to be planned and no row to be read."""
+        """A statement that has the given one planned, and reads no row."""
 
     def constant(self, value: SQL, kind: str) -> SQL:
         """A constant of a trial, of this kind."""
@@ -302,7 +303,7 @@ def _binary(text: SQL) -> SQL:
 
 
 def _own_words(node: Any) -> SQL | None:
-    """What stands in MySQL for something; None if that is the same."""
+    """MySQL's replacement of a node; None if it stays as it is."""
     found: SQL | None = None
     if isinstance(node, exp.Nullif | exp.NEQ) and is_nan(node.expression):  # which no double is
         found = node.this if isinstance(node, exp.Nullif) else is_present(node.this)

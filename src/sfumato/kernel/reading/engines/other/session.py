@@ -1,8 +1,7 @@
-"""What a statement gives, as Arrow: of ADBC as it is, of DB-API in batches of rows.
+"""A session on a connection that the caller passed: settings for one reading, results as Arrow, errors in our words.
 
-A connection that was given, for as long as one thing is asked: settled for it, and then as it was before.
-
-What went wrong on a server, in the kernel's own words: a server's text can quote a value or a password.
+The connection is set up for the statement and afterwards left as it was. ADBC returns Arrow; rows of DB-API are
+converted in batches. A server's error message can quote a value or a password, so none is passed on.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ def _kind(name: str) -> Any:
 
 
 class Connected:
-    """A connection inside a reading."""
+    """An open connection, for the statements of one reading."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -101,7 +100,7 @@ class Connected:
             _closed(cursor)
 
     def say(self, text: str) -> None:
-        """Run something that answers nothing."""
+        """Run a statement without a result."""
         cursor = self._connection.cursor()
         try:
             cursor.execute(text)
@@ -121,7 +120,7 @@ class Connected:
 
 
 def _stoppable(cursor: Any, text: str) -> pa.Table:
-    """Asked for in a thread of its own: in this one the library would make an error of a Ctrl-C."""
+    """Run a statement in a thread of its own: in this one the library would make an error of a Ctrl-C."""
 
     def work() -> pa.Table:
         cursor.execute(text)
@@ -137,7 +136,7 @@ def _stoppable(cursor: Any, text: str) -> pa.Table:
 
 
 class Session:
-    """What was given: an engine of SQLAlchemy, or an address that it opens, or a connection."""
+    """The caller's connection: an engine of SQLAlchemy, an address that it opens, or an open connection."""
 
     def __init__(self, given: Any, words: Words) -> None:
         self.words = words
@@ -204,7 +203,7 @@ class Session:
         return getattr(self._given, "engine", self._given) if alchemy_url(self._given) is not None else None
 
     def _stopping(self, inside: Connected) -> Callable[[], None]:
-        """How to end a statement on the server from another connection, where one can be had."""
+        """A function that ends the statement on the server from another connection, where one can be had."""
         engine, asked = self._alchemy, self.words.who
         if engine is None or asked is None:
             return lambda: None

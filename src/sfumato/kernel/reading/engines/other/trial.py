@@ -1,13 +1,11 @@
-"""Awkward constants for a trial: of each kind some that engines differ about, and what the schema itself states.
+"""Trial of a server's SQL before anything is reserved: the release's own statement, on constants instead of the table.
 
-Which SQL a connection speaks, and which of those that sqlglot knows are let through; docs/engines.md has why.
+The constants are values of the columns' types that engines differ about, and the bounds and lists of the schema, which
+are public. Server and DuckDB run the same statement. If a cast fails on the server, if two texts are one to it, if a
+time is of another day or a window keeps other rows, the answers differ and the table is refused. No row of it is read.
 
-A trial before anything is reserved: the release's own statement, on constants instead of the table.
-
-The server is asked what the statement makes of awkward values of the types that the columns have, and of the bounds and
-lists of the schema, which are public; DuckDB is asked the same. If a cast fails on the server, if two texts are one to
-it, if a time is of another day or a window keeps other rows, the answers differ and the table is refused. No row of it
-is read. What passes is no proof, which is why dialects are let through one by one (docs/engines.md).
+What passes is no proof, which is why dialects are let through one by one: `words_of` names those that are, and says
+why others are refused (docs/engines.md).
 """
 
 from __future__ import annotations
@@ -49,7 +47,7 @@ _DAYS = [dt.date(2020, 2, 29), dt.date(2019, 12, 31), dt.date(2020, 12, 31), dt.
 
 
 def kind_of(source: Column, dialect: str) -> Kind:
-    """What constants of a column's type are made from."""
+    """The kind of constants for a column's type."""
     found = type_of(source, dialect)
     if found in TEXTS:
         return "text"
@@ -167,7 +165,7 @@ _INSTEAD = "write the table to Parquet and release that"
 
 
 def words_of(table: Any, stated: str | None) -> Words:
-    """How to speak to a connection; refused if nobody knows how, or whether, its SQL keeps the promise."""
+    """The dialect of a connection; refused unless it is known that its SQL keeps the promise."""
     spoken = _known(stated) if stated is not None else _spoken(table)
     if spoken == "duckdb":
         from sfumato.kernel.reading.engines.other.column_stores import DuckWords
@@ -208,7 +206,7 @@ def _spoken(table: Any) -> str:
 
 
 def _said(table: Any) -> str:
-    """What a connection tells of itself: the backend of SQLAlchemy, the vendor behind ADBC, or its library."""
+    """The name of a connection's database: the backend of SQLAlchemy, the vendor behind ADBC, or its library."""
     if isinstance(table, str):
         return table.partition("://")[0].partition("+")[0]
     if (url := alchemy_url(table)) is not None:
@@ -223,7 +221,7 @@ Rows = Mapping[Column, Sequence[Any]]
 
 
 def tried(schema: Schema, engine: Other, columns: Mapping[str, Column]) -> None:
-    """Refuse an engine that does not give what DuckDB gives."""
+    """Refuse an engine whose result of the trial differs from DuckDB's."""
     kinds = {each: kind_of(each, engine.dialect) for each in columns.values()}
     _refuse_unsure(schema, engine, columns, kinds)
     unit = None if schema.privacy_unit.column is None else columns[schema.privacy_unit.column]
@@ -243,7 +241,7 @@ def tried(schema: Schema, engine: Other, columns: Mapping[str, Column]) -> None:
 
 
 def _refuse_unsure(schema: Schema, engine: Other, columns: Mapping[str, Column], kinds: Mapping[Column, Kind]) -> None:
-    """What dialects do not agree about, and nobody needs."""
+    """Refuse types on which dialects disagree: floats or times as privacy unit, floats compared with texts."""
     unit = schema.privacy_unit.column
     if unit is not None and kinds[columns[unit]] in ("double", "boolean", "timestamp"):
         raise TableError(f"privacy_unit: {engine.words.shown} tells people apart by text, whole numbers or days only")
@@ -274,7 +272,7 @@ def _parts(schema: Schema, columns: Mapping[str, Column], each: Column) -> list[
 
 
 def _person(kind: Kind, number: int) -> Any:
-    """Somebody; two after each other differ by case, an accent or a blank alone."""
+    """A person's identifier; two in a row differ by case, an accent or a blank alone."""
     if kind == "text":
         return ("p{}", "P{}", "p{} ", "p\u00e9{}")[number % 4].format(number // 4)
     if kind == "uuid":

@@ -1,16 +1,16 @@
-"""The statement as PostgreSQL writes it: what sqlglot would spell with another meaning is put into its own words.
+"""Safe casts in PostgreSQL, where a failed cast ends the statement, and the statement's text in its SQL.
 
-Casts that no value can stop, in the SQL of PostgreSQL, where a failed cast ends the statement.
-
-What a cast has to fear hangs on the column's type: a numeric can be larger or smaller than any double, a date later
+The dangers of a cast depend on the column's type: a numeric can be larger or smaller than any double, a date later
 than any timestamp, a text anything. PostgreSQL also stops where a product or quotient of doubles is too small for one,
 so a number this close to zero is moved away from it, to NEAREST; it keeps its sign.
 
-That no value stops the statement leans on the steps of measures as well. A row's steps are (value - centre) / step.
+That no value stops the statement depends on the steps of measures as well. A row's steps are (value - centre) / step.
 If the centre is 0, the value is 0 or at least NEAREST away, so the quotient is 0 or at least NEAREST / step, which a
 double holds where the step is at most LARGEST_STEP. Any other centre is a whole number of steps, and two doubles of
 which one is at least a step are equal or lie 2^-54 of it apart: that quotient is never too small. So larger steps are
 refused.
+
+Where sqlglot would write SQL of another meaning, PostgreSQL's own words are used (`spelled`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FENCE = exp.Literal.string("0")
 
 
 def spelled(statement: SQL) -> str:
-    """The text of a statement."""
+    """The text of a statement in PostgreSQL's SQL."""
     own = statement.copy().transform(_own_words, copy=False)
     for subquery in own.find_all(exp.Subquery):
         if subquery.alias == "rows" and isinstance(subquery.this, exp.Select):
@@ -59,7 +59,7 @@ def scramble(parts: Sequence[SQL]) -> SQL:
 
 
 def _own_words(node: SQL) -> SQL:
-    """A difference of times in whole hours or days, not the nearest."""
+    """PostgreSQL's form of a node: differences of times in whole hours or days, rounded down."""
     if not isinstance(node, exp.DateDiff):
         return node
     later, earlier = node.this, node.expression
@@ -126,7 +126,7 @@ def _text(value: SQL, found: exp.DType | None) -> SQL:
 
 
 def _text_of_float(value: SQL, largest: float) -> SQL:
-    """As Python and DuckDB write it, where PostgreSQL has exponents from `largest` on, and Infinity."""
+    """A float as text, as Python and DuckDB write it; PostgreSQL uses exponents from `largest` on, and Infinity."""
     size = exp.Abs(this=cast(value.copy(), "double"))
     digits = cast(cast(cast(value.copy(), "text"), "decimal"), "text")
     spelled: list[tuple[SQL, SQL]] = [
@@ -150,7 +150,7 @@ def _double(value: SQL, found: exp.DType | None) -> SQL:
 
 
 def _tiny(value: SQL, literal: Callable[[float], SQL]) -> list[tuple[SQL, SQL]]:
-    """What becomes of a number other than zero that is too close to it."""
+    """Cases that move a nonzero number within NEAREST of zero to NEAREST, keeping its sign."""
     above: SQL = exp.And(this=value.copy() > literal(0), expression=value.copy() < literal(NEAREST))
     below: SQL = exp.And(this=value.copy() < literal(0), expression=value.copy() > literal(-NEAREST))
     return [(above, double(NEAREST)), (below, double(-NEAREST))]

@@ -1,8 +1,7 @@
-"""What a table holds, from the server's catalogue: names, types and what kind of table it is. No row is read.
+"""The engine over one table of a PostgreSQL server, through psycopg or a connection of ADBC.
 
-PostgreSQL through a connection of ADBC: what comes back is Arrow already.
-
-The engine over one table of a PostgreSQL server.
+Names, types and the kind of table come from the server's catalogue; no row is read for them. One statement reads the
+table; through ADBC its result is Arrow already.
 """
 
 from __future__ import annotations
@@ -161,7 +160,7 @@ class AdbcSession(Session):
         return self._fetched(text)
 
     def _fetched(self, text: str) -> pa.Table:
-        """Asked for in a thread of its own: in this one the library would make an error of a Ctrl-C."""
+        """Run a statement in a thread of its own: in this one the library would make an error of a Ctrl-C."""
         with self._connection.cursor() as cursor, ThreadPoolExecutor(1) as thread:
 
             def work() -> pa.Table:
@@ -199,7 +198,7 @@ class Postgres:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """What the table holds."""
+        """The columns of the table."""
         return self.relation.columns
 
     def table(self) -> exp.Expression:

@@ -1,8 +1,7 @@
-"""Where a server is and who logs in. No password is shown, kept in a repr or passed on, and no URL is quoted.
+"""A read-only session on a PostgreSQL server: address, login, settings that fix the meaning of values, and errors.
 
-One connection to a server: read-only, with everything settled that could change what a value means.
-
-What went wrong on a server, in the kernel's own words: a server's text can quote a value or a password.
+No password is shown, kept in a repr or passed on, and no URL is quoted. A server's error message can quote a value or
+a password, so errors are reported in the kernel's own words.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _URL = re.compile(
 
 @dataclass(frozen=True)
 class Address:
-    """conninfo: what libpq is given. shown: what a message may say. place: under which a keyring has the password."""
+    """A server and login. conninfo: for libpq. shown: for messages. place: the keyring's name for the password."""
 
     conninfo: str = field(repr=False)
     shown: str

