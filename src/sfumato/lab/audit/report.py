@@ -1,4 +1,4 @@
-"""The whole audit as a table: what every mechanism claims, and what could be shown against it."""
+"""Report of the whole audit: each mechanism's claim beside the strongest evidence against it."""
 
 from __future__ import annotations
 

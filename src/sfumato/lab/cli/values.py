@@ -1,4 +1,4 @@
-"""What an audit found as plain values, for scripts."""
+"""Results of an audit as plain values, for scripts."""
 
 from __future__ import annotations
 

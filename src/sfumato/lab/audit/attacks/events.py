@@ -1,11 +1,10 @@
-"""Evidence from all published numbers at once: a score of how much they speak for one input and against the other.
-
-Events by which an observer might tell two neighbouring tables apart.
+"""Candidate events, sets of outputs, by which an observer might tell two neighbouring tables apart.
 
 A leak shows in some event: a set of outputs that is much more likely on one table than on the other. Histograms miss
-many of them, so the families here look at thresholds, single values, low bits, zeros, grids, what is published at all,
-pairs of numbers, and a score that gathers evidence over all numbers at once. The list is built from outputs that are
-used for nothing else, so that what is bounded later was fixed before it was seen.
+many of them, so the families here are thresholds, single values, low bits, zeros, grids, the set of published entries,
+pairs of columns, and a score that adds up evidence over all columns (an estimated log-likelihood ratio of the two
+inputs). The list is built from outputs that are used for nothing else, so that the event whose probability is bounded
+later was fixed before those runs were seen.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The exact audit: where outcomes are few, compute both output distributions and compare them.
+"""Exact audit: compute both output distributions where outcomes are few, and compare them.
 
 No sampling, so no doubt: the loss of a pair of neighbouring tables is the largest |log P(y) - log P'(y)| over all
 outcomes y. Scores, rates and noise scales are taken from the curator at work, not from its documentation; the

@@ -1,12 +1,11 @@
-"""The exact audit of the verbs that look at misfits or cut a line of cells: both output distributions, compared.
+"""Exact audit of misfits, sparse vectors, partitions and margins: both output distributions, compared.
 
-As in `exact`, scales and scores are those of the curator at work. The first answer above a threshold is a sum over the
-noise of the threshold, and all its terms are positive; floating point is right to about 12 digits then.
+As in `exact`, scales and scores are those of the curator at work. The law of the first answer above a threshold is a
+sum over the noise of the threshold whose terms are all positive, so floating point is right to about 12 digits.
 
-The exact audit of margins: what is measured along them, and how far they lie from guesses.
-
-A square of two attributes of two values each is the smallest table with margins. A row lies in one cell of each margin,
-so two margins tell of it twice; the noise must be made for both. True answers are added up here, from the counts.
+Margins are audited on a square of two attributes of two values each, the smallest table that has them. A row lies in
+one cell of each margin, so two margins tell of it twice and the noise must cover both. True answers are added up here,
+from the counts, and not taken from the kernel.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A curator that is written down: what it was asked, the noise it drew, what it charged, the answers without noise.
+"""Recording curator: keeps a transcript of queries, noise drawn, charges and answers without noise.
 
 On the first of two neighbouring tables a recorder hands out what the curator publishes. On the second it hands out the
 same again, so that everything published so far is identical, and whatever the mechanism does differently then can come

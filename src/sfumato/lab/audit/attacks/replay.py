@@ -1,16 +1,13 @@
-"""The replay audit: run a mechanism on two neighbouring tables with the noise frozen, and compare every call.
+"""Replay audit: run a mechanism on two neighbouring tables with the noise frozen, and compare every call.
 
-As long as all that was published is the same, the next call must be the same too: queries, scales, thresholds, charges,
-and in the end what is made of the answers: the value that the mechanism returns, and what its file would hold. That is
-the premise of theorem 2 in docs/privacy.md. Its conclusion is then computed from the answers themselves: an answer that
-moves by d under Laplace noise of scale b changes the probability of any outcome by a factor of at most exp(|d| / b),
-and each such sum must be covered by what was charged and, over all calls, by what was claimed. How rows are read into
-counts is not audited here.
+As long as everything published is the same, the next call must be the same too: queries, scales, thresholds, charges,
+and at the end the value that the mechanism returns and the file it would write. That is the premise of theorem 2 in
+docs/privacy.md. Its conclusion is then computed from the answers themselves: an answer that moves by d under Laplace
+noise of scale b changes the probability of any outcome by a factor of at most exp(|d| / b), and each such sum must be
+covered by the charge of its call and, over all calls, by the claim. Reading rows into counts is not audited here.
 
-The replay audit where a descent has something to decide.
-
-On the few cells of the other audits a tree is looked at once and there is nothing to adapt to. Here are 128 cells with
-enough rows that what the first looks say changes how the next are asked and paid for.
+Descents down a tree have nothing to adapt to on the few cells of the other audits: the tree is looked at once. They are
+replayed on 128 cells with enough rows that the first answers change the later queries and their shares of the budget.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What a run was seen to do: the calls that spend, in order, and what is wrong with them.
+"""Transcript of a run: the calls that spend budget, in order, and the faults found in them; a recorder of lines.
 
-Lines that are written down: what they were asked, what they chose between, what every piece was charged.
-
-The scores of all pieces and the rows of all runs are worked out here once more, piece by piece, from rows dealt out one
-at a time (`twins.py`).
+The recorder keeps the queries of ordered lines, the choices offered and the charge of every piece. The scores of all
+pieces and the rows of all runs are computed once more, piece by piece, from rows dealt out one at a time
+(`reference.py`).
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""A search for tables and questions that break guaranteed intervals.
+"""Search for tables and questions that break guaranteed intervals.
 
-They promise to hold with their confidence for every table and every question, so whoever finds one that holds less
-often has broken them. The search begins with shapes on which models are known to be wrong, and goes on from the worst
-with small steps, up the hill of misses. What it ends with was chosen because it missed, so it is then released afresh,
-and misses are tested by the exact binomial distribution: a false alarm has a chance of 1e-6 over all mechanisms.
-Intervals of 50 and 80 % promise as much as those of 95 %, and show in far fewer releases that they do not keep it; and
-all groups at once show what no single question does (at_once.py).
+Guaranteed intervals promise to hold with their confidence for every table and every question, so one that holds less
+often breaks them. The search is a hill climb on misses: it begins with shapes on which models are known to be wrong,
+and takes small steps from the worst. Its result was chosen because it missed, so it is then released afresh, and misses
+are tested by the exact binomial distribution: a false alarm has a probability of 1e-6 over all mechanisms.
+
+Intervals of 50 and 80 % promise as much as those of 95 %, and a breach shows in far fewer releases; and all groups
+together show breaches that no single question does (betting.py).
 """
 
 from __future__ import annotations

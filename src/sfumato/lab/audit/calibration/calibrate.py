@@ -1,14 +1,12 @@
-"""Calibration: do intervals hold the truth as often as they say?
+"""Coverage of intervals, measured over many releases, and the list of known cases of low coverage.
 
 A mechanism releases tables of several shapes many times and is asked questions of every kind. Questions on one release
-share its noise, so the release is what is counted: the share of its intervals that hold the truth. The mean of these
-shares is the coverage, and `betting` bounds it, whatever the shares of one release have to do with each other.
+share its noise, so the unit of observation is the release: the share of its intervals that hold the truth. The mean of
+these shares is the coverage, and `betting` bounds it, whatever the dependence within a release.
 
-Where intervals are known to hold too seldom, and what is said of a mechanism's intervals in the light of that.
-
-Every mechanism has its list, and together they are the table of docs/known-limits.md. What is listed does not count
-against a mechanism, but it has to be true: a figure that is no longer what is measured is a complaint too, so the list
-cannot rot.
+Known low coverage: every mechanism has its list, and together they are the table of docs/known-limits.md. A listed case
+does not count against a mechanism, but it has to be true: a listed figure that differs from the measured one is a
+complaint too, so the list cannot rot.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables and questions on which intervals are tested, made by fixed recipes.
+"""Test tables and questions for the coverage of intervals, made by fixed recipes.
 
 Five tables of two attributes and three of six and seven, whose rows are few for their many cells. Questions come by
 kind, and one release is asked some of them in turn.

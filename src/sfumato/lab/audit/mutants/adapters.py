@@ -1,7 +1,7 @@
-"""NOT PRIVATE: adapters of PostgreSQL and Spark from which a care was taken out; the reading audit must catch each.
+"""NOT PRIVATE: adapters of PostgreSQL and Spark with one safeguard removed; the reading audit must catch each.
 
-An adapter builds no statement. What it can break is what a text is, what a cast does with a value that does not fit,
-who is one person, and what becomes of the statement on its way to the engine.
+An adapter builds no statement. It can break the meaning of a text, the cast of a value that does not fit, the identity
+of a person, and the statement on its way to the engine.
 """
 
 from __future__ import annotations

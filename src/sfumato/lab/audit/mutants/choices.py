@@ -1,17 +1,11 @@
-"""NOT PRIVATE: broken choices and broken sparse vectors, kept so that the audit can be seen to catch them.
+"""NOT PRIVATE: broken exponential mechanisms and sparse vectors, kept so that the audit can be seen to catch them.
 
 The wrong sparse vectors are those that Lyu, Su, Li, "Understanding the Sparse Vector Technique" (VLDB 2017), collect;
 the numbers of algorithms are theirs.
 
-NOT PRIVATE: broken choices of rules, kept so that the audit can be seen to catch them.
-
-The proof says: a score that moves one way has twice the usual rate, once, and the rows that a rule gets wrong are
-counted with noise. Each forgets one half of it.
-
-NOT PRIVATE: broken choices of a whole table, kept so that the audit can be seen to catch them.
-
-The proof says: the largest misfit moves both ways, so the factor 2 stays, and what candidates answer is public. Each
-forgets one half of it.
+Choices of a rule (`pac`): the proof says that a score which moves one way has twice the usual rate, once, and that the
+rows a rule gets wrong are counted with noise. Choices of a whole table (`blr`): the largest misfit moves both ways, so
+the factor 2 stays, and the answers of candidates are public. Each mutant forgets one half of its proof.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """NOT PRIVATE is what other mutants are; these are NOT GUARANTEED: intervals that hold less often than they promise.
 
-What they publish is as noisy as it should be: every cell is measured a few times, with shares of the budget. What is
-wrong is what they make of it. They are kept so that the audit can be seen to break them.
+Their measurements are as noisy as they should be: every cell is measured a few times, with shares of the budget. Their
+intervals are wrong. They are kept so that the audit can be seen to break them.
 """
 
 from __future__ import annotations

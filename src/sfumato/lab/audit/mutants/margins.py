@@ -1,8 +1,7 @@
-"""NOT PRIVATE: curators that get margins wrong, kept so that the audit can be seen to catch them.
+"""NOT PRIVATE: curators that get margins or Walsh coefficients wrong, kept so that the audit can be seen to catch them.
 
-Each forgets one clause of section 9 or theorem 6 in docs/privacy.md.
-
-NOT PRIVATE: coefficients of contingency tables with a clause of their proof forgotten.
+Each forgets one clause of section 9 or theorem 6 in docs/privacy.md, or of the proof for coefficients of contingency
+tables (docs/fourier.md).
 """
 
 from __future__ import annotations

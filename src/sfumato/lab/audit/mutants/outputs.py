@@ -1,8 +1,8 @@
-"""NOT PRIVATE: broken ways out of the product, with the checks that catch them.
+"""NOT PRIVATE: broken outputs, file limits, error messages and interrupts, with the checks that catch them.
 
-What is printed, what a stranger's file may ask for, what an error keeps and what an interrupt is taken for: each was
-wrong once, and each mend is taken out again here. A check hands the broken thing, or the real one, what brings the
-fault to light, and complains in words.
+Text sent to a terminal or spreadsheet, memory claimed by a stranger's file, words kept in an error, a Ctrl-C taken for
+another error: each was wrong once, and each fix is taken out again here. A check hands the broken code, or the real
+code, an input that brings the fault to light, and complains in words.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""NOT PRIVATE: the mutants, deliberately broken variants by name; one that the audit misses is a hole in the audit.
+"""NOT PRIVATE: registry of the mutants, deliberately broken variants by name, and the run of the audit on all of them.
 
-None of them touches the kernel: they are functions, curators, charges and ledgers of their own. Beside each stands its
-control, the same thing done right, which must never be flagged.
-
-Set the audit on every mutant: all must be caught, and no control may be flagged.
+All must be caught, for one that the audit misses is a hole in the audit. None of them touches the kernel: they are
+functions, curators, charges and ledgers of their own. Beside each stands its control, the same thing done right, which
+must never be flagged.
 """
 
 from __future__ import annotations

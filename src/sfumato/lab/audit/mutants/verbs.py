@@ -1,6 +1,6 @@
 """NOT PRIVATE: broken misfits, first answers and partitions, kept so that the audit can be seen to catch them.
 
-Each forgets one clause of theorems 3 to 5 in docs/privacy.md. Beside each stands what the kernel does, its control.
+Each forgets one clause of theorems 3 to 5 in docs/privacy.md. Beside each stands its control, the kernel's own version.
 """
 
 from __future__ import annotations

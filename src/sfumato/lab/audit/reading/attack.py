@@ -1,8 +1,8 @@
-"""The reading audit: the proof speaks of tables, the code reads files, and this is where they must agree.
+"""Reading audit: compare readings of a source with and without each person, and with a reference reader.
 
-For every source, awkward tables are read whole and again without the rows of each unit in turn. What is gathered may
-move by no more than is charged; nothing may fail on one and not on the other; and a slow reading in plain Python must
-agree cell by cell.
+The proof speaks of tables, the code reads files, and here they must agree. For every source, awkward tables are read
+whole and again without the rows of each unit in turn. The gathered counts and sums may move by no more than is charged;
+nothing may fail on one and not on the other; and a slow reading in plain Python must agree cell by cell.
 """
 
 from __future__ import annotations

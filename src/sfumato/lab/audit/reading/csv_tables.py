@@ -1,6 +1,7 @@
-"""The grammar of CSV, byte by byte: what the fast reader must agree with, wherever it cuts a file into blocks.
+"""Awkward CSV files, as bytes, and a reference grammar of CSV that reads them byte by byte.
 
-Awkward CSV files: well-formed, malformed, and anything in between, as bytes.
+Files are well-formed, malformed, and anything in between. The fast reader must agree with the grammar, wherever it cuts
+a file into blocks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A slow reading in plain Python, value by value: what the kernel's statement must give for a table."""
+"""Reference reader in plain Python, value by value: the counts and sums that the kernel's statement must give."""
 
 from __future__ import annotations
 

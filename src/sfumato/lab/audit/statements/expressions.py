@@ -1,6 +1,6 @@
-"""Parts of statements drawn at random: constants, expressions of attributes, conditions, arithmetic of aggregates.
+"""Random SQL expressions: constants, expressions of attributes, conditions, arithmetic of aggregates.
 
-Careful parts are well typed, and mean on a release what they mean in SQL; wild ones mix types, and take numbers from
+Careful ones are well typed, and mean on a release what they mean in SQL; wild ones mix types, and take numbers from
 the ends of floating point and texts that nobody lists.
 """
 

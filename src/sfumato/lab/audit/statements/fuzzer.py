@@ -1,9 +1,8 @@
-"""What must hold of every answer, whoever made the release: verdicts on one statement.
+"""SQL fuzzer: draw statements, ask releases, judge the answers, and shrink a failing statement.
 
-A refusal is one typed line. A number lies within its interval, which has two ends in order. Every format shows every
-answer. And where a release is exact, a plain engine gives the same names, the same rows and the same numbers.
-
-The fuzzer: statements drawn, asked and judged; what is wrong is made small, and told so that it can be repeated.
+Every answer must keep these rules, whichever mechanism made the release. A refusal is one typed line. A number lies
+within its interval, which has two ends in order. Every format shows every answer. Where a release is exact, a plain
+engine gives the same names, the same rows and the same numbers. A failure is reported so that it can be repeated.
 """
 
 from __future__ import annotations

@@ -1,16 +1,14 @@
-"""Everything that the file of a release shows, as one row of whole numbers.
-
-A file is written from a manifest and members and from nothing else (`contents_of` in releases/file/store.py), so it is
-these that are laid out, number by number, whatever kind of release they make up. Numbers have a column each. What is no
-number, such as a noise's scale, a name, or which keys there are, goes into the code in the first column, and so does a
-number that has no column because none of the first runs had one there: nothing that differs in the file looks the same
-here.
-
-What is audited: the kernel's primitives, and every mechanism of the registry as a whole.
+"""Subjects of the sampling audit: the kernel's primitives, and every mechanism's release file as a row of integers.
 
 The neighbouring pairs are worst cases: a person's rows in an otherwise empty cell, with the most extreme value of a
-measure, and a cell that stands on the threshold of being published. Of a whole mechanism everything is looked at that
-the file of its release shows.
+measure, and a cell that stands on the threshold of being published. Of a whole mechanism, everything that the file of
+its release shows is audited.
+
+A file is written from a manifest and members and from nothing else (`contents_of` in releases/file/store.py), so it is
+these that are laid out, number by number, whatever the kind of release. Each number has a column. A value that is no
+number, such as a noise's scale, a name, or the set of keys, enters the checksum in the first column (CRC-32), and so
+does a number that has no column because none of the first runs had one there: nothing that differs in the file looks
+the same here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What is audited: something that claims an epsilon and can be run on two neighbouring inputs.
+"""Subject of an audit: a mechanism that claims an epsilon and runs on two neighbouring inputs; the kernel's primitives.
 
-The kernel's primitives as subjects of an audit, on pairs of inputs that tell as much as any can.
+The primitives run on the pairs of inputs that are worst for them.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Blum, Ligett, Roth, A learning theory approach to non-interactive database priva
 theorem 8. Every table of m rows over the cells is a candidate, and its score is minus the largest error, over a
 workload of counting queries, of its answers scaled to the private table. Corrected: the paper scales by n / m, and the
 number of rows n is private; here it is measured, so that candidates have public answers, as the score of the
-kernel asks. The paper's bound on the error is replaced by an error that is measured. It is exact, so it is for tiny
-domains.
+kernel asks. The paper's bound on the error is replaced by an error that is measured. All candidates are enumerated, so
+it is for tiny domains.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""How a file keeps halfspaces: the parameters of the net, from which it is made again, and the noisy counts.
+"""Release of halfspace counts: noisy counts along canonical directions answer any linear condition on numbers.
+
+For example 3 * age - 2 * income > 10. A halfspace is answered by the canonical one nearest to it in each projection,
+and by the median over projections. The error of that was measured once, with noise, on halfspaces through points of the
+grid at random. The findings state the survey's guarantee, as far as there is one, and the measured error.
+
+File format; the net is made again from its parameters:
 
 counts  the rows of every bin, direction by direction and projection by projection
 tested  the noisy sums of misfits, of some test questions each
-
-What is promised for the halfspaces in use: the survey's guarantee, as far as there is one, and what was measured.
-
-Noisy counts along canonical directions, which answer for every halfspace: 3 * age - 2 * income > 10.
-
-A halfspace is answered by the canonical one nearest to it in each projection, and by the median over projections. How
-far that is off was measured once, with noise, on halfspaces through points of the grid at random.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Canonical halfspaces: random projections of a public grid, a net of directions in each, and offsets along these.
+"""Net of canonical halfspaces: random projections of a public grid, a net of directions in each, and offsets.
 
 Blum, Ligett, Roth (Survey 4.3). Everything here follows from the schema and a public seed. Points are the middles of
 cells, scaled so that every attribute runs from -1 to 1.

@@ -1,19 +1,18 @@
-"""How a file keeps a learned model: the noisy answers behind it, and its ONNX file byte by byte.
+"""Release of a learned model: COUNT of any WHERE, and similarity of values, without any published cell.
+
+A file keeps the noisy answers that the model was trained on, those of a held-out set, and the model as ONNX. Error bars
+are computed from the held-out answers when the release is first asked.
+
+The similarity of two values of an attribute, such as two users by their ratings, is the cosine of their counts, which
+the model gives by blocks of the other attributes. Noise lengthens both vectors, and is corrected for; the interval
+follows from the errors of the counts to first order (the delta method).
+
+File format:
 
 training  the noisy answer of every query that the model was trained on
 asked     for each of these queries, the blocks it covers: pairs in order
-aside     the noisy counts of the tiles, which were kept aside
+aside     the noisy counts of the tiles, which were held out
 model     the bytes of the ONNX file
-
-A learned model: it answers COUNT of any WHERE on the attributes, without any cell being published.
-
-What a file keeps are the noisy answers that the model was trained on and those that were kept aside, and the model as
-ONNX. Error bars are worked out from the answers kept aside when the release is first asked.
-
-How alike two values of an attribute are, such as two users by their ratings: the cosine of their counts.
-
-The counts are those that a learned model gives by blocks of the other attributes. Their noise lengthens both vectors,
-which is taken off; the interval follows from the errors of the counts to first order.
 """
 
 from __future__ import annotations

@@ -1,17 +1,14 @@
-"""How far a model is off, from noisy answers kept aside: split conformal prediction, corrected for their noise.
+"""Error bars of a learned model by split conformal prediction on a noisy held-out set, corrected for its noise.
 
 Tiles that the model never saw are measured with noise. Every box of neighbouring tiles is a question whose noisy answer
-is a sum of theirs, so that its misfit is what the model is off by, plus noise of known variance. Three numbers say how
-the squared error grows: with the blocks that a question cuts, with the blocks it covers, and with their square (what is
-systematic). They are fitted to squared misfits less the noise. Scores are misfits in units of error *and* noise
+is a sum of theirs, so that its misfit is the error of the model plus noise of known variance. Three numbers say how the
+squared error grows: with the blocks that a question cuts, with the blocks it covers, and with their square (the
+systematic part). They are fitted to squared misfits less the noise. Scores are misfits in units of error *and* noise
 together; a fresh question has no noise of its own, so its interval is the quantile of the scores times its error alone.
 
-Blocks that are cut where rows are, by noisy counts of the blocks that there were.
-
-A question that cuts through a block is answered by a share of it, and may be off by as many rows as the block holds. So
-blocks should hold about equally many: where few cells hold most rows, single ones get blocks of their own.
-
-Questions made of answers that were kept aside: every box of neighbouring tiles.
+Blocks are split by noisy counts so that they hold about equally many rows. A question that cuts through a block is
+answered by a share of it, and may be off by as many rows as the block holds; where few cells hold most rows, single
+ones get blocks of their own.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Zhu, Xiong, Li, Zhou, Yu, Differentially private query learning: from data publishing to model publishing, 2017,
 algorithm 1. Corrected: the training set is chosen and not drawn, its sensitivity is what one row really changes, blocks
-are cut where noisy counts say that rows are, error bars are measured on noisy answers kept aside (the paper's theorem
+are cut where noisy counts say that rows are, error bars are measured on noisy held-out answers (the paper's theorem
 4.4 does not hold), and the model is ONNX, which no one has to trust.
 """
 

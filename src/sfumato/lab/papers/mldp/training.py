@@ -1,18 +1,12 @@
-"""Models that scikit-learn trains: support vectors, a small network, bagged and boosted trees.
+"""Train models on noisy answers: ridge regression, Gaussian kernels, and scikit-learn's models; keep the best.
 
-scikit-learn is imported here and nowhere else, when such a model is trained; what it makes is taken down as numbers, so
+Training sees only features of queries, which are public, and noisy answers. Every model is a straight line plus,
+perhaps, a curve: Gaussian bumps, support vectors, a small network, bagged or boosted trees. It starts from rows spread
+evenly: a straight line in the share of cells that a query covers, which is not penalised. Each model gives predictions
+for rows of features, and its steps as they are published.
+
+scikit-learn is imported here and nowhere else, when such a model is trained; its result is taken down as numbers, so
 that whoever opens a release does not need it.
-
-Training on noisy answers: ridge regression and Gaussian bumps here, the rest by scikit-learn, and the best of them.
-
-Nothing here sees anything but features of queries, which are public, and noisy answers. Every model starts from rows
-spread evenly: a straight line in the share of cells that a query covers, which is not penalised.
-
-The shapes that a trained model has, what each says of rows of features, and its steps as they are published.
-
-Every model is a straight line plus, perhaps, something curved: bumps, a network or trees.
-
-What there is to learn from: features of queries, which are public, and their noisy answers.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Which queries a model is trained on: chosen from candidates by coverage and independence, before any data is read.
+"""Choose training queries by coverage and independence, before any data is read.
 
 A candidate is a set of blocks. Candidates come in layers, from one set that is everything to single blocks: runs of
 neighbours for ranges, values of some attributes for predicates, any blocks for subsets. Queries are taken one by one:
 *independence* first, so that no block is asked about more often than need be, then *coverage*, so that the query says
-most of blocks that were asked about least. How often the fullest block is asked about is the sensitivity of the set.
+most of blocks that were asked about least. The largest number of queries that cover one block is the sensitivity of the
+set.
 """
 
 from __future__ import annotations

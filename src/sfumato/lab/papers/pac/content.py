@@ -1,4 +1,4 @@
-"""A rule: one SQL condition that tells a value of the label, and how often it is right, counted with noise."""
+"""Release of a rule: one SQL condition that predicts a value of the label, with its noisy error rate."""
 
 from __future__ import annotations
 

@@ -1,21 +1,20 @@
-"""How many rows it takes to learn a rule privately, in every direction: rows, error, doubt, rules, epsilon.
-
-Survey, theorem 7, says n = O(ln |H| + ln(1 / beta)) max(1 / (epsilon alpha), 1 / alpha^2), and leaves the constants
-open. Here they are, for the score of `pac`, which moves one way. With probability 1 - beta / 2 the rule that is chosen
-gets at most ln(2 |H| / beta) / epsilon rows of the table more wrong than the best rule; with probability 1 - beta / 2
-the share that every rule gets wrong in the table is within t = sqrt(ln(4 |H| / beta) / (2 n)) of the share in the
-population (Hoeffding's inequality for each). Both together, in the population:
-
-    error of the chosen rule  <=  that of the best + alpha,     alpha = ln(2 |H| / beta) / (epsilon n) + 2 t.
-
-epsilon: what is spent on the choice, divided by the rows that a person may have.
-
-PAC: a rule that tells a value of one attribute from the others, chosen by the exponential mechanism.
+"""PAC: a rule that predicts one attribute from the others, chosen by the exponential mechanism; its sample complexity.
 
 Kasiviswanathan, Lee, Nissim, Raskhodnikova, Smith, What can we learn privately (2008), theorem 7 of the Survey, section
 5.2: agnostic learning of any finite class. Corrected: the score, minus the rows that a rule gets wrong, moves one way
 only when a person is added, so that the choice has twice the rate that the paper gives it, for the same epsilon. The
 error of the chosen rule is measured with a share of the budget, where the paper leaves it unknown.
+
+Sample complexity, solved for rows, error, failure probability, rules or epsilon. The theorem says
+n = O(ln |H| + ln(1 / beta)) max(1 / (epsilon alpha), 1 / alpha^2), and leaves the constants open. Here they are, for
+the score of `pac`, which moves one way. With probability 1 - beta / 2 the rule that is chosen gets at most
+ln(2 |H| / beta) / epsilon rows of the table more wrong than the best rule; with probability 1 - beta / 2 the share that
+every rule gets wrong in the table is within t = sqrt(ln(4 |H| / beta) / (2 n)) of the share in the population
+(Hoeffding's inequality for each). Both together, in the population:
+
+    error of the chosen rule  <=  that of the best + alpha,     alpha = ln(2 |H| / beta) / (epsilon n) + 2 t.
+
+epsilon: the budget of the choice, divided by the rows that a person may have.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Classes of rules to choose from: conditions on attributes, each with its text in SQL and the cells it holds in.
+"""Hypothesis classes for a rule: conditions on attributes, each with its SQL text and the cells it holds in.
 
 thresholds: one ordered attribute, from or below any edge of its cells. stumps: such a threshold of any ordered
 attribute, or a value of another one, or all but that. conjunctions: up to so many of these, of different attributes,
-all at once. given: conditions that the user writes. All but the last hold the two rules that say the same of every row.
+all at once. given: conditions that the user writes. All but the last include the two constant rules, which say the same
+of every row.
 
-A condition in SQL as a set of cells, read as every WHERE is; one that cuts through a cell is refused.
+A condition in SQL is read as every WHERE is; one that cuts through a cell is refused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A cube of noisy cells over bits, which also says which parity of the others one of them follows."""
+"""Release of a cube of noisy cells over bits, with the parity of the others that a label follows."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""How a file keeps quantiles: where they part the pieces of every line, and noisy counts of the runs between.
+"""Release of quantiles of ordered attributes, of all rows or group by group, with noisy counts between them.
+
+File format; a line is cut into pieces, and a run is several neighbouring pieces:
 
 cuts     for each attribute, group and quantile: how many pieces lie before it
 totals   for each attribute and group: its noisy rows
 counts   for each attribute, group and run (lab/papers/quantiles/quantile_tree.py): its noisy rows
-
-Quantiles of ordered attributes, of all rows or group by group, with what is known of the rows between them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Quantiles: the exponential mechanism on ranks, many at once, from the middle outwards.
 
 After Xiao, Xiong, Yuan, TR-2010-003, section 7, whose algorithm for the largest value is not private: a row that is
-read early changes what all later rows do (docs/quantiles.md). Here the score of a value is how far its rank lies from
-the one that is wanted, and rows beyond a chosen quantile are left to those on the other side
+read early changes what all later rows do (docs/quantiles.md). Here the score of a value is minus the distance of its
+rank from the wanted one, and rows beyond a chosen quantile are left to the choices on the other side
 (lab/papers/quantiles/quantile_tree.py).
 """
 

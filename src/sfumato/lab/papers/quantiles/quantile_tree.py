@@ -1,6 +1,6 @@
-"""In which order quantiles are chosen, on which rows, and for what share of a budget: all of it public.
+"""Order of the choices of quantiles, the rows that each is chosen among, and its share of the budget: all public.
 
-The one in the middle is chosen first, among all rows. It parts them, and those below it and above it are chosen on
+The one in the middle is chosen first, among all rows. It divides them, and those below it and above it are chosen on
 either side, again from the middle outwards. Sides are disjoint, so m quantiles cost as much as log2(m) + 1 choices one
 after the other (Kaplan, Schnapp, Stemmer, ICML 2022). The least and the greatest value come last, at the ends.
 """

@@ -1,4 +1,4 @@
-"""Statistical queries under privacy: an oracle that says how close its answers are, and how many rows that takes.
+"""Statistical-query oracle under privacy: its tolerance, and the number of rows that a tolerance takes.
 
 Dwork's survey, 5.1, after Blum, Dwork, McSherry, Nissim 2005: an algorithm that asks for k shares of rows, each within
 a tolerance, can ask a curator instead, k counts with noise of scale k / epsilon. Corrected: the survey divides by the

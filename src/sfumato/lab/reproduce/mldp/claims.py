@@ -1,4 +1,4 @@
-"""Claims that do not hold: lemma 4.3, theorem 4.4, and what they are used for."""
+"""MLDP, claims that do not hold: lemma 4.3, theorem 4.4, and their uses."""
 
 from __future__ import annotations
 

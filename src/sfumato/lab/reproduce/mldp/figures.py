@@ -1,6 +1,6 @@
-"""Figure 2b: similarities of users by their ratings, with one rating as the unit.
+"""MLDP, figures 2 to 5 and the simulated histogram: model, training set, test set, epsilon, other mechanisms.
 
-Figures 2 to 5 and the simulated histogram: model, training set, test set, epsilon, other mechanisms.
+Figure 2b shows similarities of users by their ratings, with one rating as the privacy unit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Section 4.2, contingency tables (Barak et al. 2007): against bound (5), and the program against the raised total."""
+"""Survey, section 4.2, contingency tables (Barak et al. 2007): bound (5), and the program against a raised total."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The survey's section 5.1: how many rows statistical queries need, and learners that ask nothing else.
+"""Survey, section 5, learning: statistical queries, a rule by the exponential mechanism, and a synthetic table (BLR).
 
-The survey's section 5.2: a rule from a finite class by the exponential mechanism (Kasiviswanathan et al. 2008).
-
-The survey's section 5.3: a synthetic table from all small ones by the exponential mechanism (Blum, Ligett, Roth).
+5.1: the number of rows that statistical queries need, and learners that ask nothing else.
+5.2: a rule from a finite class by the exponential mechanism (Kasiviswanathan et al. 2008).
+5.3: a synthetic table from all small ones by the exponential mechanism (Blum, Ligett, Roth).
 """
 
 from __future__ import annotations

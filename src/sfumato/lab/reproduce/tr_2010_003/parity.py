@@ -1,7 +1,7 @@
 """TR-2010-003, section 8.2: a hidden parity vector survives a cell-wise release and can be learnt from it.
 
 Xiao, Xiong, Yuan 2010, with the learner of section 6.3 (after Blum, Kalai and Wasserman): elimination, again and again,
-and a majority over the repetitions; and beside it what the mechanism itself finds in the same release.
+and a majority over the repetitions; and beside it the vector that the mechanism itself finds in the same release.
 """
 
 from __future__ import annotations
