@@ -90,7 +90,7 @@ def _more_than(values: NDArray[np.int64], scale: Fraction) -> NDArray[np.float64
 def summing(
     misfit: Misfit, labels: Sequence[int], epsilon: Fraction, contributions: int, *, kind: type[Curator] = Curator
 ) -> Law:
-    """Noisy sums of misfits by group."""
+    """Distribution of noisy sums of misfits by group."""
 
     def distribution(counts: Counts, last: int) -> Sequence[Distribution]:
         curator, entropy = curator_over(counts, epsilon, contributions, kind)
@@ -106,7 +106,7 @@ def summing(
 def looking(
     misfit: Misfit, threshold: int, epsilon: Fraction, contributions: int, *, kind: type[Curator] = Curator
 ) -> Chances:
-    """The first misfit above a threshold."""
+    """Distribution of the first misfit above a threshold (sparse vector)."""
 
     def distribution(counts: Counts) -> Sequence[float]:
         curator, entropy = curator_over(counts, epsilon, contributions, kind)
@@ -122,7 +122,7 @@ def looking(
 def cutting_four(
     prices: tuple[int, int, int], epsilon: Fraction, contributions: int, *, kind: type[Curator] = Curator
 ) -> Chances:
-    """The best partition of four cells."""
+    """Distribution of the best partition of four cells."""
 
     def distribution(counts: Counts) -> Sequence[float]:
         curator, entropy = curator_over(counts, epsilon, contributions, kind)
@@ -203,7 +203,7 @@ def summing_margins(
     kind: type[Curator] = Curator,
     guesses: Sequence[Asked] = BY_CELL,
 ) -> Law:
-    """Noisy sums of the misfits of three margins, by group; cell by cell or part by part."""
+    """Distribution of noisy sums of the misfits of three margins, by group; cell by cell or part by part."""
 
     def distribution(counts: Counts, last: int) -> Sequence[Distribution]:
         curator, entropy = square_over(counts, epsilon, contributions, kind)
@@ -220,7 +220,7 @@ def summing_margins(
 def measuring_margins(
     margins: Sequence[Sequence[str]], epsilon: Fraction, contributions: int, *, kind: type[Curator] = Curator
 ) -> Law:
-    """Noisy counts along several margins, each with an even share of the budget."""
+    """Distribution of noisy counts along several margins, each with an even share of the budget."""
 
     def distribution(counts: Counts, last: int) -> Sequence[Distribution]:
         curator, entropy = square_over(counts, epsilon, contributions, kind)
@@ -238,7 +238,7 @@ def measuring_margins(
 
 
 def choosing_margins(epsilon: Fraction, contributions: int, *, kind: type[Curator] = Curator) -> Law:
-    """Which of three margins lies farthest from its guess, by the curator's own rate on scores added up here."""
+    """Distribution of the margin chosen as farthest from its guess: the curator's rate, scores added up here."""
 
     def distribution(counts: Counts, last: int) -> Sequence[Distribution]:
         curator, entropy = square_over(counts, epsilon, contributions, kind)

@@ -136,7 +136,7 @@ def dealt_out(counts: Sequence[int], pieces: int) -> list[int]:
 
 
 def rank_scores(counts: Sequence[int], quantile: Fraction, rate: Fraction) -> list[int]:
-    """How far each place is from holding a quantile of the rows, in whole numbers below 0, cut off at 64 / rate."""
+    """Score of each place as a quantile: minus its rank error, a whole number, cut off at 64 / rate."""
     a, b = quantile.as_integer_ratio()
     total, before, found = a * sum(counts), 0, []
     for count in counts:

@@ -56,7 +56,7 @@ MOST_COMPLAINTS = 20  # a broken mechanism is broken on most pairs
 
 @dataclass(frozen=True)
 class Complaint:
-    """What went wrong on which two neighbouring tables. call: its place among the calls, if it is about one of them."""
+    """Fault on a pair of neighbouring tables. call: its place among the calls, if it is about one of them."""
 
     what: str
     call: int | None
@@ -143,7 +143,7 @@ def replay_findings(
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """One run of a mechanism. output: what it made of the answers, unless it ended early. faults: why it did."""
+    """One run of a mechanism. output: its return value, unless it ended early. faults: why it did."""
 
     tape: Tape
     output: Hashable
@@ -200,7 +200,7 @@ def _compared(one: _Run, other: _Run, person: list[Row], budget: Budget, contrib
 
 @dataclass(frozen=True, eq=False)
 class _Transcript:
-    """Everything that one run publishes, handed out to runs on many other tables.
+    """All published answers of one run, handed out to runs on many other tables.
 
     With the same answers all tables must be asked the same, whichever table the answers were drawn on; so every table
     is run once for a transcript, and is then compared with all of its neighbours. The noise is each run's own.
@@ -283,7 +283,7 @@ def _shapes(name: str) -> list[tuple[str, Schema, int]]:
 
 
 def _file(made: object, schema: Schema, budget: Budget) -> Hashable:
-    """What a file would hold of a cube: with equal answers it must be the same, for all else is made of them alone."""
+    """Content of the file of a cube: with equal answers it must be the same, for all else is made of them alone."""
     if not isinstance(made, Content):
         return None
     contents = contents_of(Release(made, "replay", describe_guarantee(budget, schema), private=False))
@@ -325,7 +325,7 @@ _chances = lru_cache(maxsize=2**13)(exponential)  # of one table's choices, with
 
 
 def _charged(call: Call, person: list[Row], budget: Budget, contributions: int) -> Fraction:
-    """What the charge says that a call may tell of this person."""
+    """Loss about this person that was charged for a call."""
     if not budget.is_pure:
         return contributions**2 * max(call.loads)
     return sum((call.loads[row.cell if len(call.loads) > 1 else 0] for row in person), Fraction(0))

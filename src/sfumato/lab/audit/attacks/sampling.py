@@ -39,7 +39,7 @@ SHARES = (0.5, 0.3, 0.1)  # of the allowed error, spent on the numerator
 
 @dataclass(frozen=True)
 class Finding:
-    """What an audit found. bound: epsilon is at least this, but for a chance of `confidence_miss`."""
+    """Result of the sampling audit. bound: epsilon is at least this, but for a chance of `confidence_miss`."""
 
     subject: str
     claimed: Fraction

@@ -52,7 +52,7 @@ class Call:
 
 @dataclass(eq=False)
 class Tape:
-    """The calls of one run in order, and what is wrong with them. heard: the tape whose results are handed out."""
+    """The calls of one run in order, and the faults in them. heard: the tape whose results are handed out."""
 
     heard: Tape | None = None
     calls: list[Call] = field(default_factory=list)
@@ -147,7 +147,7 @@ class LinesRecorder:
         return self.__tape.add(call).result
 
     def __borne(self, *, clear: bool = True) -> list[Fraction]:
-        """What every piece has borne: the tables that are replayed have few."""
+        """Loss charged to every piece: the tables that are replayed have few."""
         if clear:
             self.__entropy.log.clear()
         return [self.charge.borne(line, piece) for line in range(self.number) for piece in range(self.length)]

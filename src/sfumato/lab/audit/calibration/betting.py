@@ -88,7 +88,7 @@ Shares = Callable[[Sequence[tuple[By, float]]], list[float]]  # of one release: 
 
 @dataclass(frozen=True)
 class AtOnce:
-    """What a bet came to. held: the mean share. evidence: the logarithm of the money won."""
+    """Result of a bet. held: the mean share. evidence: the logarithm of the money won."""
 
     by: By
     confidence: float

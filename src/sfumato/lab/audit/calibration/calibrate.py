@@ -65,7 +65,7 @@ class Pool:
 
     @property
     def questions(self) -> int:
-        """How many one release answered, on average."""
+        """Mean number of questions that one release answered."""
         return max(1, round(self.answers / max(1, len(self.shares))))
 
     def within(self, alpha: float) -> tuple[float, float]:
@@ -173,7 +173,7 @@ ROUNDED = 0.005  # figures are whole per cent
 
 
 def unlisted(answers: Iterable[Answered], limits: Sequence[Limit]) -> list[Answered]:
-    """The answers that nothing bad is known of."""
+    """The answers about which no low coverage is listed."""
     known = {(limit.table, limit.kind) for limit in limits}
     return [one for one in answers if (one.case, one.kind) not in known]
 
@@ -189,7 +189,7 @@ def part_alpha() -> float:
 
 
 def complaints(mechanism: str, answers: Sequence[Answered], limits: Sequence[Limit]) -> list[str]:
-    """What is wrong with a mechanism's intervals: in a pool, on one table, for one kind of question on one table."""
+    """Faults of a mechanism's intervals: in a pool, on one table, for one kind of question on one table."""
     clean, alpha = unlisted(answers, limits), part_alpha()
     many = {case.name for case in wide_cases()}
     pools = {

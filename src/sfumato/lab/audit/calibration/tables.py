@@ -38,7 +38,7 @@ PERSONS = {"age": 20, "sex": 2, "region": 8, "school": 6, "work": 5, "home": 4} 
 
 @dataclass(frozen=True)
 class Question:
-    """One number to ask for, and of which kind it is."""
+    """A query of one number, and its kind."""
 
     kind: str
     sql: str
@@ -120,7 +120,7 @@ def wide_cases() -> tuple[Case, ...]:
 
 
 def cases() -> tuple[Case, ...]:
-    """Everything that intervals are tested on."""
+    """All cases on which intervals are tested."""
     return small_cases() + wide_cases()
 
 

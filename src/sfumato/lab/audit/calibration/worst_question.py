@@ -95,7 +95,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a release says of one group of a question, and the truth."""
+    """Estimate of one group of a question, its intervals, and the truth."""
 
     question: Question
     group: tuple[Any, ...]
@@ -215,7 +215,7 @@ class _Drawing:
         return found | dict(zip("m", self.ground.schema.measures, strict=False))
 
     def question(self, kind: str) -> Question | None:
-        """One of a kind; None where the table has none."""
+        """Draw a question of a kind; None where the table has none."""
         template = self.random.choice(KINDS[kind])
         keys, _, column = template.rpartition(": ")
         column = sub(r"\[(.*?)\]", _rows, column)
@@ -234,7 +234,7 @@ class _Drawing:
         return Question(kind, column.format(**drawn), tuple(self.roles[one] for one in sorted(letters - {"m"})), by)
 
     def _drawn(self, part: str) -> dict[str, str]:
-        """What stands for a part of a template, and for what must be drawn with it."""
+        """Text for a placeholder of a template, and for those that must be drawn with it."""
         name = self.roles[part[0].lower()]
         if part.islower():
             return {part: quoted(name)}
@@ -275,7 +275,7 @@ DOUBT = 0.025  # that one of the two bounds which are shown is wrong
 
 @dataclass(frozen=True)
 class Search:
-    """How long to look: questions drawn, about how many sets of attributes; releases; how many are confirmed."""
+    """Effort of a search: questions drawn, about how many sets of attributes; releases; how many are confirmed."""
 
     questions: int = 200
     sets: int = 8

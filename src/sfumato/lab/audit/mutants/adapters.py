@@ -143,7 +143,7 @@ def broken(engine: str) -> dict[str, type[Any]]:
 
 
 def first_complaint(engine: str, kind: type[Any]) -> str | None:
-    """What the reading audit says of an adapter; nothing if it finds nothing in PAIRS pairs."""
+    """First complaint of the reading audit about an adapter; None if it finds nothing in PAIRS pairs."""
     texts, numbers, *more = dealt_postgres_source(kind) if engine == "PostgreSQL" else dealt_source(spark_files(kind))
     if issubclass(kind, OneNaN | ZeroesApart):  # of people who are numbers: those first
         texts, numbers = numbers, texts

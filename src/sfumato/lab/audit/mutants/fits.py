@@ -62,5 +62,5 @@ def told_beside_the_fit(curator: Curator, schema: Schema, budget: Budget) -> Cub
 
 
 def released(run: Make) -> Run:
-    """What the files of many releases show."""
+    """Rows of integers that the files of many releases show."""
     return subject_of(Mechanism("mutant", "", run)).run

@@ -52,7 +52,7 @@ class Repeated(Cube):
 
 
 def first_believed(measured: Sequence[Measurement], low: Floats, high: Floats, tail: float) -> Ends:
-    """What comes first, alone."""
+    """Bound by the first measurement alone."""
     return _one(measured[0], low, high, tail)
 
 
@@ -62,7 +62,7 @@ def largest_first(measured: Sequence[Measurement]) -> Sequence[Measurement]:
 
 
 def as_asked(measured: Sequence[Measurement]) -> Sequence[Measurement]:
-    """What was asked first was asked whatever the noise is."""
+    """Control: the first measurement in the order asked, which does not depend on the noise."""
     return measured
 
 

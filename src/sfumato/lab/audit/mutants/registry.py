@@ -45,7 +45,7 @@ MANY, MOST = 100_000, 1_000_000  # runs: most leaks are plain to see, some are n
 
 @dataclass(frozen=True)
 class Mutant:
-    """Something broken, and the same thing done right.
+    """A broken variant and its control, the same thing done right.
 
     subject, control: for the sampling audit, at `runs` runs. check, sound: for what sampling cannot see.
     """
@@ -317,7 +317,7 @@ Progress = Callable[[int, int], None]  # (mutants done, mutants in all)
 
 @dataclass(frozen=True)
 class Caught:
-    """Which audit caught something, and what it said; nothing was caught if `by` is None."""
+    """Result of the audits on a mutant: the audit that caught it, and its words; by: None if none did."""
 
     by: str | None
     detail: str

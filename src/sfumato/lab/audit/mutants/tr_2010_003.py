@@ -114,7 +114,7 @@ def contradictions_left_empty(
 
 
 def released(run: Make, before: Counts) -> Run:
-    """What the files of many releases show, of a table and of the same with a row more."""
+    """Rows of integers that the files of many releases show, of a table and of the same with a row more."""
     return subject_of(Mechanism("mutant", "", run, lab=Lab(example=example)), before=before).run
 
 

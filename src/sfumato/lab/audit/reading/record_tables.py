@@ -120,7 +120,7 @@ MARKUP_POOLS: Pools = {
 
 @dataclass(frozen=True)
 class Part:
-    """One record: how it is written, and the row that it is, if any."""
+    """One record: its written form, and the row that it must be read as, if any."""
 
     written: Any
     row: Row | None

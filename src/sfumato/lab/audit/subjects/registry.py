@@ -50,7 +50,7 @@ Numbers = dict[str, int]
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """What one file shows.
+    """Content of one file.
 
     numbers: of the manifest, by where they stand in it. columns: of the members. words: all else, as bytes.
     """
@@ -61,7 +61,7 @@ class Shown:
 
 
 def shown(contents: Contents, cells: int) -> Shown:
-    """What a file with these contents shows.
+    """Content of a file, number by number.
 
     cells: of the domain. A member that numbers its cells is laid out cell by cell, with the others HIDDEN. Estimates,
     which a file keeps as whole numbers and parts, are laid out in parts besides: a threshold on those tells more.
@@ -83,7 +83,7 @@ def shown(contents: Contents, cells: int) -> Shown:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Where everything stands in a row: numbers in one column, members' columns in several and one for their length."""
+    """Columns of a row: numbers in one column, members' columns in several and one for their length."""
 
     numbers: dict[str, int]
     columns: dict[str, tuple[int, int]]  # where the length stands, and for how many values there is room after it
@@ -106,7 +106,7 @@ class Layout:
         return cls(names, columns, width)
 
     def row(self, one: Shown) -> Outputs:
-        """All that a file shows; what there is no room for is told by the first number."""
+        """Content of a file as a row; values without a column enter the checksum in the first one."""
         row, left = np.full(self.width, HIDDEN), one.words
         for name, number in one.numbers.items():
             place = self.numbers.get(name)
@@ -126,7 +126,7 @@ class Layout:
 
 
 def _in_order(index: Outputs, cells: int) -> bool:
-    """Whether cells are numbered as a file must number them; where not, the order might tell something."""
+    """Check that cells are numbered as a file must number them; where not, the order might tell something."""
     return not len(index) or bool(index[0] >= 0 and index[-1] < cells and (np.diff(index) > 0).all())
 
 

@@ -48,7 +48,7 @@ LITTLE = 1e-9
 
 @dataclass(frozen=True)
 class Family:
-    """One attribute, and the earlier ones that it is drawn by."""
+    """An attribute and its parents, earlier attributes that it is drawn by."""
 
     place: int
     parents: Places = ()
@@ -139,7 +139,7 @@ SETTINGS = Settings()
 
 @dataclass(frozen=True)
 class Options:
-    """What a user may state. degree: the most parents that an attribute has."""
+    """Options of the user. degree: the most parents that an attribute has."""
 
     degree: int = 2
 
@@ -241,7 +241,7 @@ class _Building:
         self.noisy.append((places, (answers, found.noise.continuous_variance)))
 
     def _error(self, share: Budget) -> float:
-        """What measuring a cell with a share of the budget is off by, in rows."""
+        """Expected error of a cell measured with a share of the budget, in rows."""
         contributions = self.curator.charge.contributions
         amount = float(share.amount)
         return contributions / amount if share.is_pure else contributions / float(np.sqrt(np.pi * amount))

@@ -65,7 +65,7 @@ def error_of(first: float, second: float, both: float, noises: tuple[float, floa
 
 
 def noise_scale(attributes: int, literals: int, subsets: int, epsilon: float) -> float:
-    """Of each count: a row is in one cell of every table of so many attributes, in each subset and in the whole."""
+    """Scale of each count's noise: a row is in one cell of every table of so many attributes, per subset and whole."""
     return (subsets + 1) * comb(attributes, literals) / epsilon
 
 
@@ -126,7 +126,7 @@ SLACK = 4.5  # standard errors by which bounds on rows may be off
 
 @record
 class ConjunctionsRecord:
-    """What a manifest says of conjunctions: literals of each, subsets besides the whole table, and the noise."""
+    """Manifest of conjunctions: literals of each, subsets besides the whole table, and the noise."""
 
     literals: Annotated[int, Field(ge=1, le=10)]
     subsets: Annotated[int, Field(ge=2, le=2**16)]

@@ -51,14 +51,14 @@ MOST_ANSWERS = 2**22  # coefficients that a file may hold
 
 @record
 class CoefficientsRecord:
-    """What a manifest says of coefficients: whether there is a table behind them, and their noise."""
+    """Manifest of coefficients: whether there is a table behind them, and their noise."""
 
     table: bool
     noise: NoiseRecord
 
 
 class _NoNoise:
-    """The table is what it is."""
+    """Noise of the fitted table: none, its cells are exact."""
 
     def terms(self, sides: object, cells: Gathered, groups: Groups) -> list[Terms]:
         return [()] * len(groups.present)
@@ -91,7 +91,7 @@ class Coefficients(Content):
 
     @cached_property
     def parts(self) -> dict[Places, Table]:
-        """What the coefficients tell of every margin, by least squares."""
+        """Components of every margin that the coefficients determine, by least squares."""
         sizes = self.domain.shape
         backs = {}
         for places, one in zip(self.sets, self.measured, strict=True):
@@ -106,7 +106,7 @@ class Coefficients(Content):
 
     @cached_property
     def raised_by(self) -> float:
-        """What was added to the total where there is no table."""
+        """Amount that was added to the total where there is no table."""
         return 0.0 if self.counts is not None else least_raise(self.parts, self.domain.shape)
 
     @cached_property

@@ -76,7 +76,7 @@ def margin_bound(bits: int, coefficients: int, noise: Noise, delta: float) -> fl
 
 
 def raise_bound(coefficients: int, noise: Noise) -> float:
-    """What must be added to the total so that some table without negative cells has all margins: the sum of |noise|.
+    """Amount to add to the total so that some table without negative cells has all margins: the sum of |noise|.
 
     This is its expected size. The true table plus its noise, cell by cell, is nowhere below minus that sum over the
     number of cells, so that raising the total by it does.

@@ -32,7 +32,7 @@ from sfumato.queries import Kron, Queries, Total, Weighted
 
 
 def bits(values: int) -> int:
-    """How many bits so many values take.
+    """Number of bits that so many values take.
 
     >>> [bits(values) for values in (1, 2, 3, 4, 5)]
     [0, 1, 2, 2, 3]
@@ -67,7 +67,7 @@ def walsh_table(sizes: tuple[int, ...]) -> Queries:
 
 
 def coefficients(sizes: Iterable[int]) -> int:
-    """How many rows `walsh_table` has."""
+    """Number of rows of `walsh_table`."""
     return prod(2 ** bits(size) - 1 for size in sizes)
 
 
@@ -102,7 +102,7 @@ def written_out(sets: tuple[Places, ...], sizes: tuple[int, ...]) -> Floats:
 
 
 def parts_of(backs: Mapping[Places, Floats], sizes: Sequence[int], variance: float) -> dict[Places, Table]:
-    """The parts of all tables.
+    """Components of all tables.
 
     backs: for each set of attributes, the transposed rows times their answers, an array along its axes. variance: of
     the noise on one coefficient.

@@ -125,7 +125,7 @@ def _over(schema: Schema, options: Options) -> tuple[str, ...]:
 
 
 def _refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN) -> str | None:
-    """Why there are no halfspaces here, or too many."""
+    """Reason why there are no halfspaces here, or too many."""
     over = _over(schema, options)
     for name in over:
         if name not in schema.domain:

@@ -59,7 +59,7 @@ Starts = list[Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_l
 
 @record
 class LearnedRecord:
-    """What a manifest says of a learned model."""
+    """Manifest of a learned model."""
 
     queries: Literal["ranges", "predicates", "subsets", "similarity"]
     model: Literal["ridge", "gaussian", "svm", "network", "bagging", "boosting"]
@@ -209,7 +209,7 @@ class Learned(Content):
         return ErrorBars.of(misfits, parts_of(rows, self.blocks.size), noise)
 
     def counts(self, asked: Sequence[tuple[Predicate, Mapping[str, int]]], confidence: float) -> list[Estimate]:
-        """How many rows lie in each of several predicates, at one cell of some attributes each."""
+        """Estimates of the rows in each of several predicates, at one cell of some attributes each."""
         if not asked:
             return []
         exact = all(predicate.exact(self.domain) for predicate, _ in asked)
@@ -246,7 +246,7 @@ class Learned(Content):
         return result_of(select, groups, self.domain, estimates, confidence, (NOTE,))
 
     def predict(self, rows: pa.Table, confidence: float) -> pa.Table:
-        """How alike two values of the attribute are, for pairs in the columns of its name and `other`."""
+        """Similarity of two values of the attribute, for pairs in the columns of its name and `other`."""
         if self.between is None:
             return super().predict(rows, confidence)
         check_confidence(confidence)

@@ -53,11 +53,11 @@ class ErrorBars:
         return cls(growth + WIDER * (growth + per_block), np.sort(np.abs(misfits) / np.sqrt(expected)))
 
     def errors(self, parts: Floats) -> Floats:
-        """About how far each question is off: a standard error."""
+        """Standard error of each question, by the fitted growth."""
         return np.asarray(np.sqrt(np.maximum(parts @ self.growth, 0.0)))
 
     def quantile(self, confidence: float) -> float:
-        """How many standard errors an interval reaches; beyond the farthest score, as a normal error would."""
+        """Half-width of an interval in standard errors; beyond the farthest score, as a normal error would."""
         number = len(self.scores)
         place = ceil(confidence * (number + 1))
         if place <= number:
@@ -67,7 +67,7 @@ class ErrorBars:
 
 
 def parts_of(rows: Floats, blocks: int) -> Floats:
-    """How much each question cuts, covers, and covers squared, in blocks. rows: features, shares of blocks first."""
+    """Number of blocks that each question cuts, covers, and covers squared. rows: features, shares of blocks first."""
     shares = np.clip(rows[:, :blocks], 0.0, 1.0)
     cut, covered = 4.0 * (shares * (1.0 - shares)).sum(axis=1), shares.sum(axis=1)
     return np.stack([cut, covered, covered**2], axis=1)

@@ -41,7 +41,7 @@ class BadGraph(QueryError):
 
 @dataclass(frozen=True)
 class Step:
-    """One operator and what it takes."""
+    """One operator and its inputs."""
 
     operator: str
     sources: tuple[Source, ...]
@@ -266,7 +266,7 @@ def _bytes(value: int | bytes) -> bytes:
 
 
 def missing() -> str:
-    """What to do where models cannot be run."""
+    """Advice where models cannot be run."""
     return f"a learned model is opened with onnxruntime, which is not installed: {install_command('models')}"
 
 

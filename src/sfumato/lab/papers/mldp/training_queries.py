@@ -73,7 +73,7 @@ def choose(pool: Floats, number: int) -> Floats:
 
 
 def fullest(sets: Floats) -> int:
-    """How many of the queries one row of data can change: their sensitivity."""
+    """Sensitivity of the queries: the most that one row of data can change."""
     return int(np.asarray(sets).sum(axis=0).max())
 
 
@@ -91,7 +91,7 @@ def _ranges(shape: tuple[int, ...], further: bool) -> Iterator[Codes]:
 
 
 def _ever_shorter(shape: tuple[int, ...]) -> Iterator[list[int]]:
-    """How many runs each axis falls into: about `BRANCHING` times as many boxes from layer to layer."""
+    """Number of runs on each axis, by layer: about `BRANCHING` times as many boxes from layer to layer."""
     runs = [1] * len(shape)
     while True:
         yield list(runs)

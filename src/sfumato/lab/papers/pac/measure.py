@@ -87,7 +87,7 @@ def learning_epsilon(alpha: float, rows: float, rules: float, beta: float) -> fl
 
 
 def learning_rules(alpha: float, rows: float, epsilon: float, beta: float) -> int:
-    """How many rules there may be for the error to be at most alpha; 0 where not even one.
+    """Largest number of rules for which the error is at most alpha; 0 where not even one.
 
     >>> learning_rules(0.05, 10_000, 0.5, 0.05)
     1171
@@ -117,7 +117,7 @@ def _error(rows: float, log_rules: float, epsilon: float, log_beta: float) -> fl
 
 
 def _crossing(is_beyond: Callable[[float], bool], start: float, least: float | None = None) -> float:
-    """Where a condition begins to hold, upwards from `least`, or from a millionth of the start."""
+    """Smallest value at which a condition holds, upwards from `least`, or from a millionth of the start."""
     high = start
     for _ in range(DOUBLINGS):
         if is_beyond(high):
@@ -149,7 +149,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Options:
-    """What a user may state.
+    """Options of the user.
 
     target: the attribute that a rule tells; the last one if left open. positive: the value of it; of two, the second.
     rules: the class. attributes: that rules look at; all if left open. of: the attribute of thresholds. literals: of a
@@ -286,7 +286,7 @@ def _how_many(domain: Domain, names: Sequence[str], options: Options) -> int:
 
 
 def _fewer(domain: Domain, names: Sequence[str], room: int) -> str:
-    """What to do about too many rules."""
+    """Advice on too many rules."""
     fitting = [k for k in range(1, len(names) + 1) if rules.how_many(domain, names, k) <= room]
     if fitting:
         return f"literals={max(fitting)} has {rules.how_many(domain, names, max(fitting)):,}"

@@ -31,7 +31,7 @@ FEWEST, MOST = 2, 20  # attributes, the label among them
 
 @record
 class ParityRecord:
-    """What a manifest says of it: the label. The vector is learnt afresh from the cells."""
+    """Manifest of a parity: the label. The vector is learnt afresh from the cells."""
 
     label: Text
 
@@ -149,5 +149,5 @@ class ParityCube(Cube):
 
 
 def _percent(doubt: float) -> str:
-    """How sure one is in percent, never rounded up."""
+    """Confidence in percent, never rounded up."""
     return "more than 99.9999 %" if doubt < 1e-6 else f"{np.floor((1.0 - doubt) * 1e6) / 1e4:.10g} %"

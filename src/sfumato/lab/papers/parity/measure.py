@@ -28,7 +28,7 @@ from sfumato.schema import Schema
 
 @dataclass(frozen=True)
 class Options:
-    """What a user may state. target: the attribute that may be a parity of the others; the last one if left open."""
+    """Options of the user. target: the attribute that may be a parity of the others; the last one if left open."""
 
     target: str | None = None
 

@@ -104,7 +104,7 @@ def parity_doubt(lead: float, gap: float, cells: int, noise: Laplace) -> float:
 
 
 def enough_ahead(cells: int, noise: Laplace, doubt: float) -> int:
-    """By how many rows a vector must be ahead of the next for its doubt to be no more than this.
+    """Lead over the next vector, in rows, from which the doubt is no more than this.
 
     >>> from fractions import Fraction
     >>> enough_ahead(16, Laplace(Fraction(1)), 0.05)

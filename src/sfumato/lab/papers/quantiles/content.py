@@ -62,7 +62,7 @@ class Line:
     counted: Measurement
 
     def edges(self, quantiles: Sequence[Fraction], length: int) -> Iterator[tuple[dict[Fraction, int], Whole]]:
-        """Where quantiles and runs are, group by group."""
+        """Positions of quantiles and runs, group by group."""
         scale = line_scale(self.counted.noise)
         for cuts, rows in zip(self.cuts.tolist(), self.total.answers.tolist(), strict=True):
             placed = dict(zip(quantiles, cuts, strict=True))
@@ -71,7 +71,7 @@ class Line:
 
 @record
 class QuantilesRecord:
-    """What a manifest says of quantiles.
+    """Manifest of quantiles.
 
     pieces: of a value, by attribute. epsilon: of all choices of one attribute. total: the scale of the noise of totals.
     """
@@ -258,7 +258,7 @@ class Quantiles(Content):
         return found if rule.grouped else found * len(groups.present)
 
     def value_of(self, of: str, group: int, quantile: Fraction, confidence: float = 0.95) -> Estimate:
-        """One quantile of one group, without SQL."""
+        """Estimate one quantile of one group, without SQL."""
         rule = Quantile(Predicate.everything(), of, float(quantile))
         return self._estimate(rule, self.by_attribute[of][group].find(quantile, confidence), confidence)
 

@@ -180,13 +180,13 @@ class QuantileLine:
         return float(self.edges[min(first, end)]), float(self.edges[max(first, end) + 1])
 
     def _reach(self, p: float, runs: int, tail: float) -> float:
-        """What the noise of T behind so many runs exceeds with that chance."""
+        """Quantile of the noise of T behind so many runs: exceeded with that chance."""
         terms = [(1.0 - p, self.noise, runs), (p, self.noise, len(self.counts) - runs)]
         some = [term for term in terms if term[0] and term[2]]
         return upper_quantile(some, 1.0 - tail) if some else 0.0
 
     def _pulls(self, errors: Mapping[Fraction, float]) -> tuple[float, float]:
-        """How far uneven rows may have pulled the choices that led to a cut, up and down, in rows."""
+        """Bounds on the pull of uneven rows on the choices that led to a cut, up and down, in rows."""
         up = down = 0.0
         lengths, rows, sd = np.diff(self.edges).astype(float), self.counts.astype(float), self.noise.variance**0.5
         for each, weight in errors.items():
@@ -199,7 +199,7 @@ class QuantileLine:
     def _widths(
         self, tested: Floats, anchor: int, ahead: float, errors: Mapping[Fraction, float], level: float
     ) -> Floats:
-        """How far noise may have moved T at every edge, at that level; looked at where it matters."""
+        """Half-widths of T at every edge, at that level; computed where it matters."""
         choices: list[tuple[float, Noise, int]] = [(w, self._choice_noises[each], 1) for each, w in errors.items()]
         run = np.arange(len(self.edges)) - anchor
         between, others = np.sign(run) + ahead, len(self.counts) - np.abs(run)
@@ -219,7 +219,7 @@ class QuantileLine:
         return widths
 
     def _end(self, inside: int, outside: int, rising: Floats, widths: Floats, pulled: float, evenly: bool) -> float:
-        """Where T leaves what it may be, between the last edge inside and the one beyond; evenly: or the whole run.
+        """Position at which T leaves its interval, between the last edge inside and the next; evenly: or the whole run.
 
         A part f of a run has f times its rows and f times the noise of its count, so that squares of widths grow with
         the square of f.

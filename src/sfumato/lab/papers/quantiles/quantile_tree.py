@@ -35,12 +35,12 @@ class Choice:
 
     @property
     def within(self) -> Fraction:
-        """Which quantile it is of the rows that it is chosen among."""
+        """Quantile level among the rows that it is chosen from."""
         return (self.quantile - self.above) / (self.below - self.above)
 
     @property
     def spread(self) -> Fraction:
-        """By how much one row can move the scores of two candidates apart, in ranks."""
+        """Sensitivity of the difference of two candidates' scores, in ranks."""
         return 2 * max(self.within, 1 - self.within) if 0 < self.quantile < 1 else Fraction(1)
 
 
@@ -96,7 +96,7 @@ def errors_of(chosen: Sequence[Choice]) -> dict[Fraction, dict[Fraction, float]]
 
 
 def runs_between(cuts: Mapping[Fraction, int], length: int, rows: float, scale: float) -> Whole:
-    """Where runs of pieces begin and end, whose rows are counted: short next to a cut, the longer the further away.
+    """Ends of the runs of pieces whose rows are counted: short next to a cut, the longer the further away.
 
     cuts: by quantile. rows: about how many there are. scale: of the noise that runs are counted with; a run next to a
     cut is so long that on average it holds a few times as many rows, for fewer would not show.

@@ -64,7 +64,7 @@ class Additive:
 
     @property
     def spreads(self) -> list[int]:
-        """How much each attribute can change the gap between two classes, at most."""
+        """Largest change of the gap between two classes by each attribute."""
         return [int(np.ptp(table - table[:, :1], axis=0).max()) for table in self.tables]
 
 
@@ -111,7 +111,7 @@ GAPS = (1 / 16, 1 / 8, 1 / 4)  # of the largest gap there can be, between which 
 
 
 def coordinates(axis: Axis) -> Whole:
-    """What every cell of an attribute is to a perceptron: a number where it is ordered, one mark among many where not.
+    """Coordinates of every cell of an attribute: a number where it is ordered, one-hot where not.
 
     Either way one row adds no more than `LARGEST` in all.
     """
@@ -124,7 +124,7 @@ def coordinates(axis: Axis) -> Whole:
 
 
 def vectors(classes: int) -> int:
-    """How many weight vectors there are: two classes need one, which parts them."""
+    """Number of weight vectors: two classes need one, which separates them."""
     return 1 if classes == 2 else classes
 
 
@@ -218,7 +218,7 @@ class Tree:
 
     @property
     def features(self) -> list[int]:
-        """Which attributes it looks at."""
+        """The attributes that it splits on."""
         return sorted({node.feature for node in self.nodes if node.feature >= 0})
 
     def places(self, codes: Sequence[Codes]) -> Codes:

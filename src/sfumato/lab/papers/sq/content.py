@@ -48,7 +48,7 @@ NAMES = {"naive-bayes": "naive Bayes", "id3": "a decision tree (ID3)", "perceptr
 
 
 def findings_of(content: Classifier) -> tuple[str, ...]:
-    """What was learnt, a sentence each."""
+    """Findings of the classifier, a sentence each."""
     return (_quality(content), *(_rules(content) if isinstance(content.model, Tree) else (_telling(content),)))
 
 
@@ -171,7 +171,7 @@ class Classifier(ContentOfCells):
 
     @cached_property
     def model(self) -> Additive | Tree:
-        """What sorts rows into strata."""
+        """The classifier, which sorts rows into strata."""
         if self.tree is not None:
             return self.tree
         if self.learner == "perceptron":
@@ -295,7 +295,7 @@ class Classifier(ContentOfCells):
 
 
 def cells_by(domain: Domain, features: Sequence[str]) -> list[Codes]:
-    """Where every cell of a domain lies along each of some attributes; -1 along one that the domain does not have."""
+    """Code of every cell of a domain along each of some attributes; -1 along one that the domain does not have."""
     cells = np.arange(domain.size, dtype=np.int64)
     nowhere = np.full(1, -1, dtype=np.int64)
     return [

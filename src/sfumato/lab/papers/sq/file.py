@@ -34,7 +34,7 @@ Parts = tuple[
 
 @record
 class ClassifierRecord:
-    """What a manifest says of a classifier."""
+    """Manifest of a classifier."""
 
     learner: str
     target: str
@@ -83,7 +83,7 @@ def check(manifest: Manifest, schema: Schema) -> None:
 
 
 def parts(manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Parts:
-    """What a file nobody has vouched for holds."""
+    """Content of a file that nobody has vouched for."""
     about = details_as(ClassifierRecord, manifest)
     every = _measurements(about, member)
     domain, classes = schema.domain, schema.domain[about.target].size

@@ -225,7 +225,7 @@ def _cells(schema: Schema, names: Sequence[str]) -> int:
 
 
 def _refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN) -> str | None:
-    """Why there is nothing to learn, or too much."""
+    """Reason why there is nothing to learn, or too much."""
     names = schema.domain.names
     target, features = _asked_for(schema, options)
     for name in (target, *features):

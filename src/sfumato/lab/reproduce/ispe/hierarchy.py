@@ -58,7 +58,7 @@ def posterior_means(levels: list[Floats], scales: list[float], *, reach: float =
 
 
 def _likelihood(noisy: Floats, scale: float, length: int) -> Floats:
-    """How likely each observation is, for every true count modulo the length of the grid."""
+    """Likelihood of each observation, for every true count modulo the length of the grid."""
     near = np.rint(noisy).astype(np.int64)
     distance = np.abs((np.arange(length) - near[:, None] + length // 2) % length - length // 2)
     return _scaled(np.exp(-distance / scale))
@@ -77,7 +77,7 @@ WAYS = ("consistency, all noise alike", "least squares, known variances", "MMSE,
 
 @dataclass(frozen=True)
 class Split:
-    """How alpha is divided over the levels, root first."""
+    """Division of alpha over the levels, root first."""
 
     name: str
     shares: tuple[Fraction, ...]

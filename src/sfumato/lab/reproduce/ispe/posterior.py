@@ -116,7 +116,7 @@ def _combined(values: Floats, weights: Floats, variances: Floats) -> tuple[float
 
 
 def _grid(values: Floats, deviation: float, whole: bool) -> Floats:
-    """Where the posterior is worked out: whole numbers, or a grid as fine as the noise is smooth."""
+    """Grid of the posterior: whole numbers, or as fine as the noise is smooth."""
     low, high = values.min() - REACH * deviation, values.max() + REACH * deviation
     if whole and high - low < FINEST:
         return np.arange(np.floor(low), np.ceil(high) + 1.0)
@@ -184,7 +184,7 @@ def posteriors(theta: Floats) -> tuple[Floats, Floats]:
 
 
 def estimate() -> Posterior:
-    """What the product's own estimator makes of the example; the noises are whole numbers there.
+    """Estimate of the example by the product's own estimator; the noises are whole numbers there.
 
     >>> round(estimate().mean, 2)
     -5.82

@@ -81,7 +81,7 @@ TABLES: dict[str, Callable[[], Whole]] = {"Adult": adult_grid, "continuous": con
 
 @dataclass(frozen=True)
 class Setting:
-    """What the paper varies; the values that stand still elsewhere are those of its Table 1."""
+    """Parameters that the paper varies; the values that stand still elsewhere are those of its Table 1."""
 
     alpha_1: Fraction = Fraction(3, 20)
     alpha_2: Fraction = Fraction(1, 20)
@@ -91,7 +91,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Published:
-    """What ISPE published of a table: the region of every cell, and the estimates of the cells by either method.
+    """Publication of ISPE: the region of every cell, and the estimates of the cells by either method.
 
     ours: what the product's ispe publishes. printed: the paper's MMSE with neighbourhood reference. consistency: least
     squares (Hay et al.). All three see the same noisy cells and regions. cells: the noisy cells alone.

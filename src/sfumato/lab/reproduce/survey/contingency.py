@@ -36,7 +36,7 @@ def binary_table(axes: int, rows: int, seed: int) -> Whole:
 
 
 def coefficients_of(counts: Whole, entropy: Entropy, options: Options) -> Coefficients:
-    """What the mechanism publishes of a table, at epsilon 1."""
+    """Publication of the mechanism on a table, at epsilon 1."""
     return fourier(curator_of(counts, ONE, entropy), schema_of(counts.shape), Budget.pure(ONE), options=options)
 
 
