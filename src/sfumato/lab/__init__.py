@@ -1,1 +1,1 @@
-"""The laboratory: the audit, the studies of papers, and mechanisms of one purpose that `auto` never takes."""
+"""The laboratory: the privacy audit, reproductions of papers, and single-purpose mechanisms that `auto` never takes."""

@@ -1,1 +1,1 @@
-"""Catch ourselves cheating, before anyone else does."""
+"""The privacy audit: lower bounds on epsilon, exact losses, replays, calibration, and mutants that it must catch."""

@@ -1,4 +1,4 @@
-"""NOT PRIVATE: the steps of the kernel that the audit may reach for, all named in one place.
+"""NOT PRIVATE: the steps of the kernel that the audit may replace or read, all named in one place.
 
 A mutant is the kernel with one step replaced, and a recorder looks at what the kernel holds, so both need names that
 nobody else may use. These are the names; the audit uses no other, nobody else uses any, and tests hold both to it.

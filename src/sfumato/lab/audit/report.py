@@ -1,4 +1,4 @@
-"""The whole audit as a table: what every mechanism claims, and what could be shown against it."""
+"""Report of the whole audit: each mechanism's claim beside the strongest evidence against it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SHORT = Search(steps=2, releases=3, questions=4, worst=1, confirmations=20, at_o
 
 @dataclass(frozen=True)
 class Effort:
-    """How often things are run: primitives, choices (one at a time), whole releases, releases for coverage."""
+    """Numbers of runs: primitives, choices (one at a time), whole releases, releases for coverage."""
 
     primitives: int
     choices: int
@@ -78,13 +78,13 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """What was found; never more than that."""
+        """Verdict in words; never more than was found."""
         return "VIOLATION FOUND" if self.violated else "no violation found"
 
 
 @dataclass(frozen=True)
 class Report:
-    """What all the attacks together showed."""
+    """Findings of all attacks together."""
 
     rows: tuple[Row, ...]
     exact: tuple[ExactFinding, ...]
@@ -124,7 +124,7 @@ def attack(names: Sequence[str] | None, effort: Effort, progress: Tick, *, worke
 
 
 def _done(tasks: list[Task], effort: Effort, progress: Tick, workers: int) -> Iterator[tuple[Task, Any]]:
-    """What each task finds; says what is at work, and how much is done."""
+    """Result of each task; reports which task is at work, and how much is done."""
     steps, done = sum(PARTS.get(kind, 1) for kind, _ in tasks), 0
     if min(workers, len(tasks)) == 1:
         for task in tasks:
@@ -168,13 +168,13 @@ def _named(tasks: Sequence[Task]) -> str:
 
 
 def _say(progress: Tick, task: Task, before: int, steps: int, what: str, share: float) -> None:
-    """Which part of a task is at work."""
+    """Report the step of a task that is at work."""
     doing = f"{_named([task])}, {what}" if what else _named([task])
     progress(doing, (before + share * PARTS.get(task[0], 1)) / steps)
 
 
 def _work(task: Task, effort: Effort, say: Tick = lambda what, share: None) -> Any:
-    """One task of the audit, in whichever process."""
+    """Run one task of the audit, in whichever process."""
     kind, name = task
     if kind == "mechanism":
         return _attack_one(name, effort, say)
@@ -206,7 +206,7 @@ def _attack_one(name: str, effort: Effort, say: Tick) -> tuple[Row, list[ReplayF
 
 
 def affordable_releases(subjects: Sequence[Subject], effort: Effort) -> int:
-    """How often each subject of a mechanism is released on either table: as often as time allows, or the fewest."""
+    """Number of releases of each subject of a mechanism on either table: as many as time allows, or the fewest."""
     subjects[0].run(0, 1, SystemEntropy())  # what is worked out once, such as a strategy, does not count
     began = process_time()
     subjects[0].run(0, 20, SystemEntropy())

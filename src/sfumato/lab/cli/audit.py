@@ -1,4 +1,4 @@
-"""sfumato audit: try to catch our own mechanisms cheating."""
+"""sfumato audit: search for evidence against the privacy and the coverage of our own mechanisms."""
 
 from __future__ import annotations
 

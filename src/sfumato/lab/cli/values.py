@@ -1,4 +1,4 @@
-"""What an audit found as plain values, for scripts."""
+"""Results of an audit as plain values, for scripts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def of_statements(asked: Round, seed: int) -> dict[str, Any]:
-    """What random statements came to."""
+    """Result of random statements."""
     found = [
         {"complaint": one.complaint, "statement": one.small or one.text, "release": one.world, "again": one.again}
         for one in asked.found
@@ -21,7 +21,7 @@ def of_statements(asked: Round, seed: int) -> dict[str, Any]:
 
 
 def of_audit(report: Report | None, caught: Sequence[tuple[str, str | None, str]]) -> dict[str, Any]:
-    """What all attacks showed, and which broken variants they caught; without a report only the latter."""
+    """Findings of all attacks, and the broken variants that they caught; without a report only the latter."""
     found: dict[str, Any] = {}
     if report is not None:
         found = {

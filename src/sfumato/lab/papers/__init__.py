@@ -1,1 +1,1 @@
-"""Mechanisms of one purpose, a folder each."""
+"""Single-purpose mechanisms from papers, a folder each."""

@@ -1,4 +1,4 @@
-"""Small tables on which mechanisms of one purpose are tried by the audit."""
+"""Small tables on which the audit tries single-purpose mechanisms."""
 
 from __future__ import annotations
 

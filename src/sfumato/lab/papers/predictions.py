@@ -1,4 +1,4 @@
-"""What a published model says of rows, in one form for all of them: four columns beside the rows' own.
+"""Predictions of a published model in one form for all models: four columns beside the rows' own.
 
 predicted: the value of the target. probability: the share of rows judged alike for which that is right, in the table
 that was released, and the ends of its interval; null where nothing is known.

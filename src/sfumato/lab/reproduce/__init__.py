@@ -1,1 +1,1 @@
-"""The papers' tables and figures again, theirs beside ours: `sfumato reproduce`."""
+"""Reproduction of the papers' tables and figures, theirs beside ours: `sfumato reproduce`."""

@@ -1,6 +1,6 @@
-"""What a reproduction shows: tables and pictures, the paper's figures beside ours, and a sentence on the difference.
+"""Exhibits of a reproduction: tables and pictures, the paper's figures beside ours, and a sentence on the difference.
 
-A study as files: one self-contained page, and every picture as a file of its own.
+A study is written as one self-contained page, and every picture as a file of its own.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""ISPE: adaptive release and query estimation (Xiao, Xiong, Yuan, TR-2011-005), its example and section 5 again.
+"""Studies by name: the papers that can be reproduced, and the exhibits of each.
 
-MLDP: query learning (Zhu, Xiong, Li, Zhou, Yu 2017), its figures 2 to 5 and its claims again.
-
-Dwork's survey (TAMC 2008): what its sections promise, beside what their mechanisms do.
-
-TR-2010-003: cell-wise release for distributive queries (Xiao, Xiong, Yuan 2010), its section 8 again.
-
-The papers that can be reproduced, by name.
+ispe: adaptive release and query estimation (Xiao, Xiong, Yuan, TR-2011-005), its example and section 5.
+mldp: query learning (Zhu, Xiong, Li, Zhou, Yu 2017), its figures 2 to 5 and its claims.
+survey: Dwork's survey (TAMC 2008), the promises of its sections beside what their mechanisms do.
+tr-2010-003: cell-wise release for distributive queries (Xiao, Xiong, Yuan 2010), its section 8.
+wd: workload division (Li et al.), in wd.py.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Public synthetic tables that stand in for the papers' data: by formula and by hash, so that they never change.
+"""Public synthetic tables that stand in for the papers' data, and runs of the product's mechanisms on them.
 
-Nothing here is private and nothing here protects anybody. The noise of the mechanisms comes from the kernel.
-
-The product's own mechanisms, run on synthetic tables exactly as they run on private ones.
+Tables are made by formula and by hash, so that they never change. Nothing here is private and nothing here protects
+anybody. Mechanisms run exactly as they do on private tables, with noise from the kernel.
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
-"""WD's worked example: the workload of its figures 1 and 2, divided as printed and as well as can be.
+"""WD, workload division (Li et al.): its worked example and figures 3 to 6, with true identity added.
 
-Li et al., A workload division differential privacy algorithm. The printed error of the division does not follow from
-the printed parts, and the printed answers in figure 1 are not W x.
+Li et al., A workload division differential privacy algorithm. Worked example, figures 1 and 2: the workload is divided
+as printed and as well as can be. The printed error of the division does not follow from the printed parts, and the
+printed answers in figure 1 are not W x.
 
-WD's workloads with one hot cell, and the expected error of each way to answer them.
-
-Li et al., section 5: 2,000 queries over 4,096 cells, each around a centre of its own, that also touch one hot cell with
-probability p. The paper does not say how many cells a query has; here ten are drawn, and repeats count once.
-What it calls Identity is Laplace noise on the *workload*; true identity, noise on the cells, is shown beside it.
-
-WD: workload division (Li et al.), its worked example and figures 3 to 6, with true identity added.
+Section 5, workloads with one hot cell, and the expected error of each way to answer them: 2,000 queries over 4,096
+cells, each around a centre of its own, that also touch one hot cell with probability p. The paper does not say how many
+cells a query has; here ten are drawn, and repeats count once. Its "Identity" is Laplace noise on the *workload*; true
+identity, noise on the cells, is shown beside it.
 """
 
 from __future__ import annotations

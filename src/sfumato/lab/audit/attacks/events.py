@@ -1,11 +1,10 @@
-"""Evidence from all published numbers at once: a score of how much they speak for one input and against the other.
-
-Events by which an observer might tell two neighbouring tables apart.
+"""Candidate events, sets of outputs, by which an observer might tell two neighbouring tables apart.
 
 A leak shows in some event: a set of outputs that is much more likely on one table than on the other. Histograms miss
-many of them, so the families here look at thresholds, single values, low bits, zeros, grids, what is published at all,
-pairs of numbers, and a score that gathers evidence over all numbers at once. The list is built from outputs that are
-used for nothing else, so that what is bounded later was fixed before it was seen.
+many of them, so the families here are thresholds, single values, low bits, zeros, grids, the set of published entries,
+pairs of columns, and a score that adds up evidence over all columns (an estimated log-likelihood ratio of the two
+inputs). The list is built from outputs that are used for nothing else, so that the event whose probability is bounded
+later was fixed before those runs were seen.
 """
 
 from __future__ import annotations
@@ -132,7 +131,7 @@ class Event:
 
 
 def occurrences(events: list[Event], outputs: Outputs) -> NDArray[np.int64]:
-    """In how many runs each event happened. Events of one feature that stand together share its computation."""
+    """Number of runs in which each event happened. Events of one feature that stand together share its computation."""
     counts = np.zeros(len(events), dtype=np.int64)
     feature, values = None, np.empty(0)
     for place, event in enumerate(events):
@@ -218,7 +217,7 @@ def _thresholds(feature: Feature, outputs: Outputs, *, every: int = 1) -> list[E
 
 
 def _ends(feature: Feature, zero: Outputs, one: Outputs) -> list[Event]:
-    """Lying beyond everything seen on one of the inputs: noise that is cut off gives a table away there."""
+    """Events beyond all values seen on one of the inputs: truncated noise gives a table away there."""
     shown = [values[values != HIDDEN] for values in (feature.values(zero), feature.values(one))]
     if not all(values.size for values in shown):
         return []
@@ -227,7 +226,7 @@ def _ends(feature: Feature, zero: Outputs, one: Outputs) -> list[Event]:
 
 
 def _values(feature: Feature, outputs: Outputs) -> list[Event]:
-    """Being one of the most frequent values, zero, or unpublished."""
+    """Events of equality with one of the most frequent values, zero, or unpublished."""
     distinct, times = np.unique(feature.values(outputs), return_counts=True)
     frequent = distinct[np.argsort(-times, kind="stable")[:FREQUENT]]
     repeated = {int(value) for value in frequent if times[np.searchsorted(distinct, value)] > 1}
@@ -246,7 +245,7 @@ def _on_grid(feature: Feature, start: int, step: int) -> Event:
 
 
 def _grids(feature: Feature, outputs: Outputs) -> list[Event]:
-    """Lying on the coarsest grid that holds all values seen on one input, through zero or not."""
+    """Events of lying on the coarsest grid that holds all values seen on one input, through zero or not."""
     values = feature.values(outputs)
     shown = values[values != HIDDEN]
     if shown.size < 2:

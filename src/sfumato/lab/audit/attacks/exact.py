@@ -1,4 +1,4 @@
-"""The exact audit: where outcomes are few, compute both output distributions and compare them.
+"""Exact audit: compute both output distributions where outcomes are few, and compare them.
 
 No sampling, so no doubt: the loss of a pair of neighbouring tables is the largest |log P(y) - log P'(y)| over all
 outcomes y. Scores, rates and noise scales are taken from the curator at work, not from its documentation; the
@@ -44,7 +44,7 @@ Law = Callable[[Counts, int], Sequence[Distribution]]  # (counts, the last outco
 
 @dataclass(frozen=True)
 class ExactFinding:
-    """What the exact audit found: the largest loss over so many pairs of neighbouring tables."""
+    """Result of the exact audit: the largest loss over so many pairs of neighbouring tables."""
 
     name: str
     claimed: Fraction
@@ -156,7 +156,7 @@ def curator_over(counts: Counts, epsilon: Fraction, contributions: int, kind: ty
 
 
 def selecting(score: Score | Revenue, epsilon: Fraction, contributions: int, *, kind: type[Curator] = Curator) -> Law:
-    """What `Curator.select` chooses, with the scores and the rate it really uses."""
+    """Output distribution of `Curator.select`, with the scores and the rate it really uses."""
 
     def distribution(counts: Counts, last: int) -> Sequence[Distribution]:
         curator, entropy = curator_over(counts, epsilon, contributions, kind)
@@ -169,7 +169,7 @@ def selecting(score: Score | Revenue, epsilon: Fraction, contributions: int, *, 
 
 
 def cutting(quantile: Fraction, epsilon: Fraction, contributions: int, *, pieces: int = 2) -> Law:
-    """Which piece of a line `Lines.cut` chooses, with the scores and the rate it really uses."""
+    """Distribution of the piece of a line that `Lines.cut` chooses, with the scores and the rate it really uses."""
 
     def distribution(counts: Counts, last: int) -> Sequence[Distribution]:
         curator, entropy = curator_over(counts, epsilon, contributions, Curator)
@@ -216,7 +216,7 @@ def counting(
 
 
 def exact_findings(epsilon: Fraction = Fraction(1), *, rows: int = 4) -> list[ExactFinding]:
-    """Everything shipped whose outcomes are few, over all tables of up to `rows` rows on 2 to 4 cells."""
+    """Audit every primitive whose outcomes are few, over all tables of up to `rows` rows on 2 to 4 cells."""
     findings = []
     for k in (1, 2):
         distributions: dict[str, Law] = {"most rows": selecting(MostRows(), epsilon, k)}

@@ -1,12 +1,11 @@
-"""The exact audit of the verbs that look at misfits or cut a line of cells: both output distributions, compared.
+"""Exact audit of misfits, sparse vectors, partitions and margins: both output distributions, compared.
 
-As in `exact`, scales and scores are those of the curator at work. The first answer above a threshold is a sum over the
-noise of the threshold, and all its terms are positive; floating point is right to about 12 digits then.
+As in `exact`, scales and scores are those of the curator at work. The law of the first answer above a threshold is a
+sum over the noise of the threshold whose terms are all positive, so floating point is right to about 12 digits.
 
-The exact audit of margins: what is measured along them, and how far they lie from guesses.
-
-A square of two attributes of two values each is the smallest table with margins. A row lies in one cell of each margin,
-so two margins tell of it twice; the noise must be made for both. True answers are added up here, from the counts.
+Margins are audited on a square of two attributes of two values each, the smallest table that has them. A row lies in
+one cell of each margin, so two margins tell of it twice and the noise must cover both. True answers are added up here,
+from the counts, and not taken from the kernel.
 """
 
 from __future__ import annotations
@@ -91,7 +90,7 @@ def _more_than(values: NDArray[np.int64], scale: Fraction) -> NDArray[np.float64
 def summing(
     misfit: Misfit, labels: Sequence[int], epsilon: Fraction, contributions: int, *, kind: type[Curator] = Curator
 ) -> Law:
-    """Noisy sums of misfits by group."""
+    """Distribution of noisy sums of misfits by group."""
 
     def distribution(counts: Counts, last: int) -> Sequence[Distribution]:
         curator, entropy = curator_over(counts, epsilon, contributions, kind)
@@ -107,7 +106,7 @@ def summing(
 def looking(
     misfit: Misfit, threshold: int, epsilon: Fraction, contributions: int, *, kind: type[Curator] = Curator
 ) -> Chances:
-    """The first misfit above a threshold."""
+    """Distribution of the first misfit above a threshold (sparse vector)."""
 
     def distribution(counts: Counts) -> Sequence[float]:
         curator, entropy = curator_over(counts, epsilon, contributions, kind)
@@ -123,7 +122,7 @@ def looking(
 def cutting_four(
     prices: tuple[int, int, int], epsilon: Fraction, contributions: int, *, kind: type[Curator] = Curator
 ) -> Chances:
-    """The best partition of four cells."""
+    """Distribution of the best partition of four cells."""
 
     def distribution(counts: Counts) -> Sequence[float]:
         curator, entropy = curator_over(counts, epsilon, contributions, kind)
@@ -204,7 +203,7 @@ def summing_margins(
     kind: type[Curator] = Curator,
     guesses: Sequence[Asked] = BY_CELL,
 ) -> Law:
-    """Noisy sums of the misfits of three margins, by group; cell by cell or part by part."""
+    """Distribution of noisy sums of the misfits of three margins, by group; cell by cell or part by part."""
 
     def distribution(counts: Counts, last: int) -> Sequence[Distribution]:
         curator, entropy = square_over(counts, epsilon, contributions, kind)
@@ -221,7 +220,7 @@ def summing_margins(
 def measuring_margins(
     margins: Sequence[Sequence[str]], epsilon: Fraction, contributions: int, *, kind: type[Curator] = Curator
 ) -> Law:
-    """Noisy counts along several margins, each with an even share of the budget."""
+    """Distribution of noisy counts along several margins, each with an even share of the budget."""
 
     def distribution(counts: Counts, last: int) -> Sequence[Distribution]:
         curator, entropy = square_over(counts, epsilon, contributions, kind)
@@ -239,7 +238,7 @@ def measuring_margins(
 
 
 def choosing_margins(epsilon: Fraction, contributions: int, *, kind: type[Curator] = Curator) -> Law:
-    """Which of three margins lies farthest from its guess, by the curator's own rate on scores added up here."""
+    """Distribution of the margin chosen as farthest from its guess: the curator's rate, scores added up here."""
 
     def distribution(counts: Counts, last: int) -> Sequence[Distribution]:
         curator, entropy = square_over(counts, epsilon, contributions, kind)

@@ -1,4 +1,4 @@
-"""A curator that is written down: what it was asked, the noise it drew, what it charged, the answers without noise.
+"""Recording curator: keeps a transcript of queries, noise drawn, charges and answers without noise.
 
 On the first of two neighbouring tables a recorder hands out what the curator publishes. On the second it hands out the
 same again, so that everything published so far is identical, and whatever the mechanism does differently then can come
@@ -267,7 +267,7 @@ class Recorder:
                 return
 
     def __compare_sifted(self, made: Measurement, truth: NDArray[np.int64], above: int) -> None:
-        """Whether exactly the cells are published whose count, with noise of their own, reaches the threshold."""
+        """Check that exactly the cells are published whose count, with noise of their own, reaches the threshold."""
         held, (stated,) = np.flatnonzero(truth), made.noises
         match self.__entropy.log:
             case [Sifted(size, threshold, noise, hits, values), Drawn(own_noise, own)] if (
@@ -314,7 +314,7 @@ def _taken_down(
 
 
 def _rows_by_noise(made: Measurement) -> list[tuple[Codes, Noise]]:
-    """Which answers carry each of a measurement's noises."""
+    """Answers that carry each of a measurement's noises."""
     which = np.zeros(len(made.answers), dtype=np.int64) if made.which is None else made.which
     return [(np.flatnonzero(which == kind), noise) for kind, noise in enumerate(made.noises)]
 
@@ -324,7 +324,7 @@ def _matrix(queries: Queries) -> Hashable:
 
 
 def _borne(charge: Charge) -> tuple[Fraction, ...]:
-    """What each cell has borne so far, or the one bound on all of them."""
+    """Loss charged to each cell so far, or the one bound on all of them."""
     loads = charge._loads
     amounts = [loads] * (charge.cells if charge.tracked else 1) if isinstance(loads, int) else loads.tolist()
     return tuple(Fraction(int(amount), charge._denominator) for amount in amounts)

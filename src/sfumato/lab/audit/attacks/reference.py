@@ -1,19 +1,19 @@
-"""Slow twins of what the curator's verbs compute, in Python's own integers and straight from their definitions.
+"""Reference implementations of the curator's verbs, and the exact law of partitions of four cells.
 
-The kernel's versions are fast and work modulo 2^64; an audit compares them with these, which share no line with them.
+The kernel's versions are fast and work modulo 2^64. These are slow, in Python's own integers, straight from the
+definitions, and share no line with them.
 
-With which chances a line of four cells is cut in each of its six ways, computed rather than sampled.
-
-Four cells are the fewest in which a cell lies in three longer buckets, which is where a missing noise shows. The ends'
-noise, s0 and s3, is fixed first. Then the costs of a partition, less s0 and s3, are made of independent parts:
+The partition law: four cells are the fewest in which a cell lies in three longer buckets, which is where a missing
+noise shows. The noise of the ends, s0 and s3, is fixed first. Then the costs of the six partitions, less s0 and s3,
+are sums of independent terms:
 
     left,  cells 0 and 1:  A: s1 + 2 p1    or  B: d01 + z01 - s0 + p2
     right, cells 2 and 3:  A: s2 + 2 p1    or  B: d23 + z23 - s3 + p2
     the middle bucket:     d12 + z12 + 2 p1 + p2
     one bucket:            d + z - s0 - s3 + p4
 
-All terms of the sums are positive and what is left out of the noise weighs less than exp(-26), about 5e-12: far
-less than any of the six chances on small tables.
+All terms of the sums are positive, and the noise that is left out weighs less than exp(-26), about 5e-12: far less
+than any of the six probabilities on small tables.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def dealt_out(counts: Sequence[int], pieces: int) -> list[int]:
 
 
 def rank_scores(counts: Sequence[int], quantile: Fraction, rate: Fraction) -> list[int]:
-    """How far each place is from holding a quantile of the rows, in whole numbers below 0, cut off at 64 / rate."""
+    """Score of each place as a quantile: minus its rank error, a whole number, cut off at 64 / rate."""
     a, b = quantile.as_integer_ratio()
     total, before, found = a * sum(counts), 0, []
     for count in counts:

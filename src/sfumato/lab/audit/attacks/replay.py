@@ -1,16 +1,13 @@
-"""The replay audit: run a mechanism on two neighbouring tables with the noise frozen, and compare every call.
+"""Replay audit: run a mechanism on two neighbouring tables with the noise frozen, and compare every call.
 
-As long as all that was published is the same, the next call must be the same too: queries, scales, thresholds, charges,
-and in the end what is made of the answers: the value that the mechanism returns, and what its file would hold. That is
-the premise of theorem 2 in docs/privacy.md. Its conclusion is then computed from the answers themselves: an answer that
-moves by d under Laplace noise of scale b changes the probability of any outcome by a factor of at most exp(|d| / b),
-and each such sum must be covered by what was charged and, over all calls, by what was claimed. How rows are read into
-counts is not audited here.
+As long as everything published is the same, the next call must be the same too: queries, scales, thresholds, charges,
+and at the end the value that the mechanism returns and the file it would write. That is the premise of theorem 2 in
+docs/privacy.md. Its conclusion is then computed from the answers themselves: an answer that moves by d under Laplace
+noise of scale b changes the probability of any outcome by a factor of at most exp(|d| / b), and each such sum must be
+covered by the charge of its call and, over all calls, by the claim. Reading rows into counts is not audited here.
 
-The replay audit where a descent has something to decide.
-
-On the few cells of the other audits a tree is looked at once and there is nothing to adapt to. Here are 128 cells with
-enough rows that what the first looks say changes how the next are asked and paid for.
+Descents down a tree have nothing to adapt to on the few cells of the other audits: the tree is looked at once. They are
+replayed on 128 cells with enough rows that the first answers change the later queries and their shares of the budget.
 """
 
 from __future__ import annotations
@@ -59,7 +56,7 @@ MOST_COMPLAINTS = 20  # a broken mechanism is broken on most pairs
 
 @dataclass(frozen=True)
 class Complaint:
-    """What went wrong on which two neighbouring tables. call: its place among the calls, if it is about one of them."""
+    """Fault on a pair of neighbouring tables. call: its place among the calls, if it is about one of them."""
 
     what: str
     call: int | None
@@ -146,7 +143,7 @@ def replay_findings(
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """One run of a mechanism. output: what it made of the answers, unless it ended early. faults: why it did."""
+    """One run of a mechanism. output: its return value, unless it ended early. faults: why it did."""
 
     tape: Tape
     output: Hashable
@@ -203,7 +200,7 @@ def _compared(one: _Run, other: _Run, person: list[Row], budget: Budget, contrib
 
 @dataclass(frozen=True, eq=False)
 class _Transcript:
-    """Everything that one run publishes, handed out to runs on many other tables.
+    """All published answers of one run, handed out to runs on many other tables.
 
     With the same answers all tables must be asked the same, whichever table the answers were drawn on; so every table
     is run once for a transcript, and is then compared with all of its neighbours. The noise is each run's own.
@@ -286,7 +283,7 @@ def _shapes(name: str) -> list[tuple[str, Schema, int]]:
 
 
 def _file(made: object, schema: Schema, budget: Budget) -> Hashable:
-    """What a file would hold of a cube: with equal answers it must be the same, for all else is made of them alone."""
+    """Content of the file of a cube: with equal answers it must be the same, for all else is made of them alone."""
     if not isinstance(made, Content):
         return None
     contents = contents_of(Release(made, "replay", describe_guarantee(budget, schema), private=False))
@@ -328,7 +325,7 @@ _chances = lru_cache(maxsize=2**13)(exponential)  # of one table's choices, with
 
 
 def _charged(call: Call, person: list[Row], budget: Budget, contributions: int) -> Fraction:
-    """What the charge says that a call may tell of this person."""
+    """Loss about this person that was charged for a call."""
     if not budget.is_pure:
         return contributions**2 * max(call.loads)
     return sum((call.loads[row.cell if len(call.loads) > 1 else 0] for row in person), Fraction(0))

@@ -1,12 +1,13 @@
-"""The sampling audit: run something very often on two neighbouring inputs and bound its epsilon from below.
+"""Sampling audit: run a mechanism many times on two neighbouring inputs and bound its epsilon from below.
 
 An event that has probability p on one input and q on the other proves epsilon >= log(p / q), and so does its
 complement. Together: p (1 - q) <= exp(2 epsilon) q (1 - p). Pair the runs on either input; among the pairs in which the
-event happened just once, it then happened on the first input with odds of at most exp(2 epsilon), which takes one bound
-in place of two and sees more where the event is neither rare nor certain. A quarter of the runs
-chooses the event and the direction; the others, which had no say in the choice, bound p from below and q from above by
-Clopper-Pearson, whose error is never more than stated. So a subject that keeps its promise is flagged with a chance of
-at most `confidence_miss`, whatever its outputs are and however the event was chosen.
+event happened exactly once, it then happened on the first input with odds of at most exp(2 epsilon). That takes one
+bound in place of two and is tighter where the event is neither rare nor certain.
+
+A quarter of the runs chooses the event and the direction; the others, which had no say in the choice, bound p from
+below and q from above by Clopper-Pearson, whose error is never more than stated. So a subject that keeps its promise is
+flagged with a probability of at most `confidence_miss`, whatever its outputs are and however the event was chosen.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ SHARES = (0.5, 0.3, 0.1)  # of the allowed error, spent on the numerator
 
 @dataclass(frozen=True)
 class Finding:
-    """What an audit found. bound: epsilon is at least this, but for a chance of `confidence_miss`."""
+    """Result of the sampling audit. bound: epsilon is at least this, but for a chance of `confidence_miss`."""
 
     subject: str
     claimed: Fraction

@@ -1,9 +1,8 @@
-"""What a run was seen to do: the calls that spend, in order, and what is wrong with them.
+"""Transcript of a run: the calls that spend budget, in order, and the faults found in them; a recorder of lines.
 
-Lines that are written down: what they were asked, what they chose between, what every piece was charged.
-
-The scores of all pieces and the rows of all runs are worked out here once more, piece by piece, from rows dealt out one
-at a time (`twins.py`).
+The recorder keeps the queries of ordered lines, the choices offered and the charge of every piece. The scores of all
+pieces and the rows of all runs are computed once more, piece by piece, from rows dealt out one at a time
+(`reference.py`).
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class Call:
 
 @dataclass(eq=False)
 class Tape:
-    """The calls of one run in order, and what is wrong with them. heard: the tape whose results are handed out."""
+    """The calls of one run in order, and the faults in them. heard: the tape whose results are handed out."""
 
     heard: Tape | None = None
     calls: list[Call] = field(default_factory=list)
@@ -148,7 +147,7 @@ class LinesRecorder:
         return self.__tape.add(call).result
 
     def __borne(self, *, clear: bool = True) -> list[Fraction]:
-        """What every piece has borne: the tables that are replayed have few."""
+        """Loss charged to every piece: the tables that are replayed have few."""
         if clear:
             self.__entropy.log.clear()
         return [self.charge.borne(line, piece) for line in range(self.number) for piece in range(self.length)]

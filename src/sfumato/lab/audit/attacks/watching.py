@@ -1,4 +1,4 @@
-"""Look over the shoulder of a curator: which noise it draws, and what it chooses between.
+"""Watch the kernel's samplers: record the noise that a curator draws and the scores of its choices.
 
 A curator that is given `Watched` random bits works as ever, but every sampler it calls is written down. Samplers are
 recognised by the random bits they are handed, so that a curator at work elsewhere in the process is not touched.

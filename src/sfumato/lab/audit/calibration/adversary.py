@@ -1,4 +1,4 @@
-"""Tables and questions for whoever tries to break guaranteed intervals: where to begin, and small steps from there.
+"""Starting points and small steps of the search for tables and questions that break guaranteed intervals.
 
 Domains are small, so that releases are cheap: a line, a grid and five answers of yes or no. Questions are counts,
 shares and averages over unions of boxes. Tables begin with shapes on which models are known to be wrong.

@@ -1,17 +1,16 @@
-"""What numbers between 0 and 1 show about their mean, whatever their distribution, by betting against it.
+"""Confidence bounds on the mean of numbers in [0, 1] by betting, and a test of all groups of a GROUP BY together.
 
-Waudby-Smith and Ramdas, Estimating means of bounded random variables by betting (JRSS B 2024). Whoever bets a share of
-his money, again and again, that the next number lies below m wins nothing on average if the mean is at least m. So he
-multiplies his money by a factor f with a chance of at most 1 / f (Markov), for every sample size. The numbers must be
-independent; they need not be alike: a product of means is largest where all are equal, so m may be their average.
+Waudby-Smith and Ramdas, Estimating means of bounded random variables by betting (JRSS B 2024). A bettor who stakes a
+share of the capital, again and again, on the next number being below m wins nothing on average if the mean is at least
+m. So the capital grows by a factor f with a probability of at most 1 / f (Markov), for every sample size. The numbers
+must be independent; they need not have the same distribution: a product of means is largest where all are equal, so m
+may be their average.
 
-All groups of one answer at once, which show in few releases that bounds are not as sure as they say.
-
-Where an interval is the tightest of several bounds and the confidence was not split over them, every question misses
-somewhat too often, and no single one by much. So the share of the intervals of a GROUP BY that hold is looked at: if
-each holds with the confidence it promises, so does the mean share, however groups hang together; releases are
-independent. Whoever bets that it is less wins nothing on average (betting.py). By which attributes and with which
-confidence groups are asked for is settled on other releases, those that would have won most.
+All groups together: where an interval is the tightest of several bounds and the confidence was not split over them,
+every question misses somewhat too often, and no single one by much. So the share of the intervals of a GROUP BY that
+hold is tested: if each holds with the confidence it promises, so does the mean share, however groups depend on each
+other; releases are independent. Attributes and confidence of the groups are chosen on other releases, as those that
+would have won most.
 """
 
 from __future__ import annotations
@@ -89,7 +88,7 @@ Shares = Callable[[Sequence[tuple[By, float]]], list[float]]  # of one release: 
 
 @dataclass(frozen=True)
 class AtOnce:
-    """What a bet came to. held: the mean share. evidence: the logarithm of the money won."""
+    """Result of a bet. held: the mean share. evidence: the logarithm of the money won."""
 
     by: By
     confidence: float

@@ -1,11 +1,12 @@
-"""A search for tables and questions that break guaranteed intervals.
+"""Search for tables and questions that break guaranteed intervals.
 
-They promise to hold with their confidence for every table and every question, so whoever finds one that holds less
-often has broken them. The search begins with shapes on which models are known to be wrong, and goes on from the worst
-with small steps, up the hill of misses. What it ends with was chosen because it missed, so it is then released afresh,
-and misses are tested by the exact binomial distribution: a false alarm has a chance of 1e-6 over all mechanisms.
-Intervals of 50 and 80 % promise as much as those of 95 %, and show in far fewer releases that they do not keep it; and
-all groups at once show what no single question does (at_once.py).
+Guaranteed intervals promise to hold with their confidence for every table and every question, so one that holds less
+often breaks them. The search is a hill climb on misses: it begins with shapes on which models are known to be wrong,
+and takes small steps from the worst. Its result was chosen because it missed, so it is then released afresh, and misses
+are tested by the exact binomial distribution: a false alarm has a probability of 1e-6 over all mechanisms.
+
+Intervals of 50 and 80 % promise as much as those of 95 %, and a breach shows in far fewer releases; and all groups
+together show breaches that no single question does (betting.py).
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ FEWEST = 60  # releases that confirm, so that the grossest failures are found ho
 
 @dataclass(frozen=True)
 class SureFinding:
-    """The worst that was found of a mechanism's guaranteed intervals, on fresh releases. alpha: of a false alarm."""
+    """Worst coverage found of a mechanism's guaranteed intervals, on fresh releases. alpha: of a false alarm."""
 
     mechanism: str
     tried: int
@@ -86,14 +87,14 @@ class SureFinding:
 
     @property
     def chance(self) -> float:
-        """Of so many misses, where intervals keep what they promise; of such a bet, at most (Markov)."""
+        """Probability of so many misses, where intervals keep their promise; of such a bet, at most (Markov)."""
         if self.evidence is not None:
             return exp(-max(self.evidence, 0.0))
         return float(binom.sf(self.missed - 1, self.releases, 1.0 - self.confidence))
 
     @property
     def verdict(self) -> str:
-        """What was found; never more than that."""
+        """Verdict in words; never more than was found."""
         if self.sound:
             return "no violation found"
         return f"VIOLATION: {self.confidence:.0%} intervals held {self.held:.1%} of {self.releases:,}: {self.where}"
@@ -136,7 +137,7 @@ def break_intervals(
 
 
 def _confidence(place: int) -> float:
-    """With which a question is asked."""
+    """Confidence with which a question is asked."""
     return CONFIDENCES[place % len(CONFIDENCES)]
 
 
@@ -161,7 +162,7 @@ class _Asking:
         return found
 
     def scores(self, releases: int) -> dict[int, float]:
-        """By question, how much one release more is expected to tell against it: Kullback and Leibler's divergence.
+        """Expected evidence of one more release against each question: Kullback and Leibler's divergence.
 
         Misses are taken together with a few that are as they should be, so that no chance of few releases stands out.
         """
@@ -175,7 +176,7 @@ class _Asking:
         return found
 
     def shares(self, asked: Sequence[tuple[By, float]]) -> list[float]:
-        """One release: of counts by some attributes, with some confidence, the share that hold."""
+        """Release once: the share of counts by some attributes, with some confidence, that hold."""
         content, counts = self.released(), self.table.counts.reshape(self.table.ground.shape)
         found = []
         for by, confidence in asked:
@@ -186,7 +187,7 @@ class _Asking:
         return found
 
     def misses(self) -> dict[int, bool]:
-        """One release: which of the questions it misses."""
+        """Release once: the questions whose intervals miss."""
         found, counts = dict[int, bool](), self.table.counts
         content = self.released()
         for confidence, places, plan in self.plans:
@@ -222,7 +223,7 @@ def _answered(run: Run, table: Table, entropy: Entropy) -> frozenset[str]:
 def _confirmed(
     name: str, run: Run, worst: Sequence[tuple[float, Table, int]], search: Search, entropy: Entropy, tried: int
 ) -> list[SureFinding]:
-    """The worst again, on fresh releases: as many as were settled on, or as time allows, which knows of no miss."""
+    """Test the worst on fresh releases: as many as were settled on, or as time allows, which knows of no miss."""
     alpha, found, start = _alpha(search), list[SureFinding](), process_time()
     for _, table, place in worst:
         if found and process_time() - start > search.seconds:
@@ -241,7 +242,7 @@ def _confirmed(
 
 
 def _alpha(search: Search) -> float:
-    """Of a false alarm in one of the tests that a search ends with."""
+    """Probability of a false alarm in one of the tests that a search ends with."""
     return FALSE_ALARM / len(MECHANISMS) / (search.worst + 2 * bool(search.at_once))
 
 

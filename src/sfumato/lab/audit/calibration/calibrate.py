@@ -1,14 +1,12 @@
-"""Calibration: do intervals hold the truth as often as they say?
+"""Coverage of intervals, measured over many releases, and the list of known cases of low coverage.
 
 A mechanism releases tables of several shapes many times and is asked questions of every kind. Questions on one release
-share its noise, so the release is what is counted: the share of its intervals that hold the truth. The mean of these
-shares is the coverage, and `betting` bounds it, whatever the shares of one release have to do with each other.
+share its noise, so the unit of observation is the release: the share of its intervals that hold the truth. The mean of
+these shares is the coverage, and `betting` bounds it, whatever the dependence within a release.
 
-Where intervals are known to hold too seldom, and what is said of a mechanism's intervals in the light of that.
-
-Every mechanism has its list, and together they are the table of docs/known-limits.md. What is listed does not count
-against a mechanism, but it has to be true: a figure that is no longer what is measured is a complaint too, so the list
-cannot rot.
+Known low coverage: every mechanism has its list, and together they are the table of docs/known-limits.md. A listed case
+does not count against a mechanism, but it has to be true: a listed figure that differs from the measured one is a
+complaint too, so the list cannot rot.
 """
 
 from __future__ import annotations
@@ -67,7 +65,7 @@ class Pool:
 
     @property
     def questions(self) -> int:
-        """How many one release answered, on average."""
+        """Mean number of questions that one release answered."""
         return max(1, round(self.answers / max(1, len(self.shares))))
 
     def within(self, alpha: float) -> tuple[float, float]:
@@ -175,7 +173,7 @@ ROUNDED = 0.005  # figures are whole per cent
 
 
 def unlisted(answers: Iterable[Answered], limits: Sequence[Limit]) -> list[Answered]:
-    """The answers that nothing bad is known of."""
+    """The answers about which no low coverage is listed."""
     known = {(limit.table, limit.kind) for limit in limits}
     return [one for one in answers if (one.case, one.kind) not in known]
 
@@ -191,7 +189,7 @@ def part_alpha() -> float:
 
 
 def complaints(mechanism: str, answers: Sequence[Answered], limits: Sequence[Limit]) -> list[str]:
-    """What is wrong with a mechanism's intervals: in a pool, on one table, for one kind of question on one table."""
+    """Faults of a mechanism's intervals: in a pool, on one table, for one kind of question on one table."""
     clean, alpha = unlisted(answers, limits), part_alpha()
     many = {case.name for case in wide_cases()}
     pools = {

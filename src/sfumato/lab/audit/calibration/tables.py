@@ -1,4 +1,4 @@
-"""Tables and questions on which intervals are tested, made by fixed recipes.
+"""Test tables and questions for the coverage of intervals, made by fixed recipes.
 
 Five tables of two attributes and three of six and seven, whose rows are few for their many cells. Questions come by
 kind, and one release is asked some of them in turn.
@@ -38,7 +38,7 @@ PERSONS = {"age": 20, "sex": 2, "region": 8, "school": 6, "work": 5, "home": 4} 
 
 @dataclass(frozen=True)
 class Question:
-    """One number to ask for, and of which kind it is."""
+    """A query of one number, and its kind."""
 
     kind: str
     sql: str
@@ -120,7 +120,7 @@ def wide_cases() -> tuple[Case, ...]:
 
 
 def cases() -> tuple[Case, ...]:
-    """Everything that intervals are tested on."""
+    """All cases on which intervals are tested."""
     return small_cases() + wide_cases()
 
 

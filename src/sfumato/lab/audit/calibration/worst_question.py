@@ -1,17 +1,16 @@
-"""Questions that people ask of a table, drawn by kind, as columns of SELECT statements; DuckDB has the truth.
+"""Search for the question whose typical intervals have the lowest coverage on one table.
 
-Ranges, sets of values, groups inside ranges, shares, differences and ratios of shares, sums and averages, quantiles,
-extremes, spreads, single cells; all groups at once; the largest five groups. Ends of ranges are mostly values of rows
-drawn at random, as people ask where rows are. Quantiles are values of rows (DuckDB's QUANTILE is QUANTILE_DISC), and
-bins are cut at their edges, so that truth and answer are defined alike.
+Questions are drawn by kind, as columns of SELECT statements, and DuckDB computes the truth: ranges, sets of values,
+groups inside ranges, shares, differences and ratios of shares, sums and averages, quantiles, extremes, spreads, single
+cells; all groups at once; the largest five groups. Ends of ranges are mostly values of rows drawn at random, as people
+ask where rows are. Quantiles are values of rows (DuckDB's QUANTILE is QUANTILE_DISC), and bins are cut at their edges,
+so that truth and answer have the same definition.
 
-The search for the question whose typical intervals hold least often, on one table.
-
-Questions of every kind are drawn (kinds_of_question.py) and asked of a few releases. Whatever held least there was
-partly bad luck (the winner's curse), so the worst are asked again of new releases, and these alone are judged: the
-share of groups that held, release by release, bounds the true share by betting, which needs no law of how groups hang
-together. A question is broken if its share is below the floor beyond doubt: with intervals that keep the floor, a
-false alarm has a chance of 1e-6 over all questions that are confirmed.
+All are asked of a few releases. The lowest coverage there is partly bad luck (the winner's curse), so the worst are
+asked again of new releases, and these alone are judged: the share of groups that held, release by release, bounds the
+true share by betting, which needs no model of the dependence between groups. A question is broken if its share is below
+the floor beyond doubt: with intervals that keep the floor, a false alarm has a probability of 1e-6 over all questions
+that are confirmed.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a release says of one group of a question, and the truth."""
+    """Estimate of one group of a question, its intervals, and the truth."""
 
     question: Question
     group: tuple[Any, ...]
@@ -216,7 +215,7 @@ class _Drawing:
         return found | dict(zip("m", self.ground.schema.measures, strict=False))
 
     def question(self, kind: str) -> Question | None:
-        """One of a kind; None where the table has none."""
+        """Draw a question of a kind; None where the table has none."""
         template = self.random.choice(KINDS[kind])
         keys, _, column = template.rpartition(": ")
         column = sub(r"\[(.*?)\]", _rows, column)
@@ -235,7 +234,7 @@ class _Drawing:
         return Question(kind, column.format(**drawn), tuple(self.roles[one] for one in sorted(letters - {"m"})), by)
 
     def _drawn(self, part: str) -> dict[str, str]:
-        """What stands for a part of a template, and for what must be drawn with it."""
+        """Text for a placeholder of a template, and for those that must be drawn with it."""
         name = self.roles[part[0].lower()]
         if part.islower():
             return {part: quoted(name)}
@@ -276,7 +275,7 @@ DOUBT = 0.025  # that one of the two bounds which are shown is wrong
 
 @dataclass(frozen=True)
 class Search:
-    """How long to look: questions drawn, about how many sets of attributes; releases; how many are confirmed."""
+    """Effort of a search: questions drawn, about how many sets of attributes; releases; how many are confirmed."""
 
     questions: int = 200
     sets: int = 8

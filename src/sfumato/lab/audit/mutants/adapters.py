@@ -1,7 +1,7 @@
-"""NOT PRIVATE: adapters of PostgreSQL and Spark from which a care was taken out; the reading audit must catch each.
+"""NOT PRIVATE: adapters of PostgreSQL and Spark with one safeguard removed; the reading audit must catch each.
 
-An adapter builds no statement. What it can break is what a text is, what a cast does with a value that does not fit,
-who is one person, and what becomes of the statement on its way to the engine.
+An adapter builds no statement. It can break the meaning of a text, the cast of a value that does not fit, the identity
+of a person, and the statement on its way to the engine.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def broken(engine: str) -> dict[str, type[Any]]:
 
 
 def first_complaint(engine: str, kind: type[Any]) -> str | None:
-    """What the reading audit says of an adapter; nothing if it finds nothing in PAIRS pairs."""
+    """First complaint of the reading audit about an adapter; None if it finds nothing in PAIRS pairs."""
     texts, numbers, *more = dealt_postgres_source(kind) if engine == "PostgreSQL" else dealt_source(spark_files(kind))
     if issubclass(kind, OneNaN | ZeroesApart):  # of people who are numbers: those first
         texts, numbers = numbers, texts

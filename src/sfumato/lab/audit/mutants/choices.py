@@ -1,17 +1,11 @@
-"""NOT PRIVATE: broken choices and broken sparse vectors, kept so that the audit can be seen to catch them.
+"""NOT PRIVATE: broken exponential mechanisms and sparse vectors, kept so that the audit can be seen to catch them.
 
 The wrong sparse vectors are those that Lyu, Su, Li, "Understanding the Sparse Vector Technique" (VLDB 2017), collect;
 the numbers of algorithms are theirs.
 
-NOT PRIVATE: broken choices of rules, kept so that the audit can be seen to catch them.
-
-The proof says: a score that moves one way has twice the usual rate, once, and the rows that a rule gets wrong are
-counted with noise. Each forgets one half of it.
-
-NOT PRIVATE: broken choices of a whole table, kept so that the audit can be seen to catch them.
-
-The proof says: the largest misfit moves both ways, so the factor 2 stays, and what candidates answer is public. Each
-forgets one half of it.
+Choices of a rule (`pac`): the proof says that a score which moves one way has twice the usual rate, once, and that the
+rows a rule gets wrong are counted with noise. Choices of a whole table (`blr`): the largest misfit moves both ways, so
+the factor 2 stays, and the answers of candidates are public. Each mutant forgets one half of its proof.
 """
 
 from __future__ import annotations
@@ -62,7 +56,7 @@ def choosing(quantile: Fraction, tables: tuple[list[int], list[int]], rate: Frac
 
 
 def quantile_law(quantile: Fraction, rate: Fraction) -> Law:
-    """With which chances each cell is chosen as the one that holds a quantile."""
+    """Distribution of the cell that is chosen as the one that holds a quantile."""
 
     def distribution(counts: Sequence[int], last: int) -> Sequence[Distribution]:
         return [exponential(Rank(quantile).scores(np.array(counts, dtype=np.int64)).tolist(), rate)]
@@ -71,7 +65,7 @@ def quantile_law(quantile: Fraction, rate: Fraction) -> Law:
 
 
 def exactly(distribution: Law) -> Callable[[], str | None]:
-    """Whether a distribution keeps its epsilon of 1 on all tables of up to 4 rows in 4 cells."""
+    """Check that a distribution keeps its epsilon of 1 on all tables of up to 4 rows in 4 cells."""
 
     def check() -> str | None:
         loss, pairs = largest_loss(distribution, (4,), 4, 1)
@@ -115,7 +109,7 @@ def limited_domain() -> str | None:
 
 
 def sparse_vector(of_threshold: Fraction, of_queries: Fraction) -> Run:
-    """Which of a stream of queries lie above a noisy threshold of 0.
+    """Sparse vector: the queries of a stream that lie above a noisy threshold of 0.
 
     The row that is added raises the first half from 0 to 1 and lowers the second half from 1 to 0. What is published
     for each query is whether it lies above; the one column here counts how often the halves did, one against the other.
@@ -162,7 +156,7 @@ EVERY_RULE = np.array([[code >> cell & 1 for cell in range(4)] for code in range
 
 
 def rule_law(rate: Fraction) -> Law:
-    """With which chances each of all rules on four cells is chosen."""
+    """Distribution of the chosen rule among all rules on four cells."""
     score = RowsRight(EVERY_RULE)
 
     def distribution(counts: Sequence[int], last: int) -> Sequence[Distribution]:
@@ -189,7 +183,7 @@ def counted_exactly(curator: Curator, schema: Schema, budget: Budget, workload: 
 
 
 def released(run: Make) -> Run:
-    """What the files of many releases show."""
+    """Rows of integers that the files of many releases show."""
     return subject_of(Mechanism("mutant", "", run, lab=Lab(example=example))).run
 
 
@@ -197,7 +191,7 @@ ROWS = 4  # of the small tables
 
 
 def table_law(rate: Fraction) -> Law:
-    """With which chances each table of a few rows on four cells is chosen, by its cells."""
+    """Distribution of the chosen table among those of a few rows on four cells, by its cells."""
     score = LargestMisfit(Identity(4), small_tables(4, 3))
 
     def distribution(counts: Sequence[int], last: int) -> Sequence[Distribution]:

@@ -1,11 +1,8 @@
-"""NOT PRIVATE: broken curators and charges, kept so that the audit can be seen to catch them.
+"""NOT PRIVATE: broken curators, charges and descents, kept so that the audit can be seen to catch them.
 
-Each overrides one step of the kernel's own class. The small mechanisms beside them bring the broken step to light.
-
-NOT PRIVATE: broken descents, kept so that the audit can be seen to catch them.
-
-A descent may follow the noisy counts wherever they lead, but it may follow nothing else, and along every path its
-shares must sum to no more than the budget (docs/sfumato.md). Each of these forgets one of the two.
+Each curator overrides one step of the kernel's own class. The small mechanisms beside them bring the broken step to
+light. A descent may follow the noisy counts wherever they lead, but it may follow nothing else, and along every path
+its shares must sum to no more than the budget (docs/sfumato.md). Each broken descent forgets one of the two.
 """
 
 from __future__ import annotations

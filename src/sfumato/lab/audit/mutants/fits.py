@@ -1,7 +1,7 @@
-"""NOT PRIVATE: mechanisms whose measurements are honest and whose published estimates are not.
+"""NOT PRIVATE: mechanisms whose measurements are honest and whose published fit leaks.
 
-Everything that the curator hands out to them is charged and noisy, so who looks at the measurements alone, as the
-sampling audit once did, finds nothing wrong. The leak is in what a file holds besides: the cells that were fitted.
+Everything that the curator hands out to them is charged and noisy, so an audit of the measurements alone, as the
+sampling audit once was, finds nothing wrong. The leak is in the fitted cells, which the file holds besides.
 """
 
 from __future__ import annotations
@@ -62,5 +62,5 @@ def told_beside_the_fit(curator: Curator, schema: Schema, budget: Budget) -> Cub
 
 
 def released(run: Make) -> Run:
-    """What the files of many releases show."""
+    """Rows of integers that the files of many releases show."""
     return subject_of(Mechanism("mutant", "", run)).run

@@ -1,7 +1,7 @@
 """NOT PRIVATE is what other mutants are; these are NOT GUARANTEED: intervals that hold less often than they promise.
 
-What they publish is as noisy as it should be: every cell is measured a few times, with shares of the budget. What is
-wrong is what they make of it. They are kept so that the audit can be seen to break them.
+Their measurements are as noisy as they should be: every cell is measured a few times, with shares of the budget. Their
+intervals are wrong. They are kept so that the audit can be seen to break them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Repeated(Cube):
 
 
 def first_believed(measured: Sequence[Measurement], low: Floats, high: Floats, tail: float) -> Ends:
-    """What comes first, alone."""
+    """Bound by the first measurement alone."""
     return _one(measured[0], low, high, tail)
 
 
@@ -62,7 +62,7 @@ def largest_first(measured: Sequence[Measurement]) -> Sequence[Measurement]:
 
 
 def as_asked(measured: Sequence[Measurement]) -> Sequence[Measurement]:
-    """What was asked first was asked whatever the noise is."""
+    """Control: the first measurement in the order asked, which does not depend on the noise."""
     return measured
 
 

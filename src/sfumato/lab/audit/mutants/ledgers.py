@@ -1,7 +1,7 @@
-"""NOT PRIVATE: broken ledgers, with the checks that catch them.
+"""NOT PRIVATE: broken budget ledgers, with the checks that catch them.
 
-A ledger draws nothing at random that could be sampled. A check puts a broken one, or the real one, before a curator's
-mistake, and complains in words if it goes along.
+A ledger draws nothing at random that could be sampled. A check presents a curator's mistake to a broken ledger, or to
+the real one, and complains in words if the ledger accepts it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""NOT PRIVATE: curators that get margins wrong, kept so that the audit can be seen to catch them.
+"""NOT PRIVATE: curators that get margins or Walsh coefficients wrong, kept so that the audit can be seen to catch them.
 
-Each forgets one clause of section 9 or theorem 6 in docs/privacy.md.
-
-NOT PRIVATE: coefficients of contingency tables with a clause of their proof forgotten.
+Each forgets one clause of section 9 or theorem 6 in docs/privacy.md, or of the proof for coefficients of contingency
+tables (docs/fourier.md).
 """
 
 from __future__ import annotations
@@ -50,14 +49,14 @@ def replaying_margins(run: Run, kind: type[Curator] = Curator) -> Check:
 
 
 def misfits_in_one_sum(curator: Curator, schema: Schema, budget: Budget) -> Measurement:
-    """How far both margins and the square itself lie from nothing, as one number."""
+    """Measure the misfit of both margins and the square from zero, as one sum."""
     margins = (["a"], ["b"], ["a", "b"])
     guesses = [(names, np.zeros(2 ** len(names), dtype=np.int64)) for names in margins]
     return curator.measure_margin_misfits(guesses, budget, np.zeros(3, dtype=np.int64))
 
 
 def misfits_in_parts(curator: Curator, schema: Schema, budget: Budget) -> Measurement:
-    """How far both diagonals of the square lie from nothing, as one number."""
+    """Measure the misfit of both diagonals of the square from zero, as one sum."""
     return curator.measure_margin_misfits([(["a", "b"], np.zeros(2, dtype=np.int64), np.array([0, 1, 1, 0]))], budget)
 
 
@@ -71,7 +70,7 @@ def margins_until_refused(curator: Curator, schema: Schema, budget: Budget) -> l
 
 
 def a_chosen_margin(curator: Curator, schema: Schema, budget: Budget) -> int:
-    """Which of both margins and the square lies farthest from nothing, less its cells."""
+    """Choose, of both margins and the square, the one farthest from zero, less its cells."""
     margins = (["a"], ["b"], ["a", "b"])
     guesses = [(names, np.zeros(2 ** len(names), dtype=np.int64)) for names in margins]
     guesses[1] = ["b"], np.array([0, 9])  # which a row in its second cell comes nearer to

@@ -1,7 +1,7 @@
 """NOT PRIVATE: broken ways to add noise to counts, kept so that the audit can be seen to catch them.
 
-Each takes which of two neighbouring inputs to use, how many runs to make and random bits, and gives a row of published
-numbers per run. All claim epsilon = 1 unless `mutants.py` says otherwise. `honest` is the control of most of them.
+Each takes the index of one of two neighbouring inputs, a number of runs and random bits, and returns a row of published
+numbers per run. All claim epsilon = 1 unless `registry.py` says otherwise. `honest` is the control of most of them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""NOT PRIVATE: broken ways out of the product, with the checks that catch them.
+"""NOT PRIVATE: broken outputs, file limits, error messages and interrupts, with the checks that catch them.
 
-What is printed, what a stranger's file may ask for, what an error keeps and what an interrupt is taken for: each was
-wrong once, and each mend is taken out again here. A check hands the broken thing, or the real one, what brings the
-fault to light, and complains in words.
+Text sent to a terminal or spreadsheet, memory claimed by a stranger's file, words kept in an error, a Ctrl-C taken for
+another error: each was wrong once, and each fix is taken out again here. A check hands the broken code, or the real
+code, an input that brings the fault to light, and complains in words.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CLAIMED = 100_000_000  # numbers, in a file of 2 MB
 
 
 def steers(show: Show) -> Check:
-    """Whether a label, shown in a table, reaches the terminal as something that it obeys."""
+    """Check that a label, shown in a table, does not reach the terminal as a control sequence."""
 
     def check() -> str | None:
         for label in STEERING:
@@ -55,7 +55,7 @@ def steers(show: Show) -> Check:
 
 
 def runs(write: Show) -> Check:
-    """Whether a label, written for a spreadsheet, begins as a formula does."""
+    """Check that a label, written for a spreadsheet, does not begin as a formula does."""
 
     def check() -> str | None:
         for label in RUNNING:
@@ -83,7 +83,7 @@ def raw_csv(result: Result) -> str:
 
 
 def takes_all_memory(opens: Open) -> Check:
-    """Whether a small file that claims a gigabyte of equal numbers is refused before anything of it is laid out."""
+    """Check that a small file that claims a gigabyte of equal numbers is refused before it is laid out."""
 
     def check() -> str | None:
         with tempfile.TemporaryDirectory() as folder:
@@ -127,7 +127,7 @@ def _claiming() -> bytes:
 
 
 def keeps_words(silence: Silence) -> Check:
-    """Whether the engine's message, which can quote a value, is found anywhere in the error raised in its place."""
+    """Check that the engine's message, which can quote a value, is nowhere in the error raised in its place."""
 
     def failing() -> None:
         raise ValueError(f"Could not convert string '{CANARY}' to INT32")
@@ -144,7 +144,7 @@ def keeps_words(silence: Silence) -> Check:
 
 
 def mistakes_interrupt(silence: Silence) -> Check:
-    """Whether a Ctrl-C that the engine turns into an error of its own, as DuckDB does, is still an interrupt."""
+    """Check that a Ctrl-C that the engine turns into an error of its own, as DuckDB does, is still an interrupt."""
 
     def interrupted() -> None:
         try:
@@ -168,7 +168,7 @@ def mistakes_interrupt(silence: Silence) -> Check:
 
 
 def real_silence(work: Callable[[], None], otherwise: str) -> None:
-    """What the kernel does."""
+    """Control: the kernel's own handling of an engine's error."""
     silenced(work, otherwise)
 
 

@@ -1,4 +1,4 @@
-"""NOT PRIVATE: the broken readers before the reading audit, each beside the real one."""
+"""NOT PRIVATE: the reading audit run on each broken reader and on the real one."""
 
 from __future__ import annotations
 

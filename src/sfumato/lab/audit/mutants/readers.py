@@ -1,11 +1,8 @@
 """NOT PRIVATE: broken readers of rows, with the checks that catch them.
 
-What happens before any noise is drawn cannot be sampled. A check runs the broken thing, or the real one, on inputs that
-bring a fault to light, and complains in words.
-
-NOT PRIVATE: readers from which a mend was taken out, each of which the reading audit must catch.
-
-They are origins, engines and scores of their own, brought before the same attack as the real ones.
+Reading happens before any noise is drawn, so it cannot be sampled. A check runs the broken reader, or the real one, on
+inputs that bring a fault to light, and complains in words. Others are sources, engines and scores with one fix taken
+out, given to the same reading audit as the real ones, which must catch each.
 """
 
 from __future__ import annotations

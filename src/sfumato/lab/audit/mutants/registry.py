@@ -1,9 +1,8 @@
-"""NOT PRIVATE: the mutants, deliberately broken variants by name; one that the audit misses is a hole in the audit.
+"""NOT PRIVATE: registry of the mutants, deliberately broken variants by name, and the run of the audit on all of them.
 
-None of them touches the kernel: they are functions, curators, charges and ledgers of their own. Beside each stands its
-control, the same thing done right, which must never be flagged.
-
-Set the audit on every mutant: all must be caught, and no control may be flagged.
+All must be caught, for one that the audit misses is a hole in the audit. None of them touches the kernel: they are
+functions, curators, charges and ledgers of their own. Beside each stands its control, the same thing done right, which
+must never be flagged.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ MANY, MOST = 100_000, 1_000_000  # runs: most leaks are plain to see, some are n
 
 @dataclass(frozen=True)
 class Mutant:
-    """Something broken, and the same thing done right.
+    """A broken variant and its control, the same thing done right.
 
     subject, control: for the sampling audit, at `runs` runs. check, sound: for what sampling cannot see.
     """
@@ -318,7 +317,7 @@ Progress = Callable[[int, int], None]  # (mutants done, mutants in all)
 
 @dataclass(frozen=True)
 class Caught:
-    """Which audit caught something, and what it said; nothing was caught if `by` is None."""
+    """Result of the audits on a mutant: the audit that caught it, and its words; by: None if none did."""
 
     by: str | None
     detail: str

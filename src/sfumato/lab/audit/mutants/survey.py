@@ -1,8 +1,6 @@
-"""NOT PRIVATE: conjunctions on subsets of the rows with a clause of their proof forgotten.
+"""NOT PRIVATE: broken conjunctions, halfspaces and statistical-query learners; the audit must catch each.
 
-NOT PRIVATE: halfspaces that are charged wrongly, kept so that the audit can be seen to catch them.
-
-NOT PRIVATE: learners by statistical queries that get it wrong, kept so that the audit can be seen to catch them.
+Conjunctions on subsets of the rows and learners forget a clause of their proof; halfspaces are charged wrongly.
 """
 
 from __future__ import annotations

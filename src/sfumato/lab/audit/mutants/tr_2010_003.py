@@ -1,14 +1,12 @@
-"""NOT PRIVATE. The limited-domain algorithm for max queries of TR-2010-003, kept to show that it exceeds its claim.
+"""NOT PRIVATE: the max query of TR-2010-003, and broken parities and quantiles; the audit must catch each.
 
-Xiao, Xiong, Yuan, TR-2010-003, section 4.1.2 with the ranges of section 7. Theorem 4.3 claims alpha-differential
-privacy, but its proof adds the differing record last. A record that comes earlier changes the masses from which all
-later shifts are computed, and these can widen the difference. The exact audit must catch it; nothing shipped uses it.
+Xiao, Xiong, Yuan, TR-2010-003, section 4.1.2 with the ranges of section 7: the limited-domain algorithm for max
+queries, kept to show that it exceeds its claim. Theorem 4.3 claims alpha-differential privacy, but its proof adds the
+differing record last. A record that comes earlier changes the masses from which all later shifts are computed, and
+these can widen the difference. The exact audit must catch it; nothing shipped uses it.
 
-NOT PRIVATE: broken releases of parities, kept so that the audit can be seen to catch them.
-
-The proof says: noise on every cell, and a vector that is read off the noisy cells. Each forgets one half of it.
-
-NOT PRIVATE: lines with a step of their proof left out, so that the replay audit can be seen to catch them.
+Parities: the proof says noise on every cell, and a vector that is read off the noisy cells; each mutant forgets one
+half. Quantiles: lines with a step of their proof left out, for the replay audit.
 """
 
 from __future__ import annotations
@@ -116,7 +114,7 @@ def contradictions_left_empty(
 
 
 def released(run: Make, before: Counts) -> Run:
-    """What the files of many releases show, of a table and of the same with a row more."""
+    """Rows of integers that the files of many releases show, of a table and of the same with a row more."""
     return subject_of(Mechanism("mutant", "", run, lab=Lab(example=example)), before=before).run
 
 

@@ -1,6 +1,6 @@
 """NOT PRIVATE: broken misfits, first answers and partitions, kept so that the audit can be seen to catch them.
 
-Each forgets one clause of theorems 3 to 5 in docs/privacy.md. Beside each stands what the kernel does, its control.
+Each forgets one clause of theorems 3 to 5 in docs/privacy.md. Beside each stands its control, the kernel's own version.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def cut(
     prices: tuple[int, int, int] = PRICES,
     clip: bool = False,
 ) -> Run:
-    """Which of the six ways to cut four cells is the cheapest; the way that is named first wins ties."""
+    """The cheapest of the six ways to cut four cells; the way that is named first wins ties."""
 
     def run(which: int, runs: int, entropy: Entropy) -> Outputs:
         counts = [table[0], table[1] + which, *table[2:]]
@@ -113,7 +113,7 @@ def costs_clipped() -> Run:
 
 
 def exact_cut(single: Fraction | None) -> Check:
-    """Whether a row in cell 1 tells no more than epsilon 1, for this noise on single cells."""
+    """Check that a row in cell 1 tells no more than epsilon 1, for this noise on single cells."""
 
     def check() -> str | None:
         tables = [(EVEN[0], EVEN[1] + row, *EVEN[2:]) for row in (0, 1)]

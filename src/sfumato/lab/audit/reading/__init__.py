@@ -1,1 +1,1 @@
-"""The reading audit."""
+"""The reading audit: neighbouring files must read as neighbouring tables."""

@@ -1,8 +1,8 @@
-"""The reading audit: the proof speaks of tables, the code reads files, and this is where they must agree.
+"""Reading audit: compare readings of a source with and without each person, and with a reference reader.
 
-For every source, awkward tables are read whole and again without the rows of each unit in turn. What is gathered may
-move by no more than is charged; nothing may fail on one and not on the other; and a slow reading in plain Python must
-agree cell by cell.
+The proof speaks of tables, the code reads files, and here they must agree. For every source, awkward tables are read
+whole and again without the rows of each unit in turn. The gathered counts and sums may move by no more than is charged;
+nothing may fail on one and not on the other; and a slow reading in plain Python must agree cell by cell.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SHOWN = 3  # complaints that are kept for each source
 
 @dataclass(frozen=True)
 class ReadingFinding:
-    """What was found for one source. largest: the largest move of a pair over what is charged for it."""
+    """Result of the reading audit of one source. largest: the largest move of a pair over what is charged for it."""
 
     source: str
     pairs: int
@@ -44,7 +44,7 @@ class ReadingFinding:
 
     @property
     def verdict(self) -> str:
-        """What was found; never more than that."""
+        """Verdict in words; never more than was found."""
         return f"VIOLATION: {self.complaints[0]}" if self.complaints else "no violation found"
 
 
@@ -99,7 +99,7 @@ def attack_case(case: Case, *, patient: bool = True) -> tuple[int, float, list[s
 
 
 def move(schema: Schema, one: Aggregate, other: Aggregate) -> Fraction:
-    """How far two readings lie apart, over what is charged for one unit: rows, or steps of a measure, of all cells."""
+    """Distance of two readings over the charge for one unit: rows, or steps of a measure, of all cells."""
     rows = schema.privacy_unit.contributions
     charged = {"count": rows} | {name: rows * measure.half_units for name, measure in schema.measures.items()}
     cells = np.union1d(one.cells, other.cells)
@@ -117,7 +117,7 @@ def _neighbours(case: Case) -> Iterable[tuple[object, ...]]:
 
 
 def _read(case: Case, parts: tuple[object, ...]) -> Aggregate | str:
-    """What is gathered, or how it failed; a refusal by names and types comes before anything is read."""
+    """Gathered counts, or the failure; a refusal by names and types comes before anything is read."""
     try:
         table = case.open(parts)
         table.check(case.schema)

@@ -1,6 +1,7 @@
-"""The grammar of CSV, byte by byte: what the fast reader must agree with, wherever it cuts a file into blocks.
+"""Awkward CSV files, as bytes, and a reference grammar of CSV that reads them byte by byte.
 
-Awkward CSV files: well-formed, malformed, and anything in between, as bytes.
+Files are well-formed, malformed, and anything in between. The fast reader must agree with the grammar, wherever it cuts
+a file into blocks.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from sfumato.schema.dialect import PLAIN, Dialect
 
 @dataclass(frozen=True)
 class Record:
-    """One record: where it stands in the file, and its fields."""
+    """One record: its position in the file, and its fields."""
 
     start: int
     stop: int
@@ -69,7 +70,7 @@ def records(data: bytes, separator: int, quote: int = ord('"'), *, header: bool 
 
 
 def text(field: bytes) -> str | None:
-    """What a field says; missing if it is empty or not UTF-8."""
+    """Text of a field; missing if it is empty or not UTF-8."""
     try:
         return field.decode() or None
     except UnicodeDecodeError:
@@ -129,12 +130,12 @@ class AwkwardFile:
     body: tuple[bytes, ...]  # the bytes of each record as the grammar cuts them, wherever they came from
 
     def records(self, data: bytes) -> list[Record]:
-        """What the slow grammar makes of some UTF-8."""
+        """Records of some UTF-8, by the slow grammar."""
         quote = ord(self.grammar.quote) if self.grammar.quote else -1
         return records(data, ord(self.grammar.separator), quote, header=self.dialect.columns is None)
 
     def rows(self, body: Sequence[bytes]) -> list[Row]:
-        """What the grammar says that a file of these records holds."""
+        """Rows of a file of these records, by the grammar."""
         encoding = self.dialect.encoding
         found = self.records(b"".join(turned(piece, encoding) for piece in (self.header, *body)))
         found = found if self.dialect.columns else found[1:]
@@ -148,7 +149,7 @@ class AwkwardFile:
         return {name: plainly(name, value, self.dialect) for name, value in zip(self.names, texts, strict=True)}
 
     def unit(self, record: bytes) -> str | None:
-        """Whom a record is about; None if it is about nobody."""
+        """Person whom a record is about; None if it is about nobody."""
         rows = self.rows([record])
         return str(rows[0]["who"]) if rows and rows[0]["who"] is not None else None
 

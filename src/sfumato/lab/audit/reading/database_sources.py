@@ -1,8 +1,8 @@
-"""Awkward tables in a SQLite file, where each value keeps a type of its own.
+"""Awkward tables in SQLite, DuckDB, ClickHouse and MariaDB, as sources of the reading audit.
 
-Awkward tables behind connections: DuckDB's own, ClickHouse inside this process, and MariaDB where a server is named.
-
-What a database cannot hold (NaN in MariaDB, a NUL in one of its texts) is put into it as what it would be there.
+In a SQLite file each value keeps a type of its own. DuckDB and ClickHouse run inside this process; MariaDB is attacked
+where a server is named. A value that a database cannot hold (NaN in MariaDB, a NUL in one of its texts) is replaced by
+the value that it would become there.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Awkward JSON lines and sheets: for each value how it is written and the text that it must be read as.
+"""Awkward JSON lines, sheets and Arrow files as sources of the reading audit.
 
-JSON lines, sheets and Arrow files as sources of the reading audit.
+For each value: its written form and the text that it must be read as.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ MARKUP_POOLS: Pools = {
 
 @dataclass(frozen=True)
 class Part:
-    """One record: how it is written, and the row that it is, if any."""
+    """One record: its written form, and the row that it must be read as, if any."""
 
     written: Any
     row: Row | None

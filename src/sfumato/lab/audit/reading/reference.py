@@ -1,4 +1,4 @@
-"""A slow reading in plain Python, value by value: what the kernel's statement must give for a table."""
+"""Reference reader in plain Python, value by value: the counts and sums that the kernel's statement must give."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def placed_rows(schema: Schema, rows: Sequence[Row], *, typed: bool) -> list[Pla
 
 
 def difference(schema: Schema, rows: Sequence[Row], found: Aggregate, *, typed: bool) -> str | None:
-    """How a reading differs from this one, in words; None if it does not.
+    """Difference of a reading from this one, in words; None if there is none.
 
     Which rows of a unit with too many are kept is the engine's own choice, so there only their number is compared.
     """
@@ -86,7 +86,7 @@ def difference(schema: Schema, rows: Sequence[Row], found: Aggregate, *, typed: 
 
 
 def unit_of(value: object) -> Hashable:
-    """Whom a row is about: text by its bytes, the rest by type and value; nobody if it is missing or not a number."""
+    """Person whom a row is about: text by its bytes, the rest by type and value; None if missing or not a number."""
     if isinstance(value, str):
         return ("text", value.encode("utf-8", "surrogatepass"))
     if isinstance(value, float) and math.isnan(value):

@@ -1,6 +1,7 @@
-"""Awkward tables on a PostgreSQL server: one from a wheel, that is started when it is first asked for.
+"""Awkward tables in PostgreSQL and Spark, as sources of the reading audit.
 
-Awkward tables in Spark: Parquet files, read by one local session that is started when it is first asked for.
+The PostgreSQL server comes from a wheel. Spark reads Parquet files in one local session. Either is started when it is
+first used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every source that the product can read, as a way of bringing an awkward table into it.
+"""Registry of the sources that the product can read, each a way to bring an awkward table into it.
 
 An engine or a format that is added later is attacked as soon as it has a line in SOURCES.
 """

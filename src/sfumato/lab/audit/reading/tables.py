@@ -1,13 +1,12 @@
-"""What the reading audit attacks: a case, which is one table, and a source, which makes cases.
+"""Cases and sources of the reading audit: random schemas, and rows full of values that break readers.
 
-Awkward tables: random schemas, and rows full of what breaks readers.
+A case is one table; a source makes cases. A table of `awkward_table` has a few values of a few columns, and a fault
+that depends on one value is found after some hundred pairs.
 
-Tables into which every awkward value is dealt: for engines where a reading takes so long that few can be tried.
-
-A table of `awkward_table` has a few values of a few columns, and a fault that hangs on one value is found after some
-hundred pairs. Here each row is awkward in every column and every value of every column is there, so that one reading
-tells whether any of them falls into a wrong cell; and people are chosen that an engine might take for one another, each
-with as many rows as are used, so that two who become one are counted too seldom, and one who becomes two too often.
+Some engines are so slow that few readings can be tried. Their tables are dealt instead: each row is awkward in every
+column and every value of every column occurs, so that one reading shows whether any of them falls into a wrong cell;
+and people are chosen that an engine might take for one another, each with as many rows as are used, so that two who
+become one are counted too seldom, and one who becomes two too often.
 """
 
 from __future__ import annotations

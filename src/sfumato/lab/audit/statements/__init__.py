@@ -1,1 +1,1 @@
-"""Statements drawn from the documented grammar, asked of every kind of release, and judged."""
+"""Fuzzing of SQL: statements drawn from the documented grammar, asked of every kind of release, and judged."""

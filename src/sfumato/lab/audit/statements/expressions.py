@@ -1,6 +1,6 @@
-"""Parts of statements drawn at random: constants, expressions of attributes, conditions, arithmetic of aggregates.
+"""Random SQL expressions: constants, expressions of attributes, conditions, arithmetic of aggregates.
 
-Careful parts are well typed, and mean on a release what they mean in SQL; wild ones mix types, and take numbers from
+Careful ones are well typed, and mean on a release what they mean in SQL; wild ones mix types, and take numbers from
 the ends of floating point and texts that nobody lists.
 """
 
@@ -47,7 +47,7 @@ class Expressions:
         return self.random.random() < share
 
     def one_of(self, options: Sequence[Option]) -> str:
-        """One of some options, each as often as it says."""
+        """Draw one of some options, with weights."""
         (chosen,) = self.random.choices([make for _, make in options], [weight for weight, _ in options])
         return chosen()
 
@@ -84,7 +84,7 @@ class Expressions:
         return self.number()
 
     def value(self) -> str:
-        """What a branch of CASE gives; all branches have one type where it is careful."""
+        """Value of a branch of CASE; all branches have one type where it is careful."""
         return self.any("1", "2", "0") if self.careful else self.any("1", "'a'", "NULL", "TRUE", self.number())
 
     # expressions of attributes
@@ -155,7 +155,7 @@ class Expressions:
     # conditions
 
     def condition(self, depth: int = 2) -> str:
-        """What WHERE, FILTER and CASE ask of a row."""
+        """Condition of WHERE, FILTER or CASE."""
         axes = self.axes()
         options: list[Option] = [(1, lambda: self.any("TRUE", "1 = 1", "1 > 2"))]
         if axes:

@@ -1,9 +1,8 @@
-"""What must hold of every answer, whoever made the release: verdicts on one statement.
+"""SQL fuzzer: draw statements, ask releases, judge the answers, and shrink a failing statement.
 
-A refusal is one typed line. A number lies within its interval, which has two ends in order. Every format shows every
-answer. And where a release is exact, a plain engine gives the same names, the same rows and the same numbers.
-
-The fuzzer: statements drawn, asked and judged; what is wrong is made small, and told so that it can be repeated.
+Every answer must keep these rules, whichever mechanism made the release. A refusal is one typed line. A number lies
+within its interval, which has two ends in order. Every format shows every answer. Where a release is exact, a plain
+engine gives the same names, the same rows and the same numbers. A failure is reported so that it can be repeated.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ CLOSE = 1e-6  # of two numbers that are worked out in another order, relative to
 
 @dataclass(frozen=True)
 class Asked:
-    """How a statement is asked: the options of `Release.query`."""
+    """Options of `Release.query` with which a statement is asked."""
 
     interval: str = "typical"
     confidence: float = 0.95
@@ -42,7 +41,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Judged:
-    """What came of one statement. complaint: what is wrong, in a line; compared: with a plain engine."""
+    """Verdict on one statement. complaint: what is wrong, in a line; compared: with a plain engine."""
 
     answered: bool
     complaint: str | None = None
@@ -75,7 +74,7 @@ def judge(world: World, statement: Statement, asked: Asked) -> Judged:
 
 
 def _refused(message: str) -> str | None:
-    """What is wrong with a refusal."""
+    """Fault of a refusal."""
     if not message.strip():
         return "a refusal without a word"
     if "\n" in message or "Traceback" in message or "internal" in message.lower():
@@ -84,7 +83,7 @@ def _refused(message: str) -> str | None:
 
 
 def _shown(answer: Result) -> str | None:
-    """Whether every format shows the answer, with the columns that it says it has."""
+    """Fault of a format that does not show the answer with the columns that it says it has."""
     records = answer.records()
     if json.loads(as_json(records)) != json.loads(json.dumps(records)):
         return "JSON that reads back as something else"
@@ -102,7 +101,7 @@ def _shown(answer: Result) -> str | None:
 
 
 def _numbers(answer: Result, clipped: bool) -> Iterator[str]:
-    """What is wrong with numbers and intervals. clipped: ends stop at what is possible; a value may lie beyond."""
+    """Fault of numbers and intervals. clipped: ends stop at what is possible; a value may lie beyond."""
     for row in answer.rows:
         for name, cell in zip(answer.columns, row, strict=True):
             if not isinstance(cell, Estimate):
@@ -126,7 +125,7 @@ def _numbers(answer: Result, clipped: bool) -> Iterator[str]:
 
 
 def _against_engine(world: World, statement: Statement, answer: Result, asked: Asked) -> tuple[str | None, bool]:
-    """What differs from a plain engine's answer, and whether that engine answers at all."""
+    """Difference from a plain engine's answer, and whether that engine answers at all."""
     import duckdb
 
     try:
@@ -200,7 +199,7 @@ Change = Callable[[World], World]
 
 @dataclass(frozen=True)
 class Found:
-    """Something wrong: with which release, in which statement, and the smallest that shows it. seed: of its round."""
+    """A fault: its release, its statement, and the smallest statement that shows it. seed: of its round."""
 
     seed: int
     world: str
@@ -216,7 +215,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Round:
-    """What some statements came to: how many were asked, answered, and compared with a plain engine."""
+    """Result of some statements: how many were asked, answered, and compared with a plain engine."""
 
     asked: int = 0
     answered: int = 0
@@ -232,7 +231,7 @@ class Round:
 
 
 def fuzz(seed: int, statements: int = PER_ROUND, change: Change | None = None) -> Round:
-    """One round: statements drawn from a seed, and judged. change: what a mutant does to a release."""
+    """Draw statements from a seed, ask and judge them. change: what a mutant does to a release."""
     random = Random(f"statements {seed}")  # noqa: S311 (statements, not noise)
     worlds, broken = worlds_of(seed // SHARED)
     found = {kind_of(complaint): Found(seed, name, "", "", complaint) for name, complaint in broken}
@@ -282,7 +281,7 @@ def _asked(random: Random) -> Asked:
 
 
 def kind_of(complaint: str) -> str:
-    """What is wrong, without the numbers and names in it: two of a kind are told once."""
+    """Complaint without its numbers and names: two of a kind are reported once."""
     return "".join(" " if character.isdigit() else character for character in complaint)[:60]
 
 

@@ -1,4 +1,4 @@
-"""Statements drawn from the grammar of docs/sql.md, about the columns of a schema.
+"""Random SELECT statements from the grammar of docs/sql.md, about the columns of a schema.
 
 A careful statement can be asked of a plain engine too, which must give the same. Left out of careful statements,
 because docs/sql.md gives them another meaning than SQL has, or because SQL leaves it open:

@@ -1,4 +1,4 @@
-"""Releases that statements are asked of: every mechanism, every kind of attribute and measure, budgets at both ends.
+"""Releases for the SQL fuzzer: every mechanism, every kind of attribute and measure, budgets at both ends.
 
 Nothing here is private: the tables are made up. An *exact* release spends an epsilon so large that its noise is zero,
 of a table in which every cell holds a row, so that a plain engine gives the same rows and the same numbers.

@@ -1,16 +1,14 @@
-"""Everything that the file of a release shows, as one row of whole numbers.
-
-A file is written from a manifest and members and from nothing else (`contents_of` in releases/file/store.py), so it is
-these that are laid out, number by number, whatever kind of release they make up. Numbers have a column each. What is no
-number, such as a noise's scale, a name, or which keys there are, goes into the code in the first column, and so does a
-number that has no column because none of the first runs had one there: nothing that differs in the file looks the same
-here.
-
-What is audited: the kernel's primitives, and every mechanism of the registry as a whole.
+"""Subjects of the sampling audit: the kernel's primitives, and every mechanism's release file as a row of integers.
 
 The neighbouring pairs are worst cases: a person's rows in an otherwise empty cell, with the most extreme value of a
-measure, and a cell that stands on the threshold of being published. Of a whole mechanism everything is looked at that
-the file of its release shows.
+measure, and a cell that stands on the threshold of being published. Of a whole mechanism, everything that the file of
+its release shows is audited.
+
+A file is written from a manifest and members and from nothing else (`contents_of` in releases/file/store.py), so it is
+these that are laid out, number by number, whatever the kind of release. Each number has a column. A value that is no
+number, such as a noise's scale, a name, or the set of keys, enters the checksum in the first column (CRC-32), and so
+does a number that has no column because none of the first runs had one there: nothing that differs in the file looks
+the same here.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ Numbers = dict[str, int]
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """What one file shows.
+    """Content of one file.
 
     numbers: of the manifest, by where they stand in it. columns: of the members. words: all else, as bytes.
     """
@@ -63,7 +61,7 @@ class Shown:
 
 
 def shown(contents: Contents, cells: int) -> Shown:
-    """What a file with these contents shows.
+    """Content of a file, number by number.
 
     cells: of the domain. A member that numbers its cells is laid out cell by cell, with the others HIDDEN. Estimates,
     which a file keeps as whole numbers and parts, are laid out in parts besides: a threshold on those tells more.
@@ -85,7 +83,7 @@ def shown(contents: Contents, cells: int) -> Shown:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Where everything stands in a row: numbers in one column, members' columns in several and one for their length."""
+    """Columns of a row: numbers in one column, members' columns in several and one for their length."""
 
     numbers: dict[str, int]
     columns: dict[str, tuple[int, int]]  # where the length stands, and for how many values there is room after it
@@ -108,7 +106,7 @@ class Layout:
         return cls(names, columns, width)
 
     def row(self, one: Shown) -> Outputs:
-        """All that a file shows; what there is no room for is told by the first number."""
+        """Content of a file as a row; values without a column enter the checksum in the first one."""
         row, left = np.full(self.width, HIDDEN), one.words
         for name, number in one.numbers.items():
             place = self.numbers.get(name)
@@ -128,7 +126,7 @@ class Layout:
 
 
 def _in_order(index: Outputs, cells: int) -> bool:
-    """Whether cells are numbered as a file must number them; where not, the order might tell something."""
+    """Check that cells are numbered as a file must number them; where not, the order might tell something."""
     return not len(index) or bool(index[0] >= 0 and index[-1] < cells and (np.diff(index) > 0).all())
 
 

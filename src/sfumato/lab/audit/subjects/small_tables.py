@@ -1,4 +1,4 @@
-"""Small tables that are made up for the audit, all of them, and curators over them.
+"""Small made-up tables for the audit, and curators over them.
 
 Nothing here is private: the tables are public inventions.
 """

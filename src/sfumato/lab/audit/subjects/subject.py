@@ -1,6 +1,6 @@
-"""What is audited: something that claims an epsilon and can be run on two neighbouring inputs.
+"""Subject of an audit: a mechanism that claims an epsilon and runs on two neighbouring inputs; the kernel's primitives.
 
-The kernel's primitives as subjects of an audit, on pairs of inputs that tell as much as any can.
+The primitives run on the pairs of inputs that are worst for them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HIDDEN = np.iinfo(np.int64).min  # stands for a number that a run did not publis
 
 @dataclass(frozen=True)
 class Subject:
-    """Something that claims to be private.
+    """A mechanism that claims to be private, with two neighbouring inputs.
 
     run: outputs of many independent runs on one of two neighbouring inputs, numbered 0 and 1. Every run must give the
     same columns; what a run leaves out is HIDDEN. Whatever an observer sees, such as the order or the number of
@@ -54,7 +54,7 @@ GUESSES = Misfit(Cells(12, np.full(11, 11)), np.array([0] * 10 + [1]))
 
 
 def primitives() -> list[Subject]:
-    """All of this file."""
+    """All primitives of this file as subjects."""
     choices = [exponential_choice(), select_subject("median", Rank(Fraction(1, 2))), select_subject("most", MostRows())]
     misfits = [select_subject("misfit", GUESSES), first_above_subject(), misfit_sums(), margin_subject()]
     return [
@@ -159,7 +159,7 @@ def best_partition_subject() -> Subject:
 
 
 def threshold_decisions() -> Subject:
-    """Which of a few cells are published above a threshold of 1, but not their counts."""
+    """The set of cells published above a threshold of 1, without their counts."""
 
     def run(which: int, runs: int, entropy: Entropy) -> Outputs:
         return np.where(_above_threshold(which, runs, 1, entropy) == HIDDEN, 0, 1)

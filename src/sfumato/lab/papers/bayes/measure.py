@@ -1,22 +1,20 @@
-"""A network of attributes, each given some earlier ones: the rows that it stands for, and their tables.
-
-Tables of the network itself may need a sum over all attributes at once. Its rows need one attribute after the other, so
-tables are counted from rows, as even as their number allows, that are drawn once with numbers everybody can draw again.
-
-Bayes: a network in which every attribute is given a few earlier ones, chosen privately, with noisy tables.
+"""PrivBayes: a Bayesian network whose parents are chosen privately, with noisy conditional tables.
 
 Zhang, Cormode, Procopiuc, Srivastava, Xiao, "PrivBayes: private data release via Bayesian networks", SIGMOD 2014.
 
     1  all one-way margins, with a small share
     2  the first attribute is the one with the fewest values; then, again and again, the exponential mechanism takes an
-       attribute and its parents among those that have their place, and the table of the family is measured at once
+       attribute and its parents among those already in the network, and the table of the family is measured at once
     3  rows are drawn from the network, attribute by attribute; pairs are counted from them
-    4  how far tables of two, three and four attributes are off, measured
+    4  the errors of tables of two, three and four attributes, measured
 
 Corrected: the paper takes the number of rows as known and scores families by mutual information, or by a distance from
-independence whose parts depend on the table; here a score is the distance between the table of a family and a public
-guess, which one row moves by 1 (docs/privacy.md, theorem 7): what the network so far, and the attribute's own margin,
-say of it. From it is taken, as in AIM, the noise that measuring the table would bring in.
+independence whose terms depend on the table. Here a score is the distance between the table of a family and a public
+prediction of it from the network so far and the attribute's own margin; one row moves it by 1 (docs/privacy.md, theorem
+7). As in AIM, the expected noise of measuring the table is subtracted.
+
+Marginals of the network itself may need a sum over all attributes at once. Its rows need one attribute after the other,
+so tables are counted from rows, as even as their number allows, drawn once with a public seed.
 """
 
 from __future__ import annotations
@@ -50,7 +48,7 @@ LITTLE = 1e-9
 
 @dataclass(frozen=True)
 class Family:
-    """One attribute, and the earlier ones that it is drawn by."""
+    """An attribute and its parents, earlier attributes that it is drawn by."""
 
     place: int
     parents: Places = ()
@@ -141,7 +139,7 @@ SETTINGS = Settings()
 
 @dataclass(frozen=True)
 class Options:
-    """What a user may state. degree: the most parents that an attribute has."""
+    """Options of the user. degree: the most parents that an attribute has."""
 
     degree: int = 2
 
@@ -243,7 +241,7 @@ class _Building:
         self.noisy.append((places, (answers, found.noise.continuous_variance)))
 
     def _error(self, share: Budget) -> float:
-        """What measuring a cell with a share of the budget is off by, in rows."""
+        """Expected error of a cell measured with a share of the budget, in rows."""
         contributions = self.curator.charge.contributions
         amount = float(share.amount)
         return contributions / amount if share.is_pure else contributions / float(np.sqrt(np.pi * amount))

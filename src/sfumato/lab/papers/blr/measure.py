@@ -4,8 +4,8 @@ Blum, Ligett, Roth, A learning theory approach to non-interactive database priva
 theorem 8. Every table of m rows over the cells is a candidate, and its score is minus the largest error, over a
 workload of counting queries, of its answers scaled to the private table. Corrected: the paper scales by n / m, and the
 number of rows n is private; here it is measured, so that candidates have public answers, as the score of the
-kernel asks. The paper's bound on the error is replaced by an error that is measured. It is exact, so it is for tiny
-domains.
+kernel asks. The paper's bound on the error is replaced by an error that is measured. All candidates are enumerated, so
+it is for tiny domains.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Options:
-    """What a user may state. rows: of the small tables; as many as there is room for if left open."""
+    """Options of the user. rows: of the small tables; as many as there is room for if left open."""
 
     rows: int | None = None
 
@@ -101,7 +101,7 @@ def small_tables(cells: int, rows: int) -> Whole:
 
 
 def most_rows(cells: int, asked: Queries) -> int:
-    """How many rows small tables may have for all of them to be looked at; 0 where not even one."""
+    """Largest number of rows for which all small tables can be enumerated; 0 where not even one row."""
     room = min(MOST_TABLES, MOST_ANSWERS // asked.rows)
     return max((rows for rows in range(1, MOST_ROWS + 1) if comb(rows + cells - 1, rows) <= room), default=0)
 

@@ -1,18 +1,15 @@
-"""How many rows two conjunctions share, from counts of each alone on random subsets of the rows (Dwork, Nissim 2004).
+"""Release of conjunctions: noisy counts of up to l literals on public subsets, which answer counts of up to 2 l.
 
-A row is in a subset by the toss of a coin. Over many subsets the counts of two conjunctions then rise and fall together
-as far as they have rows in common: their covariance is a quarter of the rows that both hold for, and noise that was
-drawn for each by itself adds nothing to it. The paper looks for one subset with unusually many rows of the first and
-asks whether the second is up as well; the covariance does so with all subsets at once, each as heavy as it is.
+A conjunction of up to l literals (attributes of two values, each with one of them, joined by AND) is answered from the
+counts of the whole table. One of up to 2 l is split into two halves, and the rows that both hold for are estimated from
+the covariance of their counts over random subsets of the rows (Dwork, Nissim 2004). A row is in a subset by the toss of
+a coin, so the covariance is a quarter of the rows in common, and noise that was drawn for each count by itself adds
+nothing to it. The paper looks for one subset with unusually many rows of the first and asks whether the second is up as
+well; the covariance does so with all subsets at once, each as heavy as it is.
 
-Conjunctions: noisy counts of all conjunctions of few literals, in the table and in public subsets of its rows.
-
-A conjunction of up to l literals is answered from the counts of the whole table. One of up to 2 l is taken apart into
-two halves, whose counts rise and fall together over the subsets as far as they share rows (inference/contingency).
+File format:
 
 answers   subset by subset, the whole table first; table by table of l attributes; cell by cell
-
-Which conjunction a count asks for: attributes of two values, each with one of them, joined by AND.
 """
 
 from __future__ import annotations
@@ -68,7 +65,7 @@ def error_of(first: float, second: float, both: float, noises: tuple[float, floa
 
 
 def noise_scale(attributes: int, literals: int, subsets: int, epsilon: float) -> float:
-    """Of each count: a row is in one cell of every table of so many attributes, in each subset and in the whole."""
+    """Scale of each count's noise: a row is in one cell of every table of so many attributes, per subset and whole."""
     return (subsets + 1) * comb(attributes, literals) / epsilon
 
 
@@ -129,7 +126,7 @@ SLACK = 4.5  # standard errors by which bounds on rows may be off
 
 @record
 class ConjunctionsRecord:
-    """What a manifest says of conjunctions: literals of each, subsets besides the whole table, and the noise."""
+    """Manifest of conjunctions: literals of each, subsets besides the whole table, and the noise."""
 
     literals: Annotated[int, Field(ge=1, le=10)]
     subsets: Annotated[int, Field(ge=2, le=2**16)]

@@ -7,8 +7,8 @@ section 4.1.
     2  in each of them, and in the whole table, all tables of l attributes, noise of scale (t + 1) C(k, l) / epsilon
     3  rows that two conjunctions share: four times the covariance of their counts over the subsets
 
-The paper searches for a subset that is heavy for the first conjunction and asks by halving how likely the second is in
-it. The covariance is the same thought with all subsets at once. The paper counts questions; counted in error, to
+The paper searches for a subset that is heavy for the first conjunction and asks by bisection how likely the second is
+in it. The covariance is the same idea with all subsets at once. The paper counts questions; counted in error, to
 measure the tables of 2 l attributes themselves is better wherever either is of use: the release says by how much.
 """
 

@@ -1,19 +1,17 @@
-"""Coefficients: noisy Walsh-Hadamard coefficients of margins, and a table of whole numbers that nearly has them.
+"""Release of noisy Walsh-Hadamard coefficients of margins, with a non-negative integer table fitted to them.
 
-The coefficients are what the curator handed out. Numbers are those of the table, which agree with each other and are
-never negative; error bars come from the coefficients, whose noise is known, and hold for every table. Where cells are
-too many for a table, margins are those of the coefficients with the total raised until no cell is negative.
+The coefficients are the curator's noisy answers. Estimates come from the fitted table, whose margins agree with each
+other and are never negative. How far that table is off cannot be derived from the noise alone, so intervals come from
+the coefficients, whose noise is known, and hold for every table: an interval is the measurement's, stretched to hold
+the estimate where that lies outside, and the standard error adds the distance of the two. Where cells are too many for
+a table, margins are those of the coefficients with the total raised until no cell is negative.
+
+File format:
 
 sets       for each set of attributes: how many it has
 attributes the attributes of all sets, by their places in the schema
 answers    the noisy coefficients of all sets, one set after the other
 cells      the cells of the table that are not empty, and their rows
-
-One answer beside another: numbers of a table that was made to agree, error bars of what was measured.
-
-A table that was made non-negative and whole agrees with itself, but how far it is off cannot be told from the noise
-alone. What was measured can, for every table. So a number is the table's, and its interval is the measurement's,
-stretched to hold the number where that lies outside. The standard error adds what the two are apart.
 """
 
 from __future__ import annotations
@@ -53,14 +51,14 @@ MOST_ANSWERS = 2**22  # coefficients that a file may hold
 
 @record
 class CoefficientsRecord:
-    """What a manifest says of coefficients: whether there is a table behind them, and their noise."""
+    """Manifest of coefficients: whether there is a table behind them, and their noise."""
 
     table: bool
     noise: NoiseRecord
 
 
 class _NoNoise:
-    """The table is what it is."""
+    """Noise of the fitted table: none, its cells are exact."""
 
     def terms(self, sides: object, cells: Gathered, groups: Groups) -> list[Terms]:
         return [()] * len(groups.present)
@@ -93,7 +91,7 @@ class Coefficients(Content):
 
     @cached_property
     def parts(self) -> dict[Places, Table]:
-        """What the coefficients tell of every margin, by least squares."""
+        """Components of every margin that the coefficients determine, by least squares."""
         sizes = self.domain.shape
         backs = {}
         for places, one in zip(self.sets, self.measured, strict=True):
@@ -108,7 +106,7 @@ class Coefficients(Content):
 
     @cached_property
     def raised_by(self) -> float:
-        """What was added to the total where there is no table."""
+        """Amount that was added to the total where there is no table."""
         return 0.0 if self.counts is not None else least_raise(self.parts, self.domain.shape)
 
     @cached_property

@@ -1,14 +1,4 @@
-"""How far margins from noisy Walsh-Hadamard coefficients may be off: bound (5) of theorem 4 in Barak et al. 2007.
-
-A table without negative cells behind noisy Walsh-Hadamard coefficients: the linear program of Barak et al. 2007.
-
-Minimise b subject to w >= 0 and |coefficient - (row, w)| <= b for every coefficient. The true table satisfies it with
-the largest noise as b, so no coefficient of the solution is farther from the measured one than that, nor farther than
-twice that from the true one. Cells that no value has are left out. The simplex method ends in a corner, where at most
-as many cells as there are coefficients, and one more, are not zero: rounding to whole numbers moves all cells together
-by half of that, which the bound of theorem 4 rests on.
-
-Fourier: contingency tables that agree with each other, whole and never negative, from Walsh-Hadamard coefficients.
+"""Fourier: consistent, non-negative, integer contingency tables from noisy Walsh-Hadamard coefficients.
 
 Barak, Chaudhuri, Dwork, Kale, McSherry, Talwar, "Privacy, accuracy, and consistency too", PODS 2007; Dwork's survey of
 2008, section 4.2.
@@ -20,7 +10,13 @@ Barak, Chaudhuri, Dwork, Kale, McSherry, Talwar, "Privacy, accuracy, and consist
 
 The paper's coefficients are divided by 2^(k/2); here they are whole, and so is their noise. Attributes of more than two
 values are taken in bits, as the paper says; cells that no value has are left out of the program, and help the others.
-Large cubes are raised by the least that leaves no margin negative: what the paper adds would drown them.
+Large cubes are raised by the least that leaves no margin negative: the amount that the paper adds would drown them.
+
+The linear program: minimise b subject to w >= 0 and |coefficient - (row, w)| <= b for every coefficient. The true table
+satisfies it with the largest noise as b, so no coefficient of the solution is farther from the measured one than that,
+nor farther than twice that from the true one. The simplex method ends in a corner, where at most as many cells as there
+are coefficients, and one more, are not zero: rounding to whole numbers moves all cells together by half of that, on
+which bound (5) of theorem 4 on the error of margins rests.
 """
 
 from __future__ import annotations
@@ -80,7 +76,7 @@ def margin_bound(bits: int, coefficients: int, noise: Noise, delta: float) -> fl
 
 
 def raise_bound(coefficients: int, noise: Noise) -> float:
-    """What must be added to the total so that some table without negative cells has all margins: the sum of |noise|.
+    """Amount to add to the total so that some table without negative cells has all margins: the sum of |noise|.
 
     This is its expected size. The true table plus its noise, cell by cell, is nowhere below minus that sum over the
     number of cells, so that raising the total by it does.

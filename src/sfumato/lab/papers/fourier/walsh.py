@@ -1,17 +1,17 @@
-"""Walsh-Hadamard rows of margins, bit by bit, and the downward closure of the margins that are wanted.
+"""Walsh-Hadamard transform of margins over bits, and least-squares margins from noisy coefficients.
 
 A value of an attribute is its number in bits. A Walsh row is +1 where an even number of chosen bits is set and -1
 elsewhere, so every row of a table moves every coefficient by exactly 1. An attribute whose values are no power of two
-has numbers that no value has: nothing is asked of those cells, and rows are as long as there are values.
+has numbers that no value has: nothing is asked of those cells, and rows are as long as there are values. The wanted
+margins are closed downwards: every margin within them is included.
 
-Margins from noisy Walsh-Hadamard coefficients, by least squares: what every margin tells beyond its own margins.
-
-Rows of one set of attributes T are those that vary along all of T and along nothing else. Where an attribute's values
-fill its bits the rows are orthogonal, and a part is its own coefficients back in cells. Where they do not, rows of T
-tell something of smaller parts too, since no row of the table lies in a cell that no value has. With B bits and m
-values the rows of one attribute have the Gram matrix 2^B I - J: on what adds up to zero along the attribute it is 2^B,
-on what is even along it 2^B - m. So the normal equations fall apart, part by part: the part of U is the sum over all
-T that hold U of the coefficients of T back in cells, averaged over the rest of T, over
+Least squares: rows of one set of attributes T are those that vary along all of T and along nothing else. Where an
+attribute's values fill its bits the rows are orthogonal, and the component of T is the inverse transform of its own
+coefficients. Where they do not, rows of T tell something of smaller components too, since no row of the table lies in a
+cell that no value has. With B bits and m values the rows of one attribute have the Gram matrix 2^B I - J: on vectors
+that sum to zero along the attribute it is 2^B, on constant ones 2^B - m. So the normal equations separate, component by
+component: the component of U is the sum over all T that hold U of the coefficients of T back in cells, averaged over
+the rest of T, over
 
     g(U) = (product over U of 2^B) * sum over T of (product over the rest of T of (2^B - m) / m),
 
@@ -32,7 +32,7 @@ from sfumato.queries import Kron, Queries, Total, Weighted
 
 
 def bits(values: int) -> int:
-    """How many bits so many values take.
+    """Number of bits that so many values take.
 
     >>> [bits(values) for values in (1, 2, 3, 4, 5)]
     [0, 1, 2, 2, 3]
@@ -67,7 +67,7 @@ def walsh_table(sizes: tuple[int, ...]) -> Queries:
 
 
 def coefficients(sizes: Iterable[int]) -> int:
-    """How many rows `walsh_table` has."""
+    """Number of rows of `walsh_table`."""
     return prod(2 ** bits(size) - 1 for size in sizes)
 
 
@@ -102,7 +102,7 @@ def written_out(sets: tuple[Places, ...], sizes: tuple[int, ...]) -> Floats:
 
 
 def parts_of(backs: Mapping[Places, Floats], sizes: Sequence[int], variance: float) -> dict[Places, Table]:
-    """The parts of all tables.
+    """Components of all tables.
 
     backs: for each set of attributes, the transposed rows times their answers, an array along its axes. variance: of
     the noise on one coefficient.

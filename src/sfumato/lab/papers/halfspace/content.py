@@ -1,14 +1,13 @@
-"""How a file keeps halfspaces: the parameters of the net, from which it is made again, and the noisy counts.
+"""Release of halfspace counts: noisy counts along canonical directions answer any linear condition on numbers.
+
+For example 3 * age - 2 * income > 10. A halfspace is answered by the canonical one nearest to it in each projection,
+and by the median over projections. The error of that was measured once, with noise, on halfspaces through points of the
+grid at random. The findings state the survey's guarantee, as far as there is one, and the measured error.
+
+File format; the net is made again from its parameters:
 
 counts  the rows of every bin, direction by direction and projection by projection
 tested  the noisy sums of misfits, of some test questions each
-
-What is promised for the halfspaces in use: the survey's guarantee, as far as there is one, and what was measured.
-
-Noisy counts along canonical directions, which answer for every halfspace: 3 * age - 2 * income > 10.
-
-A halfspace is answered by the canonical one nearest to it in each projection, and by the median over projections. How
-far that is off was measured once, with noise, on halfspaces through points of the grid at random.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ LARGEST = 2**56  # of an answer: sums of a few hundred of them stay exact
 
 @record
 class HalfspacesRecord:
-    """What a manifest says of halfspaces."""
+    """Manifest of halfspaces."""
 
     over: Annotated[list[str], Field(min_length=1, max_length=MOST_ATTRIBUTES)]
     projections: Annotated[int, Field(ge=1, le=MOST_PROJECTIONS)]
@@ -105,7 +104,7 @@ def check(manifest: Manifest, schema: Schema) -> None:
 def parts(
     manifest: Manifest, schema: Schema, member: Callable[[str], Columns]
 ) -> tuple[Net, tuple[Measurement, ...], tuple[Measurement, ...], int]:
-    """What a file nobody has vouched for holds."""
+    """Content of a file that nobody has vouched for."""
     about = details_as(HalfspacesRecord, manifest)
     axes = tuple(schema.domain[name] for name in about.over)
     net = Net(axes, about.projections, about.dimensions, about.directions, about.offsets, about.seed)
@@ -130,7 +129,7 @@ DELTA = 0.05
 
 
 def findings_of(content: Halfspaces) -> tuple[str, ...]:
-    """The net, the guarantee, and how far answers were found to be off."""
+    """The net, the guarantee, and the measured error of answers."""
     return (_noise(content), guarantee(content.net), *_measured(content))
 
 
@@ -149,7 +148,7 @@ def examples_of(content: Halfspaces) -> tuple[str, ...]:
 
 
 def every_bound(net: Net, noise: Noise, delta: float = DELTA) -> float:
-    """What the noise of no canonical halfspace exceeds, in rows, with probability 1 - delta: a union bound over all."""
+    """Bound on the noise of all canonical halfspaces, in rows, with probability 1 - delta: a union bound."""
     from sfumato.answers.noise_sum import upper_quantile
 
     level = 1.0 - delta / (2.0 * net.halfspaces)
@@ -186,7 +185,7 @@ def _noise(content: Halfspaces) -> str:
 
 
 def guarantee(net: Net) -> str:
-    """What may be said of a halfspace that is none of the canonical ones."""
+    """Guarantee, in words, for a halfspace that is none of the canonical ones."""
     gamma = sin(net.angle)
     if net.plain:
         return (
@@ -301,12 +300,12 @@ class Halfspaces(Content):
 
     @property
     def misfit(self) -> tuple[float, float]:
-        """What answers to all test questions are off by together, and the standard error of that."""
+        """Total error of the answers to all test questions, and its standard error."""
         every = [float(each.answers[0]) for each in self.misfits]
         return sum(every), sqrt(sum(each.noise.variance for each in self.misfits))
 
     def halfspace(self, weights: Mapping[str, float], threshold: float, confidence: float) -> Estimate:
-        """How many rows have a weighted sum of attributes above a threshold."""
+        """Estimate of the rows whose weighted sum of attributes is above a threshold."""
         return self._beyond(weights, threshold + _hair(threshold), confidence)
 
     def _beyond(self, weights: Mapping[str, float], threshold: float, confidence: float) -> Estimate:
@@ -398,5 +397,5 @@ class Halfspaces(Content):
 
 
 def _hair(threshold: float) -> float:
-    """By how much a line is moved off the rows that lie on it, which rounding would put on either side."""
+    """Distance by which a line is moved off the rows on it, which rounding would put on either side."""
     return 1e-9 * max(1.0, abs(threshold)) if np.isfinite(threshold) else 0.0

@@ -4,7 +4,7 @@ Blum, Ligett, Roth 2008 (Survey 4.3): random projections to few dimensions, a ne
 noisy count for each of them, the median over projections. Corrected: all offsets along one direction are one question,
 for a row lies in one bin of it, where the paper pays for every halfspace; halfspaces have a threshold and not only a
 direction through the middle; nothing is projected where there are few attributes, for the theorem asks for thousands of
-dimensions; and the number of rows is private. How far the net is off, which no theorem tells, is measured.
+dimensions; and the number of rows is private. The error of the net, which no theorem gives, is measured.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _over(schema: Schema, options: Options) -> tuple[str, ...]:
 
 
 def _refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN) -> str | None:
-    """Why there are no halfspaces here, or too many."""
+    """Reason why there are no halfspaces here, or too many."""
     over = _over(schema, options)
     for name in over:
         if name not in schema.domain:

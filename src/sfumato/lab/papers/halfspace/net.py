@@ -1,4 +1,4 @@
-"""Canonical halfspaces: random projections of a public grid, a net of directions in each, and offsets along these.
+"""Net of canonical halfspaces: random projections of a public grid, a net of directions in each, and offsets.
 
 Blum, Ligett, Roth (Survey 4.3). Everything here follows from the schema and a public seed. Points are the middles of
 cells, scaled so that every attribute runs from -1 to 1.
@@ -95,18 +95,18 @@ class Net:
 
     @cached_property
     def reaches(self) -> Floats:
-        """How far points lie along every canonical direction, to either side."""
+        """Largest distance of points along every canonical direction, to either side."""
         farthest = np.array([np.abs(scaled_middles(axis)).max() for axis in self.axes])
         return np.asarray(np.abs(self.vectors) @ farthest + 1e-9)
 
     @property
     def halfspaces(self) -> int:
-        """How many canonical halfspaces there are."""
+        """Number of canonical halfspaces."""
         return prod(self.vectors.shape[:2]) * (self.offsets - 1)
 
     @cached_property
     def angle(self) -> float:
-        """How far a direction lies from the nearest canonical one, at most, in radians."""
+        """Largest angle between a direction and the nearest canonical one, in radians."""
         dimensions = self.canonical.shape[1]
         if dimensions <= 2:
             return 0.0 if dimensions == 1 else pi / (2 * len(self.canonical))

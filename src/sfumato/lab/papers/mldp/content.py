@@ -1,19 +1,18 @@
-"""How a file keeps a learned model: the noisy answers behind it, and its ONNX file byte by byte.
+"""Release of a learned model: COUNT of any WHERE, and similarity of values, without any published cell.
+
+A file keeps the noisy answers that the model was trained on, those of a held-out set, and the model as ONNX. Error bars
+are computed from the held-out answers when the release is first asked.
+
+The similarity of two values of an attribute, such as two users by their ratings, is the cosine of their counts, which
+the model gives by blocks of the other attributes. Noise lengthens both vectors, and is corrected for; the interval
+follows from the errors of the counts to first order (the delta method).
+
+File format:
 
 training  the noisy answer of every query that the model was trained on
 asked     for each of these queries, the blocks it covers: pairs in order
-aside     the noisy counts of the tiles, which were kept aside
+aside     the noisy counts of the tiles, which were held out
 model     the bytes of the ONNX file
-
-A learned model: it answers COUNT of any WHERE on the attributes, without any cell being published.
-
-What a file keeps are the noisy answers that the model was trained on and those that were kept aside, and the model as
-ONNX. Error bars are worked out from the answers kept aside when the release is first asked.
-
-How alike two values of an attribute are, such as two users by their ratings: the cosine of their counts.
-
-The counts are those that a learned model gives by blocks of the other attributes. Their noise lengthens both vectors,
-which is taken off; the interval follows from the errors of the counts to first order.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ Starts = list[Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_l
 
 @record
 class LearnedRecord:
-    """What a manifest says of a learned model."""
+    """Manifest of a learned model."""
 
     queries: Literal["ranges", "predicates", "subsets", "similarity"]
     model: Literal["ridge", "gaussian", "svm", "network", "bagging", "boosting"]
@@ -210,7 +209,7 @@ class Learned(Content):
         return ErrorBars.of(misfits, parts_of(rows, self.blocks.size), noise)
 
     def counts(self, asked: Sequence[tuple[Predicate, Mapping[str, int]]], confidence: float) -> list[Estimate]:
-        """How many rows lie in each of several predicates, at one cell of some attributes each."""
+        """Estimates of the rows in each of several predicates, at one cell of some attributes each."""
         if not asked:
             return []
         exact = all(predicate.exact(self.domain) for predicate, _ in asked)
@@ -247,7 +246,7 @@ class Learned(Content):
         return result_of(select, groups, self.domain, estimates, confidence, (NOTE,))
 
     def predict(self, rows: pa.Table, confidence: float) -> pa.Table:
-        """How alike two values of the attribute are, for pairs in the columns of its name and `other`."""
+        """Similarity of two values of the attribute, for pairs in the columns of its name and `other`."""
         if self.between is None:
             return super().predict(rows, confidence)
         check_confidence(confidence)

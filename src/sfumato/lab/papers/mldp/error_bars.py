@@ -1,17 +1,14 @@
-"""How far a model is off, from noisy answers kept aside: split conformal prediction, corrected for their noise.
+"""Error bars of a learned model by split conformal prediction on a noisy held-out set, corrected for its noise.
 
 Tiles that the model never saw are measured with noise. Every box of neighbouring tiles is a question whose noisy answer
-is a sum of theirs, so that its misfit is what the model is off by, plus noise of known variance. Three numbers say how
-the squared error grows: with the blocks that a question cuts, with the blocks it covers, and with their square (what is
-systematic). They are fitted to squared misfits less the noise. Scores are misfits in units of error *and* noise
+is a sum of theirs, so that its misfit is the error of the model plus noise of known variance. Three numbers say how the
+squared error grows: with the blocks that a question cuts, with the blocks it covers, and with their square (the
+systematic part). They are fitted to squared misfits less the noise. Scores are misfits in units of error *and* noise
 together; a fresh question has no noise of its own, so its interval is the quantile of the scores times its error alone.
 
-Blocks that are cut where rows are, by noisy counts of the blocks that there were.
-
-A question that cuts through a block is answered by a share of it, and may be off by as many rows as the block holds. So
-blocks should hold about equally many: where few cells hold most rows, single ones get blocks of their own.
-
-Questions made of answers that were kept aside: every box of neighbouring tiles.
+Blocks are split by noisy counts so that they hold about equally many rows. A question that cuts through a block is
+answered by a share of it, and may be off by as many rows as the block holds; where few cells hold most rows, single
+ones get blocks of their own.
 """
 
 from __future__ import annotations
@@ -56,11 +53,11 @@ class ErrorBars:
         return cls(growth + WIDER * (growth + per_block), np.sort(np.abs(misfits) / np.sqrt(expected)))
 
     def errors(self, parts: Floats) -> Floats:
-        """About how far each question is off: a standard error."""
+        """Standard error of each question, by the fitted growth."""
         return np.asarray(np.sqrt(np.maximum(parts @ self.growth, 0.0)))
 
     def quantile(self, confidence: float) -> float:
-        """How many standard errors an interval reaches; beyond the farthest score, as a normal error would."""
+        """Half-width of an interval in standard errors; beyond the farthest score, as a normal error would."""
         number = len(self.scores)
         place = ceil(confidence * (number + 1))
         if place <= number:
@@ -70,7 +67,7 @@ class ErrorBars:
 
 
 def parts_of(rows: Floats, blocks: int) -> Floats:
-    """How much each question cuts, covers, and covers squared, in blocks. rows: features, shares of blocks first."""
+    """Number of blocks that each question cuts, covers, and covers squared. rows: features, shares of blocks first."""
     shares = np.clip(rows[:, :blocks], 0.0, 1.0)
     cut, covered = 4.0 * (shares * (1.0 - shares)).sum(axis=1), shares.sum(axis=1)
     return np.stack([cut, covered, covered**2], axis=1)

@@ -2,7 +2,7 @@
 
 Zhu, Xiong, Li, Zhou, Yu, Differentially private query learning: from data publishing to model publishing, 2017,
 algorithm 1. Corrected: the training set is chosen and not drawn, its sensitivity is what one row really changes, blocks
-are cut where noisy counts say that rows are, error bars are measured on noisy answers kept aside (the paper's theorem
+are cut where noisy counts say that rows are, error bars are measured on noisy held-out answers (the paper's theorem
 4.4 does not hold), and the model is ONNX, which no one has to trust.
 """
 
@@ -110,7 +110,7 @@ def mldp(
 def _parts(
     schema: Schema, budget: Budget, options: Options, settings: Settings = SETTINGS
 ) -> tuple[Budget | None, Budget, Budget]:
-    """For looks, if there are any, for the training set, and for answers kept aside."""
+    """Shares of the budget: for looks, if there are any, for the training set, and for the held-out answers."""
     looking, training, aside = settings.shares
     # Models that keep all their training queries must have a size that is known beforehand.
     sized = options.model in ("ridge", "network") or len(schema.domain.shape) == 1
@@ -136,7 +136,7 @@ def _found_blocks(curator: Curator, schema: Schema, budget: Budget, options: Opt
 
 
 def refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN) -> str | None:
-    """Why a schema or options do not fit, before anything is spent."""
+    """Reason why a schema or options do not fit, before anything is spent."""
     try:
         check_names(options.model)
     except MechanismError as error:
@@ -153,7 +153,7 @@ def refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN)
 
 
 def cannot_learn(schema: Schema, options: Options) -> str | None:
-    """Why a training set would teach nothing, or None."""
+    """Reason why a training set would teach nothing, or None."""
     if (reason := not_comparable(schema, options)) is not None:
         return reason
     blocks = _even_blocks(schema, options)
@@ -170,7 +170,7 @@ def cannot_learn(schema: Schema, options: Options) -> str | None:
 
 
 def not_comparable(schema: Schema, options: Options) -> str | None:
-    """Why values of an attribute cannot be compared, or None."""
+    """Reason why values of an attribute cannot be compared, or None."""
     names = schema.domain.names
     if (options.queries == "similarity") != bool(options.between):
         return "queries=similarity and between=ATTRIBUTE go together, such as between=user"

@@ -1,17 +1,15 @@
-"""A model as it is published: a few steps of plain arithmetic on tables of numbers, and whether they fit together.
+"""Write, check and run a published model as an ONNX file: nine operators, canonical bytes.
 
-Steps are named by their places, tables of numbers too, so that no name in a file can mean anything else. Every step is
-one of nine operators of ONNX's own set; each takes what came before it, so that there are no circles, and shapes are
-worked out here, before anything runs.
-
-A model as the bytes of an ONNX file, and back: only what is written here is ever read.
+A model is a few steps of plain arithmetic on tables of numbers. Steps and tables are named by their positions, so that
+no name in a file can mean anything else. Every step is one of nine operators of ONNX's own set; each takes results of
+earlier steps, so that there are no cycles, and shapes are computed here, before anything runs.
 
 An ONNX file is a Protocol Buffers message. Converters and readers of it exist, but they write more operators than a
 model of queries needs and read more than is safe (files beside the file, operators of other makers, trees that run in
 circles), so the few fields that are needed are spelled here. Bytes from a file are accepted if the model in them,
 spelled again, gives exactly these bytes: nothing can hide in what is left out.
 
-Running a published model: onnxruntime, on bytes that were checked, in this process and with nothing beside them.
+onnxruntime runs the checked bytes, in this process and with nothing beside them.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ class BadGraph(QueryError):
 
 @dataclass(frozen=True)
 class Step:
-    """One operator and what it takes."""
+    """One operator and its inputs."""
 
     operator: str
     sources: tuple[Source, ...]
@@ -268,7 +266,7 @@ def _bytes(value: int | bytes) -> bytes:
 
 
 def missing() -> str:
-    """What to do where models cannot be run."""
+    """Advice where models cannot be run."""
     return f"a learned model is opened with onnxruntime, which is not installed: {install_command('models')}"
 
 

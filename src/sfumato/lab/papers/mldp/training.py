@@ -1,18 +1,12 @@
-"""Models that scikit-learn trains: support vectors, a small network, bagged and boosted trees.
+"""Train models on noisy answers: ridge regression, Gaussian kernels, and scikit-learn's models; keep the best.
 
-scikit-learn is imported here and nowhere else, when such a model is trained; what it makes is taken down as numbers, so
+Training sees only features of queries, which are public, and noisy answers. Every model is a straight line plus,
+perhaps, a curve: Gaussian bumps, support vectors, a small network, bagged or boosted trees. It starts from rows spread
+evenly: a straight line in the share of cells that a query covers, which is not penalised. Each model gives predictions
+for rows of features, and its steps as they are published.
+
+scikit-learn is imported here and nowhere else, when such a model is trained; its result is taken down as numbers, so
 that whoever opens a release does not need it.
-
-Training on noisy answers: ridge regression and Gaussian bumps here, the rest by scikit-learn, and the best of them.
-
-Nothing here sees anything but features of queries, which are public, and noisy answers. Every model starts from rows
-spread evenly: a straight line in the share of cells that a query covers, which is not penalised.
-
-The shapes that a trained model has, what each says of rows of features, and its steps as they are published.
-
-Every model is a straight line plus, perhaps, something curved: bumps, a network or trees.
-
-What there is to learn from: features of queries, which are public, and their noisy answers.
 """
 
 from __future__ import annotations
@@ -34,7 +28,7 @@ from sfumato.version import install_command
 
 @dataclass(frozen=True)
 class Settings:
-    """What was chosen by judgement, on tables made up, so that models stay small and are trained in a second.
+    """Hyperparameters, set by judgement on made-up tables, so that models stay small and train in a second.
 
     penalty, tolerance: of support vectors, in spreads of the answers; width: of their bumps, in farthest distances.
     neurons, steps, decay: of the network's one layer. trees, depth: of bagging; rounds, shallow, rate: of boosting.
@@ -154,7 +148,7 @@ def train(name: str, lesson: Lesson) -> Model:
 
 
 def best_of(names: Sequence[str], lesson: Lesson) -> str:
-    """The model that foretells noisy answers best that it was not trained on.
+    """The model with the least cross-validated error on noisy answers.
 
     Each answer that is foretold has its own noise, independent of what the model was trained on, so that the squared
     misfit is the squared error and the same variance for every model.
@@ -186,7 +180,7 @@ def _ridge(lesson: Lesson) -> Model:
 
 
 def _gaussian(lesson: Lesson) -> Model:
-    """Bumps around the queries of the training set, as wide as is likeliest, in farthest distances between two."""
+    """Gaussian-kernel regression around the training queries; bandwidth by marginal likelihood."""
     farthest = farthest_apart(lesson.rows)
     found = []
     for width in WIDTHS:
@@ -239,7 +233,7 @@ def check_names(name: str) -> None:
 
 
 class Curve(Protocol):
-    """What a model has beside its straight part."""
+    """Non-linear part of a model."""
 
     def predict(self, rows: Floats) -> Floats:
         """One number for each row of features."""
@@ -292,7 +286,7 @@ class Bumps:
 
 
 def bumps(rows: Floats, centres: Floats, rate: float) -> Floats:
-    """What each centre says of each row: 1 where they are the same, less the farther they are apart."""
+    """Gaussian kernel of each row and each centre: 1 where they are the same, less the farther they are apart."""
     squares = (rows**2).sum(axis=1)[:, None] - 2.0 * rows @ centres.T + (centres**2).sum(axis=1)
     return np.asarray(np.exp(-rate * squares))
 

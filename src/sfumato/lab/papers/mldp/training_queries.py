@@ -1,9 +1,10 @@
-"""Which queries a model is trained on: chosen from candidates by coverage and independence, before any data is read.
+"""Choose training queries by coverage and independence, before any data is read.
 
 A candidate is a set of blocks. Candidates come in layers, from one set that is everything to single blocks: runs of
 neighbours for ranges, values of some attributes for predicates, any blocks for subsets. Queries are taken one by one:
 *independence* first, so that no block is asked about more often than need be, then *coverage*, so that the query says
-most of blocks that were asked about least. How often the fullest block is asked about is the sensitivity of the set.
+most of blocks that were asked about least. The largest number of queries that cover one block is the sensitivity of the
+set.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def choose(pool: Floats, number: int) -> Floats:
 
 
 def fullest(sets: Floats) -> int:
-    """How many of the queries one row of data can change: their sensitivity."""
+    """Sensitivity of the queries: the most that one row of data can change."""
     return int(np.asarray(sets).sum(axis=0).max())
 
 
@@ -90,7 +91,7 @@ def _ranges(shape: tuple[int, ...], further: bool) -> Iterator[Codes]:
 
 
 def _ever_shorter(shape: tuple[int, ...]) -> Iterator[list[int]]:
-    """How many runs each axis falls into: about `BRANCHING` times as many boxes from layer to layer."""
+    """Number of runs on each axis, by layer: about `BRANCHING` times as many boxes from layer to layer."""
     runs = [1] * len(shape)
     while True:
         yield list(runs)

@@ -1,4 +1,4 @@
-"""A rule: one SQL condition that tells a value of the label, and how often it is right, counted with noise."""
+"""Release of a rule: one SQL condition that predicts a value of the label, with its noisy error rate."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NO_COUNTS = "this release holds a rule and how often it is right, no counts; see
 
 @record
 class RuleRecord:
-    """What a manifest says of a rule. considered: rules that it was chosen from, with so much of epsilon."""
+    """Manifest of a rule. considered: rules that it was chosen from, with so much of epsilon."""
 
     rule: Text
     label: Text
@@ -85,7 +85,7 @@ class Rule(Content):
         return self._share((1.0, 0.0, 1.0, 0.0) if has < has_not else (0.0, 1.0, 0.0, 1.0), confidence)
 
     def behind(self, confidence: float = 0.95) -> float:
-        """How many rows more it gets wrong than the best rule of its class, at most, with this confidence.
+        """Bound, with this confidence, on the rows that it gets wrong beyond those of the best rule of its class.
 
         A rule that gets t rows more wrong than the best is exp(-r t) times as likely, at rate r, and there are as many
         of them as rules: more than t with a probability of at most rules exp(-r t).

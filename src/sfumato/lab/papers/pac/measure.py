@@ -1,21 +1,20 @@
-"""How many rows it takes to learn a rule privately, in every direction: rows, error, doubt, rules, epsilon.
-
-Survey, theorem 7, says n = O(ln |H| + ln(1 / beta)) max(1 / (epsilon alpha), 1 / alpha^2), and leaves the constants
-open. Here they are, for the score of `pac`, which moves one way. With probability 1 - beta / 2 the rule that is chosen
-gets at most ln(2 |H| / beta) / epsilon rows of the table more wrong than the best rule; with probability 1 - beta / 2
-the share that every rule gets wrong in the table is within t = sqrt(ln(4 |H| / beta) / (2 n)) of the share in the
-population (Hoeffding's inequality for each). Both together, in the population:
-
-    error of the chosen rule  <=  that of the best + alpha,     alpha = ln(2 |H| / beta) / (epsilon n) + 2 t.
-
-epsilon: what is spent on the choice, divided by the rows that a person may have.
-
-PAC: a rule that tells a value of one attribute from the others, chosen by the exponential mechanism.
+"""PAC: a rule that predicts one attribute from the others, chosen by the exponential mechanism; its sample complexity.
 
 Kasiviswanathan, Lee, Nissim, Raskhodnikova, Smith, What can we learn privately (2008), theorem 7 of the Survey, section
 5.2: agnostic learning of any finite class. Corrected: the score, minus the rows that a rule gets wrong, moves one way
 only when a person is added, so that the choice has twice the rate that the paper gives it, for the same epsilon. The
 error of the chosen rule is measured with a share of the budget, where the paper leaves it unknown.
+
+Sample complexity, solved for rows, error, failure probability, rules or epsilon. The theorem says
+n = O(ln |H| + ln(1 / beta)) max(1 / (epsilon alpha), 1 / alpha^2), and leaves the constants open. Here they are, for
+the score of `pac`, which moves one way. With probability 1 - beta / 2 the rule that is chosen gets at most
+ln(2 |H| / beta) / epsilon rows of the table more wrong than the best rule; with probability 1 - beta / 2 the share that
+every rule gets wrong in the table is within t = sqrt(ln(4 |H| / beta) / (2 n)) of the share in the population
+(Hoeffding's inequality for each). Both together, in the population:
+
+    error of the chosen rule  <=  that of the best + alpha,     alpha = ln(2 |H| / beta) / (epsilon n) + 2 t.
+
+epsilon: the budget of the choice, divided by the rows that a person may have.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ def learning_epsilon(alpha: float, rows: float, rules: float, beta: float) -> fl
 
 
 def learning_rules(alpha: float, rows: float, epsilon: float, beta: float) -> int:
-    """How many rules there may be for the error to be at most alpha; 0 where not even one.
+    """Largest number of rules for which the error is at most alpha; 0 where not even one.
 
     >>> learning_rules(0.05, 10_000, 0.5, 0.05)
     1171
@@ -118,7 +117,7 @@ def _error(rows: float, log_rules: float, epsilon: float, log_beta: float) -> fl
 
 
 def _crossing(is_beyond: Callable[[float], bool], start: float, least: float | None = None) -> float:
-    """Where a condition begins to hold, upwards from `least`, or from a millionth of the start."""
+    """Smallest value at which a condition holds, upwards from `least`, or from a millionth of the start."""
     high = start
     for _ in range(DOUBLINGS):
         if is_beyond(high):
@@ -150,7 +149,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Options:
-    """What a user may state.
+    """Options of the user.
 
     target: the attribute that a rule tells; the last one if left open. positive: the value of it; of two, the second.
     rules: the class. attributes: that rules look at; all if left open. of: the attribute of thresholds. literals: of a
@@ -287,7 +286,7 @@ def _how_many(domain: Domain, names: Sequence[str], options: Options) -> int:
 
 
 def _fewer(domain: Domain, names: Sequence[str], room: int) -> str:
-    """What to do about too many rules."""
+    """Advice on too many rules."""
     fitting = [k for k in range(1, len(names) + 1) if rules.how_many(domain, names, k) <= room]
     if fitting:
         return f"literals={max(fitting)} has {rules.how_many(domain, names, max(fitting)):,}"

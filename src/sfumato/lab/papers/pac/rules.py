@@ -1,10 +1,11 @@
-"""Classes of rules to choose from: conditions on attributes, each with its text in SQL and the cells it holds in.
+"""Hypothesis classes for a rule: conditions on attributes, each with its SQL text and the cells it holds in.
 
 thresholds: one ordered attribute, from or below any edge of its cells. stumps: such a threshold of any ordered
 attribute, or a value of another one, or all but that. conjunctions: up to so many of these, of different attributes,
-all at once. given: conditions that the user writes. All but the last hold the two rules that say the same of every row.
+all at once. given: conditions that the user writes. All but the last include the two constant rules, which say the same
+of every row.
 
-A condition in SQL as a set of cells, read as every WHERE is; one that cuts through a cell is refused.
+A condition in SQL is read as every WHERE is; one that cuts through a cell is refused.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def literals_of(axis: Axis) -> list[Literal]:
 
 
 def how_many(domain: Domain, attributes: Sequence[str], literals: int) -> int:
-    """How many conjunctions of up to so many literals there are; stumps are those of one."""
+    """Number of conjunctions of up to so many literals; stumps are those of one."""
     sums = [1] + [0] * literals  # of products over sets of attributes, by their size
     for name in attributes:
         own = len(literals_of(domain[name]))
@@ -155,14 +156,14 @@ def condition_of(text: str, schema: Schema) -> Predicate:
 
 
 def holds(predicate: Predicate, domain: Domain, codes: Mapping[str, Codes], length: int) -> NDArray[np.bool_]:
-    """Whether it holds for each of a list of cells, by their places along at least the attributes that matter."""
+    """Mask of a list of cells in which it holds, by their places along at least the attributes that matter."""
     if not codes:  # it matters to no attribute: all rows or none
         return np.full(length, bool(predicate))
     return np.asarray(predicate.weights(domain, codes)[0] >= 0.5)
 
 
 def holds_in_cells(predicate: Predicate, domain: Domain) -> NDArray[np.bool_]:
-    """Whether it holds, for every cell of a domain that has its attributes."""
+    """Mask of the cells in which it holds, for a domain that has its attributes."""
     cells = np.arange(domain.size, dtype=np.int64)
     codes = {name: domain.codes_along(name, cells) for name in predicate.names}
     return holds(predicate, domain, codes, domain.size)

@@ -1,4 +1,4 @@
-"""A cube of noisy cells over bits, which also says which parity of the others one of them follows."""
+"""Release of a cube of noisy cells over bits, with the parity of the others that a label follows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FEWEST, MOST = 2, 20  # attributes, the label among them
 
 @record
 class ParityRecord:
-    """What a manifest says of it: the label. The vector is learnt afresh from the cells."""
+    """Manifest of a parity: the label. The vector is learnt afresh from the cells."""
 
     label: Text
 
@@ -149,5 +149,5 @@ class ParityCube(Cube):
 
 
 def _percent(doubt: float) -> str:
-    """How sure one is in percent, never rounded up."""
+    """Confidence in percent, never rounded up."""
     return "more than 99.9999 %" if doubt < 1e-6 else f"{np.floor((1.0 - doubt) * 1e6) / 1e4:.10g} %"

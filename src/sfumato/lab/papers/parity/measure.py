@@ -1,4 +1,4 @@
-"""Parity: noise on every cell of bits, and the hidden vector learnt from what was released.
+"""Parity: noise on every cell of bits, and the hidden vector learnt from the noisy cells.
 
 Xiao, Xiong, Yuan, TR-2010-003, section 6. The paper learns the vector bit by bit, by elimination in samples of the
 released rows and a majority over many repetitions. Corrected: noisy cells below zero are kept (cutting them off adds
@@ -28,7 +28,7 @@ from sfumato.schema import Schema
 
 @dataclass(frozen=True)
 class Options:
-    """What a user may state. target: the attribute that may be a parity of the others; the last one if left open."""
+    """Options of the user. target: the attribute that may be a parity of the others; the last one if left open."""
 
     target: str | None = None
 

@@ -1,14 +1,11 @@
-"""Which parity of bits a label follows, read off noisy cells.
+"""Best-fitting parity of a label, read off noisy cells, and a bound on the probability that it is wrong.
 
 For bits x, a label y and counts n(x, y), the fit of a vector v is C(v) = sum over x of (-1)^(v.x) (n(x, 0) - n(x, 1)):
 the rows whose label is the parity v.x, less those whose label is its opposite. The fast Walsh-Hadamard transform gives
-all of them at once; the best fit has the largest |C(v)|. How sure that is: lab/papers/parity/parities.py.
+all of them at once; the best fit has the largest |C(v)|.
 
-How sure it is that the parity found in noisy cells is the one that fits the private table best, whatever the table.
-
-Every cell carries independent symmetric noise. A fit C(v) (parities.py) carries a sum of as many noises as
-there are cells; the difference of two fits, in which half of the cells cancel, twice a sum T of half as many.
-
+The bound holds for every table. Every cell carries independent symmetric noise. A fit C(v) carries a sum of as many
+noises as there are cells; the difference of two fits, in which half of the cells cancel, twice a sum T of half as many.
 Say that u fits the true table best, and that v was found, ahead of every other by a gap g. If v is not u, noise alone
 has moved some fit past that of u by at least g, for u is ahead in truth. There are K others, so this happens, on any
 table, with a probability of at most K P(2 T >= g). The opposite of u, in which no cell cancels, is bounded by itself,
@@ -107,7 +104,7 @@ def parity_doubt(lead: float, gap: float, cells: int, noise: Laplace) -> float:
 
 
 def enough_ahead(cells: int, noise: Laplace, doubt: float) -> int:
-    """By how many rows a vector must be ahead of the next for its doubt to be no more than this.
+    """Lead over the next vector, in rows, from which the doubt is no more than this.
 
     >>> from fractions import Fraction
     >>> enough_ahead(16, Laplace(Fraction(1)), 0.05)

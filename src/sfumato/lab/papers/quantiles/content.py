@@ -1,10 +1,10 @@
-"""How a file keeps quantiles: where they part the pieces of every line, and noisy counts of the runs between.
+"""Release of quantiles of ordered attributes, of all rows or group by group, with noisy counts between them.
+
+File format; a line is cut into pieces, and a run is several neighbouring pieces:
 
 cuts     for each attribute, group and quantile: how many pieces lie before it
 totals   for each attribute and group: its noisy rows
 counts   for each attribute, group and run (lab/papers/quantiles/quantile_tree.py): its noisy rows
-
-Quantiles of ordered attributes, of all rows or group by group, with what is known of the rows between them.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Line:
     counted: Measurement
 
     def edges(self, quantiles: Sequence[Fraction], length: int) -> Iterator[tuple[dict[Fraction, int], Whole]]:
-        """Where quantiles and runs are, group by group."""
+        """Positions of quantiles and runs, group by group."""
         scale = line_scale(self.counted.noise)
         for cuts, rows in zip(self.cuts.tolist(), self.total.answers.tolist(), strict=True):
             placed = dict(zip(quantiles, cuts, strict=True))
@@ -71,7 +71,7 @@ class Line:
 
 @record
 class QuantilesRecord:
-    """What a manifest says of quantiles.
+    """Manifest of quantiles.
 
     pieces: of a value, by attribute. epsilon: of all choices of one attribute. total: the scale of the noise of totals.
     """
@@ -258,7 +258,7 @@ class Quantiles(Content):
         return found if rule.grouped else found * len(groups.present)
 
     def value_of(self, of: str, group: int, quantile: Fraction, confidence: float = 0.95) -> Estimate:
-        """One quantile of one group, without SQL."""
+        """Estimate one quantile of one group, without SQL."""
         rule = Quantile(Predicate.everything(), of, float(quantile))
         return self._estimate(rule, self.by_attribute[of][group].find(quantile, confidence), confidence)
 

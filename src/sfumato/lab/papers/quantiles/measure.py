@@ -1,8 +1,8 @@
 """Quantiles: the exponential mechanism on ranks, many at once, from the middle outwards.
 
 After Xiao, Xiong, Yuan, TR-2010-003, section 7, whose algorithm for the largest value is not private: a row that is
-read early changes what all later rows do (docs/quantiles.md). Here the score of a value is how far its rank lies from
-the one that is wanted, and rows beyond a chosen quantile are left to those on the other side
+read early changes what all later rows do (docs/quantiles.md). Here the score of a value is minus the distance of its
+rank from the wanted one, and rows beyond a chosen quantile are left to the choices on the other side
 (lab/papers/quantiles/quantile_tree.py).
 """
 
@@ -34,7 +34,7 @@ FIVE = tuple(Fraction(k, 4) for k in range(5))
 
 @dataclass(frozen=True)
 class Options:
-    """What a user may state.
+    """Options of the user.
 
     of: ordered attributes; all of them if none is named. by: attributes whose values have quantiles of their own.
     pieces: into how many each value or bin is cut.
@@ -98,7 +98,7 @@ def _parts(budget: Budget) -> tuple[Budget, Budget, Budget]:
 
 
 def _cuts(lines: Lines, line: int, wanted: Sequence[Choice], budget: Budget) -> dict[Fraction, int]:
-    """Where each quantile parts the pieces of a line."""
+    """Position at which each quantile divides the pieces of a line."""
     cuts: dict[Fraction, int] = {}
     for one in wanted:
         first = 0 if one.above == 0 else cuts[one.above]
@@ -116,7 +116,7 @@ def _ordered(schema: Schema, by: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN) -> str | None:
-    """Why it does not fit, or None."""
+    """Reason why it does not fit, or None."""
     return _wrong_attributes(schema, options) or _wrong_quantiles(options) or _too_many(schema, options)
 
 
@@ -184,7 +184,7 @@ def _promises(
 
 
 def _beyond(values: int, confidence: float) -> float:
-    """How many rows lie beyond a value that was chosen as the least or the greatest, at most, in scales of the choice.
+    """Bound on the rows beyond a value chosen as the least or the greatest, in scales of the choice.
 
     The value that is right holds c rows, dealt out over its pieces, so that one of its pieces has a weight of
     (1 - exp(-c)) / c on average. A piece of another value has c rows beyond it at least, and if it has more than x a

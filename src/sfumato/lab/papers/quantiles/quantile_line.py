@@ -1,25 +1,8 @@
-"""How far rows that lie unevenly may have pulled the choice of a cut away from its rank.
-
-A choice by the exponential mechanism has P(position) in proportion to exp(-|rank error| / scale), along positions.
-Where rows lie evenly, so do ranks, and the rank error has a Laplace distribution. Elsewhere wide gaps draw choices out
-of narrow heaps: a quantile where rows lie r to a piece, cut at a place beyond which a length G is as likely as the
-place itself,
-
-    G = integral of exp(-(rows from the cut to x) / scale) over the positions x beyond the cut,
-
-is off by more than y with a chance of about (r G / scale) exp(-y / scale) / 2 in place of exp(-y / scale) / 2. That is
-a Laplace error and scale * log(r G / scale) rows more: the pull. Lengths are public, and rows were counted with noise,
-of which one standard deviation is taken off, so that it does not look like a pull.
-
-Quantiles of one line from chosen cuts and noisy counts between them, with intervals.
+"""Quantiles of one line from privately chosen cuts and noisy counts between them, with intervals.
 
 Positions count pieces along the line; R(x) is the number of rows before position x and n that of all. A cut v that was
 chosen as the quantile q lies at a rank R(v) = q n + E, where E adds up the errors of the choices that led to it
-(lab/papers/quantiles/quantile_tree.py). A choice by the exponential mechanism has P(position) in proportion to
-exp(-|rank error| / scale), so where rows lie evenly over the few pieces around the quantile, as those dealt out from a
-cell do, its rank error has the Laplace distribution of that scale; elsewhere it may be pulled further, by as much as
-the counts allow (quantile_pull.py). Runs of pieces between cuts were counted with noise,
-so that
+(lab/papers/quantiles/quantile_tree.py). Runs of pieces between cuts were counted with noise, so that
 
     T(x) = R(x) - p n = [R(x) - R(v)] + (q - p) n + E
 
@@ -32,8 +15,19 @@ The greatest value: at the position just behind it no row is left. Positions beh
 counted rows up to the cut of the greatest value, make the interval, which reaches to the end of the line: no noise that
 hides one row can tell more. The least value is its mirror image.
 
-How the choices err hangs on how rows lie, so ends that hold for every table (`surely`) leave them aside and lean on the
-counts alone, whose noise was drawn after the cuts were settled.
+The rank error of a choice: the exponential mechanism has P(position) in proportion to exp(-|rank error| / scale). Where
+rows lie evenly over the few pieces around the quantile, as those dealt out from a cell do, the rank error has the
+Laplace distribution of that scale. Elsewhere wide gaps draw choices out of narrow heaps: a quantile where rows lie r to
+a piece, cut at a place beyond which a length G is as likely as the place itself,
+
+    G = integral of exp(-(rows from the cut to x) / scale) over the positions x beyond the cut,
+
+is off by more than y with a probability of about (r G / scale) exp(-y / scale) / 2 in place of exp(-y / scale) / 2.
+That is a Laplace error and scale * log(r G / scale) rows more: the pull. Lengths are public, and rows were counted with
+noise, of which one standard deviation is taken off, so that it does not look like a pull.
+
+Errors of choices depend on how rows lie, so ends that hold for every table (`surely`) leave the choices aside and use
+the counts alone, whose noise was drawn after the cuts were settled.
 """
 
 from __future__ import annotations
@@ -186,13 +180,13 @@ class QuantileLine:
         return float(self.edges[min(first, end)]), float(self.edges[max(first, end) + 1])
 
     def _reach(self, p: float, runs: int, tail: float) -> float:
-        """What the noise of T behind so many runs exceeds with that chance."""
+        """Quantile of the noise of T behind so many runs: exceeded with that chance."""
         terms = [(1.0 - p, self.noise, runs), (p, self.noise, len(self.counts) - runs)]
         some = [term for term in terms if term[0] and term[2]]
         return upper_quantile(some, 1.0 - tail) if some else 0.0
 
     def _pulls(self, errors: Mapping[Fraction, float]) -> tuple[float, float]:
-        """How far uneven rows may have pulled the choices that led to a cut, up and down, in rows."""
+        """Bounds on the pull of uneven rows on the choices that led to a cut, up and down, in rows."""
         up = down = 0.0
         lengths, rows, sd = np.diff(self.edges).astype(float), self.counts.astype(float), self.noise.variance**0.5
         for each, weight in errors.items():
@@ -205,7 +199,7 @@ class QuantileLine:
     def _widths(
         self, tested: Floats, anchor: int, ahead: float, errors: Mapping[Fraction, float], level: float
     ) -> Floats:
-        """How far noise may have moved T at every edge, at that level; looked at where it matters."""
+        """Half-widths of T at every edge, at that level; computed where it matters."""
         choices: list[tuple[float, Noise, int]] = [(w, self._choice_noises[each], 1) for each, w in errors.items()]
         run = np.arange(len(self.edges)) - anchor
         between, others = np.sign(run) + ahead, len(self.counts) - np.abs(run)
@@ -225,7 +219,7 @@ class QuantileLine:
         return widths
 
     def _end(self, inside: int, outside: int, rising: Floats, widths: Floats, pulled: float, evenly: bool) -> float:
-        """Where T leaves what it may be, between the last edge inside and the one beyond; evenly: or the whole run.
+        """Position at which T leaves its interval, between the last edge inside and the next; evenly: or the whole run.
 
         A part f of a run has f times its rows and f times the noise of its count, so that squares of widths grow with
         the square of f.

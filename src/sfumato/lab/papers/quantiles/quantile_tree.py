@@ -1,6 +1,6 @@
-"""In which order quantiles are chosen, on which rows, and for what share of a budget: all of it public.
+"""Order of the choices of quantiles, the rows that each is chosen among, and its share of the budget: all public.
 
-The one in the middle is chosen first, among all rows. It parts them, and those below it and above it are chosen on
+The one in the middle is chosen first, among all rows. It divides them, and those below it and above it are chosen on
 either side, again from the middle outwards. Sides are disjoint, so m quantiles cost as much as log2(m) + 1 choices one
 after the other (Kaplan, Schnapp, Stemmer, ICML 2022). The least and the greatest value come last, at the ends.
 """
@@ -35,12 +35,12 @@ class Choice:
 
     @property
     def within(self) -> Fraction:
-        """Which quantile it is of the rows that it is chosen among."""
+        """Quantile level among the rows that it is chosen from."""
         return (self.quantile - self.above) / (self.below - self.above)
 
     @property
     def spread(self) -> Fraction:
-        """By how much one row can move the scores of two candidates apart, in ranks."""
+        """Sensitivity of the difference of two candidates' scores, in ranks."""
         return 2 * max(self.within, 1 - self.within) if 0 < self.quantile < 1 else Fraction(1)
 
 
@@ -96,7 +96,7 @@ def errors_of(chosen: Sequence[Choice]) -> dict[Fraction, dict[Fraction, float]]
 
 
 def runs_between(cuts: Mapping[Fraction, int], length: int, rows: float, scale: float) -> Whole:
-    """Where runs of pieces begin and end, whose rows are counted: short next to a cut, the longer the further away.
+    """Ends of the runs of pieces whose rows are counted: short next to a cut, the longer the further away.
 
     cuts: by quantile. rows: about how many there are. scale: of the noise that runs are counted with; a run next to a
     cut is so long that on average it holds a few times as many rows, for fewer would not show.

@@ -1,25 +1,21 @@
-"""A classifier that adds up scores: a table of whole numbers for each attribute. Naive Bayes and perceptrons do.
+"""Classifiers over cells, computed from noisy counts: naive Bayes, a perceptron, and a decision tree (ID3).
 
-Whole numbers, so that a file opened anywhere gives the labels that it was tested with.
+Additive scores: naive Bayes and the perceptron have a table of whole numbers for each attribute, whose entries are
+added up. Whole numbers, so that a file opened anywhere gives the labels that it was tested with.
 
-Naive Bayes from noisy counts by class and one attribute: the class under which a row's values are likeliest.
+Naive Bayes: noise makes small counts meaningless, and a ratio of two of them very uncertain. So the shares within a
+class are shrunk towards those of all rows, by as many rows as the noise of a cell amounts to: where there is nothing
+but noise an attribute says nothing.
 
-Noise makes small counts meaningless, and a ratio of two of them a wild witness. So the shares within a class are drawn
-towards those of all rows, by as many rows as the noise of a cell amounts to: where there is nothing but noise an
-attribute says nothing.
+Perceptron: misclassified rows pull the weights towards them, and only sums of these are asked for. Averaged over the
+later half of the rounds (after Freund, Schapire 1999): the first are about which class is the more common, and on
+tables with a rare class they would drown the rest. All numbers are whole: the label depends on no common factor of
+weights, so that sums are added up as they come and nothing is divided by the number of rows, which is private.
 
-A perceptron over cells: rows that it gets wrong pull its weights towards them, and only sums of these are asked for.
-
-Averaged over the later half of the rounds (after Freund, Schapire 1999): the first are about which class is the more
-common, and on tables with a rare class they would drown the rest. All numbers are whole: the label depends on no common
-factor of weights, so that sums are added up as they come and nothing is divided by the number of rows: it is private.
-
-A decision tree over cells, and which split noisy counts speak for.
-
-A split parts the values of one attribute in two: below a cut where they are ordered, one value against the others where
-not. Its gain is ID3's, the rows times the information about the class. Noise of variance v lifts the expectation of
-n ln n by about v / (2 n), and more where there are more values to choose from; as much is taken off before gains are
-compared, so that attributes with many values win by their rows and not by their noise.
+Decision tree: a split divides the values of one attribute in two: below a cut where they are ordered, one value against
+the others where not. Its gain is ID3's, the rows times the information about the class. Noise of variance v lifts the
+expectation of n ln n by about v / (2 n), and more where there are more values to choose from; as much is subtracted
+before gains are compared, so that attributes with many values win by their rows and not by their noise.
 """
 
 from __future__ import annotations
@@ -68,7 +64,7 @@ class Additive:
 
     @property
     def spreads(self) -> list[int]:
-        """How much each attribute can change the gap between two classes, at most."""
+        """Largest change of the gap between two classes by each attribute."""
         return [int(np.ptp(table - table[:, :1], axis=0).max()) for table in self.tables]
 
 
@@ -115,7 +111,7 @@ GAPS = (1 / 16, 1 / 8, 1 / 4)  # of the largest gap there can be, between which 
 
 
 def coordinates(axis: Axis) -> Whole:
-    """What every cell of an attribute is to a perceptron: a number where it is ordered, one mark among many where not.
+    """Coordinates of every cell of an attribute: a number where it is ordered, one-hot where not.
 
     Either way one row adds no more than `LARGEST` in all.
     """
@@ -128,7 +124,7 @@ def coordinates(axis: Axis) -> Whole:
 
 
 def vectors(classes: int) -> int:
-    """How many weight vectors there are: two classes need one, which parts them."""
+    """Number of weight vectors: two classes need one, which separates them."""
     return 1 if classes == 2 else classes
 
 
@@ -222,7 +218,7 @@ class Tree:
 
     @property
     def features(self) -> list[int]:
-        """Which attributes it looks at."""
+        """The attributes that it splits on."""
         return sorted({node.feature for node in self.nodes if node.feature >= 0})
 
     def places(self, codes: Sequence[Codes]) -> Codes:

@@ -1,14 +1,12 @@
-"""A classifier in words: how often it is right on its own table, what it looks at, and how it decides.
+"""Release of a classifier: noisy counts, from which the model is made again whenever a file is opened.
 
-A learned classifier: noisy counts, from which the model is made again whenever a file is opened.
+A prediction comes with the share of the table's rows that have that label, among those which the model cannot tell from
+the row in question (a stratum: a leaf of the tree, or a label and how clearly it won). These shares were measured with
+noise of their own after the model was made, so they say how good it is without leaning on its assumptions.
 
-What it predicts comes with the share of the table's rows that have that label, among those which the model cannot tell
-from the row in question (a stratum: a leaf of the tree, or a label and how clearly it won). These shares were measured
-with noise of their own after the model was made, so they say how good it is without leaning on what it assumes.
-
-What a classifier's noisy counts answer: rows by its target, by one of its attributes, or by both.
-
-By the target alone every table tells something: they are averaged, each as far as its noise allows.
+The noisy counts also answer queries: rows by the target, by one of the features, or by both. Every table has the
+target, so counts by the target alone are averaged over all tables, weighted by their noise. The findings describe the
+accuracy on its own table, the attributes that matter most, and the rules, in words.
 """
 
 from __future__ import annotations
@@ -50,7 +48,7 @@ NAMES = {"naive-bayes": "naive Bayes", "id3": "a decision tree (ID3)", "perceptr
 
 
 def findings_of(content: Classifier) -> tuple[str, ...]:
-    """What was learnt, a sentence each."""
+    """Findings of the classifier, a sentence each."""
     return (_quality(content), *(_rules(content) if isinstance(content.model, Tree) else (_telling(content),)))
 
 
@@ -173,7 +171,7 @@ class Classifier(ContentOfCells):
 
     @cached_property
     def model(self) -> Additive | Tree:
-        """What sorts rows into strata."""
+        """The classifier, which sorts rows into strata."""
         if self.tree is not None:
             return self.tree
         if self.learner == "perceptron":
@@ -297,7 +295,7 @@ class Classifier(ContentOfCells):
 
 
 def cells_by(domain: Domain, features: Sequence[str]) -> list[Codes]:
-    """Where every cell of a domain lies along each of some attributes; -1 along one that the domain does not have."""
+    """Code of every cell of a domain along each of some attributes; -1 along one that the domain does not have."""
     cells = np.arange(domain.size, dtype=np.int64)
     nowhere = np.full(1, -1, dtype=np.int64)
     return [

@@ -1,6 +1,6 @@
-"""How a file keeps a classifier: what was measured, one after the other, and the nodes of its tree.
+"""File format of a classifier: the measurements, one after the other, and the nodes of its tree.
 
-measured  for each measurement: which noise it has and how many answers. First the counts by target and each feature,
+measured  for each measurement: its noise and its number of answers. First the counts by target and each feature,
           then what else was learnt from, then the test, if there was one
 answers   the noisy answers of all measurements
 nodes     of a tree: the feature of each (-1: a leaf), its cut, the nodes below it, its label
@@ -34,7 +34,7 @@ Parts = tuple[
 
 @record
 class ClassifierRecord:
-    """What a manifest says of a classifier."""
+    """Manifest of a classifier."""
 
     learner: str
     target: str
@@ -83,7 +83,7 @@ def check(manifest: Manifest, schema: Schema) -> None:
 
 
 def parts(manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Parts:
-    """What a file nobody has vouched for holds."""
+    """Content of a file that nobody has vouched for."""
     about = details_as(ClassifierRecord, manifest)
     every = _measurements(about, member)
     domain, classes = schema.domain, schema.domain[about.target].size

@@ -1,14 +1,13 @@
-"""A decision tree grown level by level: for each leaf and attribute counts by value and class, then splits.
-
-The leaves of a tree share no rows, so one question about an attribute serves them all. The tree looks at so few cells
-in all that every row can be put into a leaf when it is tested.
-
-Statistical queries: a classifier learnt from noisy counts, each question paid for out of one budget.
+"""Statistical queries: a classifier learnt from noisy counts, each question paid for out of one budget.
 
 Dwork's survey, 5.1, after Blum, Dwork, McSherry, Nissim 2005. Three learners that ask for shares of rows only: naive
-Bayes asks once, ID3 and the perceptron ask what earlier answers tell them to. Corrected: the number of rows is private
-(statistical_queries.py), and predicates that no row meets twice are one question. A tenth of the budget tests
-what was learnt: the rows of each class among those that the classifier cannot tell apart.
+Bayes asks once, ID3 and the perceptron ask adaptively. Corrected: the number of rows is private
+(statistical_queries.py), and predicates that no row meets twice are one question. A tenth of the budget tests the
+result: the rows of each class among those that the classifier cannot tell apart.
+
+A decision tree grows level by level: for each leaf and attribute counts by value and class, then splits. The leaves
+share no rows, so one question about an attribute serves them all. The tree looks at so few cells in all that every row
+can be put into a leaf when it is tested.
 """
 
 from __future__ import annotations
@@ -226,7 +225,7 @@ def _cells(schema: Schema, names: Sequence[str]) -> int:
 
 
 def _refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN) -> str | None:
-    """Why there is nothing to learn, or too much."""
+    """Reason why there is nothing to learn, or too much."""
     names = schema.domain.names
     target, features = _asked_for(schema, options)
     for name in (target, *features):

@@ -1,4 +1,4 @@
-"""Statistical queries under privacy: an oracle that says how close its answers are, and how many rows that takes.
+"""Statistical-query oracle under privacy: its tolerance, and the number of rows that a tolerance takes.
 
 Dwork's survey, 5.1, after Blum, Dwork, McSherry, Nissim 2005: an algorithm that asks for k shares of rows, each within
 a tolerance, can ask a curator instead, k counts with noise of scale k / epsilon. Corrected: the survey divides by the
@@ -36,7 +36,7 @@ class Questions:
 
     @property
     def rest(self) -> Budget | None:
-        """What has not been spent."""
+        """Budget that is left."""
         left = sum((share.amount for share in self._shares), Fraction(0))
         return Budget.pure(left) if left else None
 
@@ -101,7 +101,7 @@ class Oracle:
 
 
 def noise_bound(measured: Measurement, number: int, delta: float) -> int:
-    """What none of so many noises exceeds in size, with probability 1 - delta: exactly, for they are independent."""
+    """Bound on the size of all of so many noises, with probability 1 - delta: exact, for they are independent."""
     noise = measured.noise
     if not isinstance(noise, Laplace):
         raise QueryError("a tolerance is stated for pure epsilon")

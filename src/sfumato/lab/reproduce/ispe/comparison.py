@@ -88,7 +88,7 @@ def _by_kind(found: Sequence[Comparison]) -> Exhibit:
 
 
 def _said_of_ours(found: Sequence[Comparison]) -> str:
-    """Whether the product's ispe is ahead of the consistency check on rectangles, table by table."""
+    """Sentence that says whether the product's ispe beats the consistency check on rectangles, table by table."""
     ours, check = ESTIMATES.index("ours"), ESTIMATES.index("consistency")
     ratios = {one.table: one.by_kind[:, ours, 2].mean() / one.by_kind[:, check, 2].mean() for one in found}
     told = ", ".join(f"{ratio:.2g} on {table}" for table, ratio in ratios.items())

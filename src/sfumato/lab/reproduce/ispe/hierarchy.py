@@ -1,14 +1,13 @@
-"""ISPE's MMSE estimate for a tree of noisy counts, exactly: every leaf's posterior mean, by passing messages.
+"""ISPE, section 5.3.3, figures 22 and 23: trees of noisy counts, and their exact MMSE estimate by message passing.
 
-Xiao, Xiong, Yuan, TR-2011-005, algorithm 4, for the hierarchical partitions of section 5.3.3. The paper simulates the
-distribution of summed noises and treats observations that share noise as independent. Here the posterior is exact: the
-nodes of a tree form a graph without cycles, a parent is the sum of its children, and sums are products of Fourier
-transforms. The prior is flat, as in the paper, so the estimate of a range is the sum of its leaves' means.
+Xiao, Xiong, Yuan, TR-2011-005. The budget is split evenly or by halves over the heights. Compared are the consistency
+check of Hay et al. (least squares as if all noise were alike), exact least squares with the known variances, as
+`hierarchical` does it, and the exact MMSE estimate.
 
-ISPE, section 5.3.3, figures 22 and 23: a tree of counts, its budget split evenly or by halves over the heights.
-
-Xiao, Xiong, Yuan, TR-2011-005. Compared are the consistency check of Hay et al. (least squares as if all noise were
-alike), exact least squares with the known variances, as `hierarchical` does it, and the exact MMSE estimate.
+The MMSE estimate (algorithm 4): the paper simulates the distribution of summed noises and treats observations that
+share noise as independent. Here the posterior mean of every leaf is exact: the nodes of a tree form a graph without
+cycles, a parent is the sum of its children, and the law of a sum is a product of Fourier transforms. The prior is flat,
+as in the paper, so the estimate of a range is the sum of its leaves' means.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ def posterior_means(levels: list[Floats], scales: list[float], *, reach: float =
 
 
 def _likelihood(noisy: Floats, scale: float, length: int) -> Floats:
-    """How likely each observation is, for every true count modulo the length of the grid."""
+    """Likelihood of each observation, for every true count modulo the length of the grid."""
     near = np.rint(noisy).astype(np.int64)
     distance = np.abs((np.arange(length) - near[:, None] + length // 2) % length - length // 2)
     return _scaled(np.exp(-distance / scale))
@@ -78,7 +77,7 @@ WAYS = ("consistency, all noise alike", "least squares, known variances", "MMSE,
 
 @dataclass(frozen=True)
 class Split:
-    """How alpha is divided over the levels, root first."""
+    """Division of alpha over the levels, root first."""
 
     name: str
     shares: tuple[Fraction, ...]

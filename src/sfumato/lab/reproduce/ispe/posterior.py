@@ -1,17 +1,15 @@
-"""The posterior of one number from all observations of it: the estimator of ISPE, exact.
+"""Exact posterior of one number from all observations of it (the estimator of ISPE), and its worked example.
 
 Xiao, Xiong, Yuan, "ISPE: Adaptive differentially private data release and query estimation", TR-2011-005, section 4.
 Corrected: the paper simulates the distribution of a sum of noises; characteristic functions multiply, so it is one FFT
 away. And it multiplies likelihoods of observations that share noise as if they were independent; here such observations
 are first combined into the one of least variance, whose noise is again a known sum, and only then multiplied.
 
-An observation is the number plus a weighted sum of independent noises. What is only near the number (a neighbouring
-cell) is an observation too, with one more noise for how far apart the two may be.
+An observation is the number plus a weighted sum of independent noises. A value that is only near the number (that of a
+neighbouring cell) is an observation too, with one more noise for how far apart the two may be.
 
-ISPE's worked example (section 4.2, figure 6) and the distributions of summed noise it leans on (figures 28 and 29).
-
-Xiao, Xiong, Yuan, TR-2011-005. The paper simulates these distributions; they have closed forms, here with the factor
-1 / (2b) that its equation (22) has lost.
+The worked example is that of section 4.2, figure 6. The distributions of summed noise that it uses (figures 28 and 29),
+which the paper simulates, have closed forms, here with the factor 1 / (2b) that its equation (22) has lost.
 """
 
 from __future__ import annotations
@@ -118,7 +116,7 @@ def _combined(values: Floats, weights: Floats, variances: Floats) -> tuple[float
 
 
 def _grid(values: Floats, deviation: float, whole: bool) -> Floats:
-    """Where the posterior is worked out: whole numbers, or a grid as fine as the noise is smooth."""
+    """Grid of the posterior: whole numbers, or as fine as the noise is smooth."""
     low, high = values.min() - REACH * deviation, values.max() + REACH * deviation
     if whole and high - low < FINEST:
         return np.arange(np.floor(low), np.ceil(high) + 1.0)
@@ -186,7 +184,7 @@ def posteriors(theta: Floats) -> tuple[Floats, Floats]:
 
 
 def estimate() -> Posterior:
-    """What the product's own estimator makes of the example; the noises are whole numbers there.
+    """Estimate of the example by the product's own estimator; the noises are whole numbers there.
 
     >>> round(estimate().mean, 2)
     -5.82

@@ -1,13 +1,12 @@
-"""ISPE's estimation as printed: every cell's posterior mean from itself, its region and its neighbours.
-
-Xiao, Xiong, Yuan, TR-2011-005, algorithms 3 and 4. A neighbour in the same region counts as an observation of the cell
-itself, all observations count as independent, and ranges add up their cells. Laws of summed noise are exact here. What
-this leaves out, how far apart neighbours really are and which noises are shared, is why the product does it otherwise.
-
-One run of ISPE on a synthetic table, and what each estimate makes of the same noisy numbers.
+"""One run of ISPE on a synthetic table, and its estimates as printed: posterior means of cells.
 
 Xiao, Xiong, Yuan, TR-2011-005, section 5. The paper keeps the perturbed data and the queries the same for all
 estimates it compares; so does this.
+
+The estimates follow algorithms 3 and 4: every cell's posterior mean from itself, its region and its neighbours. A
+neighbour in the same region counts as an observation of the cell itself, all observations count as independent, and
+ranges add up their cells. Laws of summed noise are exact here. This ignores the real distance of neighbours and the
+noises that are shared, which is why the product estimates otherwise.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ TABLES: dict[str, Callable[[], Whole]] = {"Adult": adult_grid, "continuous": con
 
 @dataclass(frozen=True)
 class Setting:
-    """What the paper varies; the values that stand still elsewhere are those of its Table 1."""
+    """Parameters that the paper varies; the values that stand still elsewhere are those of its Table 1."""
 
     alpha_1: Fraction = Fraction(3, 20)
     alpha_2: Fraction = Fraction(1, 20)
@@ -92,7 +91,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Published:
-    """What ISPE published of a table: the region of every cell, and the estimates of the cells by either method.
+    """Publication of ISPE: the region of every cell, and the estimates of the cells by either method.
 
     ours: what the product's ispe publishes. printed: the paper's MMSE with neighbourhood reference. consistency: least
     squares (Hay et al.). All three see the same noisy cells and regions. cells: the noisy cells alone.

@@ -1,9 +1,8 @@
-"""ISPE, appendix B, figures 24 to 27: what the Gaussian filter makes of noisy cells.
+"""ISPE, section 5.2, figures 7 to 15, and appendix B, figures 24 to 27: budget split, smoothing and threshold.
 
-ISPE, section 5.2, figures 7 to 15: the split of the budget, the smoothing and the threshold of region growing.
-
-Xiao, Xiong, Yuan, TR-2011-005. The paper prints curves without numbers, from one set of noise; here every point is a
-mean over several, with its standard error.
+Xiao, Xiong, Yuan, TR-2011-005. The parameters are the split of the budget, the smoothing and the threshold of region
+growing; appendix B shows the effect of the Gaussian filter on noisy cells. The paper prints curves without numbers,
+from one set of noise; here every point is a mean over several, with its standard error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Claims that do not hold: lemma 4.3, theorem 4.4, and what they are used for."""
+"""MLDP, claims that do not hold: lemma 4.3, theorem 4.4, and their uses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CASES = ((1, 0.5), (10, 5.0), (100, 20.0), (500, 100.0))  # scales of noise, and
 
 
 def lemma_4_3(entropy: Entropy, *, quick: bool) -> Exhibit:
-    """How likely the mean of many Laplace variables is off: printed, with sigma squared, and as it is."""
+    """Tail of the mean of many Laplace variables: printed, with sigma squared, and exact."""
     runs, rows = 2_000 if quick else 50_000, []
     for scale, off in CASES:
         means = draw(Laplace(Fraction(scale)), runs * QUERIES, entropy).reshape(runs, QUERIES).mean(axis=1)

@@ -1,9 +1,9 @@
-"""The paper's tables: made up in their shape, or the real ones where a folder has them.
+"""Tables and mechanisms that the MLDP study compares.
 
-Counts along 256 cells. A folder may hold nettrace.csv, searchlogs.csv and social.csv, one count a line, in order;
-longer ones are summed to 256 cells.
+Mechanisms: the paper's, ours, and Laplace noise, matrix and PMW on the queries that are asked.
 
-The ways that are compared: the paper's, ours, and Laplace noise, matrix and PMW on the queries that are asked.
+Tables: counts along 256 cells, made up in the shape of the paper's, or the real ones where a folder has them. It may
+hold nettrace.csv, searchlogs.csv and social.csv, one count a line, in order; longer ones are summed to 256 cells.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Figure 2b: similarities of users by their ratings, with one rating as the unit.
+"""MLDP, figures 2 to 5 and the simulated histogram: model, training set, test set, epsilon, other mechanisms.
 
-Figures 2 to 5 and the simulated histogram: model, training set, test set, epsilon, other mechanisms.
+Figure 2b shows similarities of users by their ratings, with one rating as the privacy unit.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def chosen(number: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
 
 
 def figure_2(tables: Tables, entropy: Entropy, *, quick: bool) -> Exhibit:
-    """Which model suits ranges."""
+    """Comparison of models on ranges."""
     counts, asked = tables["Social network"], ways.random_ranges(200, CELLS, seed=2)
     names = MODELS if find_spec("sklearn") is not None else OWN
     sizes = FEW[1:2] if quick else FEW

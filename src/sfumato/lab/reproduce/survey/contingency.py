@@ -1,4 +1,4 @@
-"""Section 4.2, contingency tables (Barak et al. 2007): against bound (5), and the program against the raised total."""
+"""Survey, section 4.2, contingency tables (Barak et al. 2007): bound (5), and the program against a raised total."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def binary_table(axes: int, rows: int, seed: int) -> Whole:
 
 
 def coefficients_of(counts: Whole, entropy: Entropy, options: Options) -> Coefficients:
-    """What the mechanism publishes of a table, at epsilon 1."""
+    """Publication of the mechanism on a table, at epsilon 1."""
     return fourier(curator_of(counts, ONE, entropy), schema_of(counts.shape), Budget.pure(ONE), options=options)
 
 

@@ -1,4 +1,4 @@
-"""Section 4.1, statistical data inference (Dwork, Nissim 2004): 2-way minterms from 1-way conjunctions on subsets."""
+"""Survey, section 4.1, data inference (Dwork, Nissim 2004): 2-way minterms from 1-way conjunctions on subsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The survey's section 4.3: what the theorem on halfspaces asks for, and what a net of directions does."""
+"""Survey, section 4.3, halfspaces: the conditions of the theorem, and the error of a net of directions."""
 
 from __future__ import annotations
 

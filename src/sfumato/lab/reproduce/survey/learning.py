@@ -1,8 +1,8 @@
-"""The survey's section 5.1: how many rows statistical queries need, and learners that ask nothing else.
+"""Survey, section 5, learning: statistical queries, a rule by the exponential mechanism, and a synthetic table (BLR).
 
-The survey's section 5.2: a rule from a finite class by the exponential mechanism (Kasiviswanathan et al. 2008).
-
-The survey's section 5.3: a synthetic table from all small ones by the exponential mechanism (Blum, Ligett, Roth).
+5.1: the number of rows that statistical queries need, and learners that ask nothing else.
+5.2: a rule from a finite class by the exponential mechanism (Kasiviswanathan et al. 2008).
+5.3: a synthetic table from all small ones by the exponential mechanism (Blum, Ligett, Roth).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def oracle_exhibit(entropy: Entropy, *, quick: bool) -> Exhibit:
 
 
 def missed(questions: int, epsilon: Fraction, rows: int, runs: int, entropy: Entropy) -> float:
-    """How often any of k answers is off by more than the tolerance, with so many rows, whose number is known."""
+    """Share of runs in which any of k answers is off by more than the tolerance, the number of rows being known."""
     noise = draw(Laplace(Fraction(questions) / epsilon), runs * questions, entropy).reshape(runs, questions)
     return float((np.abs(noise).max(axis=1) > TOLERANCE * rows).mean())
 
@@ -176,7 +176,7 @@ ROWS = (200, 2_000, 20_000)
 
 
 def tables_exhibit() -> Exhibit:
-    """How many tables there are to choose from."""
+    """Number of candidate tables."""
     rows = []
     for size in (4, 8, 12, 16, 256):
         wanted = int(np.ceil(DIMENSION / GAMMA**2))

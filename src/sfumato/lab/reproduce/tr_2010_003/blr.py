@@ -1,4 +1,4 @@
-"""The interval algorithm of Blum, Ligett and Roth (STOC 2008), which TR-2010-003 compares itself with in its Table 1.
+"""The interval algorithm of Blum, Ligett and Roth (STOC 2008), with which TR-2010-003 compares itself in its Table 1.
 
 It cuts an ordered domain of 2^bits values into intervals that each hold a share of about error / 2 of the rows, finding
 each end by a binary search with noisy counts, and publishes that share for every interval. Its budget is for 4 / error

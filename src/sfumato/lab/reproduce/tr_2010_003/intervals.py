@@ -1,11 +1,8 @@
-"""The mean absolute size of a sum of discrete Laplace noises, exactly: what a simulation must come out at.
+"""TR-2010-003, sections 8.1.1 to 8.1.3, figures 2 to 9 and Table 2: interval queries on cell-wise releases.
 
-TR-2010-003, sections 8.1.1 to 8.1.3: interval queries on cell-wise releases, in one and two dimensions.
-
-Xiao, Xiong, Yuan 2010. The paper's Table 2 is reported in both readings of "average error", because the printed column
-is ten times too small for the mean absolute error of an answer.
-
-TR-2010-003, figures 2 to 9 and Table 2: what the interval experiments show, theirs beside ours.
+Xiao, Xiong, Yuan 2010, in one and two dimensions. The paper's Table 2 is reported in both readings of "average error",
+because the printed column is ten times too small for the mean absolute error of an answer. The mean absolute value of a
+sum of discrete Laplace noises is computed exactly, and a simulation must agree with it.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def largest_of_paper(tables: int) -> list[float]:
 
 
 def released_hits(rows: int, epsilon: Fraction, releases: int) -> float:
-    """How often the mechanism, as it is shipped, chooses one of the five values up to the largest."""
+    """Share of releases in which the shipped mechanism chooses one of the five values up to the largest."""
     attributes = {"value": {"type": "integer", "lower": 1, "upper": VALUES}}
     public = {"dataset": "values", "privacy_unit": "row", "budget": {"epsilon": 1}, "attributes": attributes}
     schema, budget = Schema.from_dict(public), Budget.pure(epsilon)

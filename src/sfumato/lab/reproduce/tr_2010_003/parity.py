@@ -1,7 +1,7 @@
 """TR-2010-003, section 8.2: a hidden parity vector survives a cell-wise release and can be learnt from it.
 
 Xiao, Xiong, Yuan 2010, with the learner of section 6.3 (after Blum, Kalai and Wasserman): elimination, again and again,
-and a majority over the repetitions; and beside it what the mechanism itself finds in the same release.
+and a majority over the repetitions; and beside it the vector that the mechanism itself finds in the same release.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def parity_exhibit(entropy: Entropy, *, quick: bool) -> Exhibit:
 
 
 def _vote(cells: Floats, bit: int, repetitions: int, seed: int) -> float:
-    """How often elimination of all other bits leaves a row that says 1 for this bit."""
+    """Share of eliminations of all other bits that leave a row which says 1 for this bit."""
     edges, target = np.cumsum(cells) / cells.sum(), 1 << (bit + 1)
     others = [1 << (b + 1) for b in range(ATTRIBUTES - 1) if b != bit]
     drawn = even_numbers(2 * repetitions * SAMPLES, seed=997 * seed + bit + 1)
