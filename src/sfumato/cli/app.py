@@ -1,4 +1,4 @@
-"""The commands, gathered."""
+"""Register the commands of `sfumato`; those of the laboratory and the server are looked up by name."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sfumato.cli.shared.conventions import HELP, Stoppable
 
 
 def registered(module: str, name: str) -> Callable[..., None]:
-    """A command of the laboratory or of the server, which nothing here imports."""
+    """Load a command of the laboratory or of the server, which nothing here imports."""
     found: Callable[..., None] = getattr(import_module(module), name)
     return found
 
@@ -82,7 +82,7 @@ def _version(
 
 
 def only(names: Sequence[str]) -> typer.Typer:
-    """The commands without those that were not asked for, whose parameters need not be looked at; all, if none was."""
+    """Restrict the application to the commands asked for, so that others need not be inspected; all, if none was."""
     commands = [one for one in app.registered_commands if one.name in names]
     groups = [one for one in app.registered_groups if one.name in names]
     if not commands and not groups:

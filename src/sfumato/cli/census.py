@@ -1,4 +1,4 @@
-"""A synthetic census for the demo: no real person is in it."""
+"""Generate the demo's synthetic census: no real person is in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""sfumato certificate: what a release promises, for programs and for whoever asks."""
+"""Command `sfumato certificate`: print what a release promises, for people and for programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OUT = typer.Option(None, "-o", "--out", help="Write to this file instead of prin
 
 
 class Form(StrEnum):
-    """How to print a certificate."""
+    """Output format of a certificate."""
 
     text = "text"
     json = "json"
@@ -62,7 +62,7 @@ def certificate(
 
 
 def facts_in(stated: list[str]) -> dict[str, str]:
-    """What --with states, by name."""
+    """Parse the facts stated by --with, by name."""
     facts = {}
     for one in stated:
         name, equals, value = one.partition("=")

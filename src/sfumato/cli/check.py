@@ -1,4 +1,4 @@
-"""sfumato check: what a schema would make of a table, for the curator's eyes only."""
+"""Command `sfumato check`: count what a schema would drop, clip or misread of a table; NOT PRIVATE, curator only."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def check(
 
 
 def show(found: Checked, schema: Schema) -> None:
-    """Print what was found, between marks that say what it is."""
+    """Print the findings between marks that say what they are."""
     from sfumato.cli.show import say, table
 
     say(bold=MARK)
@@ -92,7 +92,7 @@ def show(found: Checked, schema: Schema) -> None:
 
 
 def _hint(part: Part) -> str:
-    """What could make unreadable values readable."""
+    """Suggest what could make unreadable values readable."""
     if part.unreadable and part.kind == "date":
         form = shlex.quote(_form([text for text, _ in part.odd]))
         return f"; if dates are written so, state the form, such as --dates {form}"
@@ -102,7 +102,7 @@ def _hint(part: Part) -> str:
 
 
 def _form(texts: list[str]) -> str:
-    """A form of dates that these look like: American if some month would be beyond 12, with a time if they have one."""
+    """Guess the format of dates: American if some month would be beyond 12, with a time if they have one."""
     found = [match for text in texts if (match := re.match(r"(\d+)([./-])(\d+)\2(\d+)(.*)", text.strip()))]
     if not found:
         return "%d.%m.%Y"

@@ -1,4 +1,4 @@
-"""sfumato compare: which differences between two releases are real."""
+"""Command `sfumato compare`: differences between two releases that noise does not explain."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OUT = typer.Option(None, "-o", "--out", help="Write to this file instead of prin
 
 
 class Form(StrEnum):
-    """How to print a comparison."""
+    """Output format of a comparison."""
 
     table = "table"
     csv = "csv"

@@ -1,4 +1,4 @@
-"""sfumato completion: what a shell needs to complete commands, options and files."""
+"""Command `sfumato completion`: print a script for the shell's completion of commands, options and files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 
 class Shell(StrEnum):
-    """Shells that can complete."""
+    """Supported shells."""
 
     bash = "bash"
     zsh = "zsh"

@@ -1,7 +1,4 @@
-"""sfumato demo: the whole tool in one minute, on synthetic people.
-
-A bar chart with error bars, on a terminal and as a picture file.
-"""
+"""Command `sfumato demo`: release and query a synthetic census, with bar charts as text and as SVG."""
 
 from __future__ import annotations
 
@@ -96,7 +93,7 @@ def demo(
 
 
 def _refuse_strange(folder: Path, schema: str) -> None:
-    """The demo starts afresh each time, so a folder with a census, a release or a ledger of somebody's is refused."""
+    """Refuse a folder with files that the demo did not make: it replaces census, release and ledger each time."""
     from sfumato.errors import TableError
 
     own = folder / "census.yaml"

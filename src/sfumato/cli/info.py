@@ -1,4 +1,4 @@
-"""sfumato info: what a release holds, what it promises, what was left out, how good it is, and what to ask it."""
+"""Command `sfumato info`: describe a release's columns, guarantee, rules of counting and typical errors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""sfumato init: draft a schema.
+"""Command `sfumato init`: draft a schema from column names, types and the curator's answers on a terminal.
 
-What `sfumato init` asks on a terminal: the type and bounds of each column, and whose presence is hidden.
+The questions are the type and bounds of each column, the privacy unit and the total budget.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _BOUNDS = {
 
 
 def asked(columns: Sequence[tuple[str, str | None]], ask: Ask) -> Answers:
-    """The answers of whoever sits at the terminal; an empty one leaves a blank in the draft."""
+    """Ask the curator at the terminal; an empty answer leaves a blank in the draft."""
     from sfumato.schema.draft import Answers, guessed_kind, suggested_units
 
     units = suggested_units(columns)
@@ -95,7 +95,7 @@ def asked(columns: Sequence[tuple[str, str | None]], ask: Ask) -> Answers:
 
 
 def _epsilon(ask: Ask) -> str:
-    """The total, which a release asks for; nothing leaves a blank."""
+    """Ask for the total epsilon, which a release requires; an empty answer leaves a blank."""
     from sfumato.errors import BudgetError
     from sfumato.kernel.budget import as_epsilon
 
@@ -109,7 +109,7 @@ def _epsilon(ask: Ask) -> str:
 
 
 def _one_of(choices: Sequence[str] | None, question: str, default: str, ask: Ask) -> str:
-    """An answer that can be used: one of the choices, or a whole number from 1 where there are none."""
+    """Ask until the answer is usable: one of the choices, or a whole number from 1 where there are none."""
     while True:
         answer = ask(f"{question} (Enter: {default})", default).strip() or default
         if answer in choices if choices is not None else answer.isdecimal() and int(answer) > 0:
@@ -121,7 +121,7 @@ def _listed(answer: str) -> str:
 
 
 def _spelled(text: str) -> str:
-    """A text as YAML reads it back, in quotes if it must be."""
+    """Quote a text, if it must be, so that YAML reads it back."""
     import yaml
 
     try:

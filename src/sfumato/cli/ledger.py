@@ -1,6 +1,6 @@
-"""sfumato ledger: budgets and what was spent.
+"""Commands `sfumato ledger`: show budgets and expenses, and set totals.
 
-What scripts are told: accounts, entries and promises as plain values. Amounts of privacy stay exact fractions.
+For scripts, accounts, entries and promises become JSON values; amounts of privacy stay exact fractions.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _unit(entry: Entry) -> tuple[str, str]:
 
 
 def _show_changes(changes: list[Change]) -> None:
-    """The history of a total; a ledger from before it was kept has none until the total is set again."""
+    """Print the history of a total; an older ledger has none until the total is set again."""
     from sfumato.cli.show import say
 
     for change in changes:
@@ -125,7 +125,7 @@ def _total(epsilon: Fraction, delta: Fraction | None) -> str:
 
 
 def promises(account: Account) -> str:
-    """What a dataset's releases promise together, to each privacy unit by itself.
+    """Composed guarantee of a dataset's releases, for each privacy unit separately.
 
     An epsilon to any one row and one to any one person are about different neighbours. Their sum is held to the total,
     which counts too much rather than too little, but it is the epsilon of nobody.
@@ -173,7 +173,7 @@ def set_total(
 
 
 def deltas(account: Account) -> str:
-    """What is known of a dataset's delta, to go behind its epsilon; nothing where no delta is in play."""
+    """Describe a dataset's delta, to follow its epsilon; empty where no delta is in play."""
     from sfumato.cli.show import exact
 
     if account.total_delta is None or account.left_delta is None:
@@ -184,7 +184,7 @@ def deltas(account: Account) -> str:
 
 
 def of_account(account: Account) -> dict[str, Any]:
-    """Where a dataset stands."""
+    """Convert an account to JSON values."""
     return {
         "dataset": account.dataset,
         "spellings": list(account.spellings),
@@ -200,7 +200,7 @@ def of_account(account: Account) -> dict[str, Any]:
 
 
 def of_entry(entry: Entry) -> dict[str, Any]:
-    """One reservation."""
+    """Convert a reservation to JSON values."""
     return {
         "entry": entry.number,
         "dataset": entry.dataset,
@@ -217,7 +217,7 @@ def of_entry(entry: Entry) -> dict[str, Any]:
 
 
 def of_change(change: Change) -> dict[str, Any]:
-    """A total that was stated or changed."""
+    """Convert a stated or changed total to JSON values."""
     return {
         "dataset": change.dataset,
         "changed_at": change.changed_at,
@@ -229,7 +229,7 @@ def of_change(change: Change) -> dict[str, Any]:
 
 
 def of_guarantee(promise: Guarantee) -> dict[str, Any]:
-    """What a file promises."""
+    """Convert a file's guarantee to JSON values."""
     parts = {"definition": promise.definition, "epsilon": promise.epsilon, "delta": promise.delta, "rho": promise.rho}
     return {**parts, "unit": promise.unit, "neighbours": promise.neighbours, "statement": promise.statement}
 

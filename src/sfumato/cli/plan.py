@@ -1,7 +1,4 @@
-"""sfumato plan: what a budget buys.
-
-A plan as plain values, for scripts.
-"""
+"""Command `sfumato plan`: expected errors of mechanisms at an epsilon, or the epsilon for an error."""
 
 from __future__ import annotations
 
@@ -79,7 +76,7 @@ def plan(
 
 
 def of_plan(plan: Plan) -> dict[str, Any]:
-    """What to expect of every mechanism, with the questions; what is not known is null."""
+    """Convert a plan to JSON values: expected errors of every mechanism; unknown is null."""
     choice = plan.choice
     return {
         "dataset": plan.dataset,

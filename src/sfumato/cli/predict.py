@@ -1,4 +1,4 @@
-"""sfumato predict: what a published model says of rows."""
+"""Command `sfumato predict`: predict rows with a published model."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""sfumato query: ask a release.
+"""Command `sfumato query`: answer SELECT statements from a release.
 
-Where a query comes from: the command itself, stdin, or a file of many.
+Statements come from the command line, from stdin, or from a file of several.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ UNBIASED = typer.Option(False, "--unbiased", help="Answer from the noisy measure
 
 
 class Format(StrEnum):
-    """How to print an answer."""
+    """Output format of an answer."""
 
     table = "table"
     csv = "csv"
@@ -145,7 +145,7 @@ def _write(out: Path, page: str, many: int) -> None:
 
 
 def _print(answers: list[tuple[str, Result]], form: Format, promise: Guarantee, *, many: bool, notes: bool) -> None:
-    """The answers, each under its statement if there may be several."""
+    """Print the answers, each under its statement if there may be several."""
     if form in (Format.json, Format.json_full):
         from sfumato.answers.results import as_full_json, as_json
 
@@ -183,7 +183,7 @@ def _print_table(result: Result) -> None:
 
 @dataclass(frozen=True)
 class Statements:
-    """What is asked. many: from a file, where there may be several; then an answer goes with its statement."""
+    """Statements to answer. many: from a file of possibly several; then an answer goes with its statement."""
 
     texts: list[str]
     many: bool = False
@@ -191,7 +191,7 @@ class Statements:
 
     @contextmanager
     def named(self, place: int) -> Iterator[None]:
-        """Say of a refusal which statement it is about, where there are several."""
+        """Name the statement that a refusal is about, where there are several."""
         try:
             yield
         except QueryError as problem:
@@ -201,7 +201,7 @@ class Statements:
 
 
 def statements_in(given: str) -> Statements:
-    """The statement itself; `-` for one from stdin; `@FILE` for those of a file, `@-` for those of stdin."""
+    """Read statements: the text itself; `-` for one from stdin; `@FILE` for a file's, `@-` for several from stdin."""
     if given == "-":
         return Statements([_stdin()])
     if not given.startswith("@"):
@@ -234,7 +234,7 @@ def _file(path: Path) -> str:
 
 
 def beside_their_statements(answers: list[tuple[str, str]]) -> str:
-    """JSON texts, each in one object with its statement: a list as "rows", an object as it is."""
+    """Merge JSON answers with their statements, one object each: a list as "rows", an object as it is."""
     import json
 
     def joined(text: str, answer: str) -> str:

@@ -1,4 +1,4 @@
-"""sfumato release: publish a table."""
+"""Command `sfumato release`: publish a table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def mechanisms_like(incomplete: str) -> list[str]:
-    """What a shell can complete a mechanism's name to."""
+    """Names of mechanisms that complete a prefix, for the shell."""
     return [name for name in ("auto", *every_name()) if name.startswith(incomplete)]
 
 
@@ -151,7 +151,7 @@ def _is_there(out: Path, request: Request) -> bool:
 
 
 def _publish(table: str, request: Request, out: Path, begun: list[str]) -> Published:
-    """Make the release; whoever asks for the last one once more is asked back, if there is somebody to ask."""
+    """Make the release; a repeated request is confirmed first, if somebody sits at a terminal."""
     from sfumato.cli.shared.conventions import agreed, can_ask
     from sfumato.cli.show import notes, progress
     from sfumato.errors import RepeatedRelease

@@ -1,4 +1,4 @@
-"""What is said of a release: one that was made, one that would be, and one that was there already."""
+"""Print the summary of a release: made, rehearsed, or found to exist already."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def tell_published(published: Published, book: Ledger, delta: str | None, workload: Path | None) -> None:
-    """A release that was made: where it is, what it promises, what it cost, and what to ask it first."""
+    """Print the summary of a release that was made: path, guarantee, cost, and first queries."""
     made, errors = published.release, published.errors()
     public, account = made.schema, book.account(made.schema.dataset)
     if MANNER.json:
@@ -67,7 +67,7 @@ def tell_published(published: Published, book: Ledger, delta: str | None, worklo
 
 
 def tell_rehearsal(found: Rehearsal, book: Ledger, delta: str | None) -> None:
-    """A release that would be made."""
+    """Print the summary of a dry run."""
     was, account = found.prepared, found.account
     name, cost = was.schema.dataset, was.cost
     if MANNER.json:
@@ -93,7 +93,7 @@ def tell_rehearsal(found: Rehearsal, book: Ledger, delta: str | None) -> None:
 
 
 def tell_there(found: Release, path: Path, book: Ledger) -> None:
-    """A release that was there already, so that nothing was done."""
+    """Print that the release exists already, so that nothing was done."""
     name = found.schema.dataset
     if MANNER.json:
         facts = _facts("there already", path, name, found.mechanism, found.guarantee, {}, book.account(name))
@@ -129,7 +129,7 @@ def _tell_errors(errors: Mapping[str, float]) -> None:
 
 
 def _tell_promise(promise: Guarantee, delta: str | None) -> None:
-    """The guarantee, and what became of a delta that was given."""
+    """Print the guarantee, and what became of a delta that was given."""
     if promise.delta:
         assert promise.rho is not None  # noqa: S101 (a guarantee with a delta has both)
         what = f"epsilon {exact(promise.epsilon)}, delta {exact(promise.delta)}"

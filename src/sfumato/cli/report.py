@@ -1,4 +1,4 @@
-"""sfumato report: a release as one page for people."""
+"""Command `sfumato report`: write the HTML report of a release."""
 
 from __future__ import annotations
 

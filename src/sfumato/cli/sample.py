@@ -1,4 +1,4 @@
-"""sfumato sample: synthetic rows from a release."""
+"""Command `sfumato sample`: draw synthetic rows from a release."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How things look on a terminal, and in a pipe.
-
-Commands that are shown so that they can be pasted: the program by a name that works here, every word quoted.
-"""
+"""Terminal output: lines, tables, progress bars, exact fractions, and commands quoted for pasting."""
 
 from __future__ import annotations
 
@@ -85,7 +82,7 @@ def _console(*, stderr: bool = False) -> Console:
 
 @contextmanager
 def notes() -> Iterator[None]:
-    """Tell of a new ledger in a line on stderr, whatever Python's filters say of warnings."""
+    """Report a new ledger in a line on stderr, whatever Python's filters say of warnings."""
     from sfumato.errors import NewLedgerWarning
 
     with warnings.catch_warnings():
@@ -104,7 +101,7 @@ def notes() -> Iterator[None]:
 
 @contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
-    """A bar over the steps of a release, on a terminal; silent in a pipe. While a table is read, how far that is."""
+    """Progress bar over the steps of a release and the reading of its table; silent in a pipe."""
     with _bar(20, len(STEPS)) as (bar, task):
         if bar is None:
             yield lambda name: None
@@ -128,14 +125,14 @@ def progress() -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def counting(what: str) -> Iterator[Callable[[str, float], None]]:
-    """A bar that is told what is being done and which share of all is done; silent in a pipe."""
+    """Progress bar with a description and the share that is done; silent in a pipe."""
     with _bar(30, 1.0, what) as (bar, task):
         yield lambda name, share: bar.update(task, completed=share, description=f"{what}: {name}") if bar else None
 
 
 @contextmanager
 def working(what: str) -> Iterator[Callable[[str], None]]:
-    """What is being done and for how long, once it has taken a second, on a terminal; silent in a pipe."""
+    """Description and duration of a task, once it has taken a second, on a terminal; silent in a pipe."""
     if not (MANNER.bars and sys.stderr.isatty()):
         yield lambda name: None
         return
@@ -171,7 +168,7 @@ def working(what: str) -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def _bar(width: int, total: float, what: str = "starting") -> Iterator[tuple[Any, Any]]:
-    """A bar on a terminal and the task it shows; None in a pipe."""
+    """Progress bar on a terminal and the task it shows; None in a pipe."""
     if not (MANNER.bars and sys.stderr.isatty()):
         yield None, None
         return
@@ -183,7 +180,7 @@ def _bar(width: int, total: float, what: str = "starting") -> Iterator[tuple[Any
 
 
 def exact(number: object) -> str:
-    """An exact fraction as a reader writes it: a decimal where it is one.
+    """Format an exact fraction: as a decimal where it is one.
 
     >>> from fractions import Fraction
     >>> exact(Fraction(1, 2)), exact(Fraction(1, 3))
@@ -195,12 +192,12 @@ def exact(number: object) -> str:
 
 
 def command(*words: object) -> str:
-    """A call of this program as one line for a shell."""
+    """Format a call of this program as one line for a shell."""
     return " ".join([program(), *(_quoted(str(word)) for word in words)])
 
 
 def _quoted(word: str) -> str:
-    """A word for a shell, in double quotes where it has single ones and nothing that a shell would look for in these.
+    """Quote a word for a shell, in double quotes if it has single ones and nothing that a shell would expand.
 
     >>> print(_quoted("WHERE sex = 'F'"), _quoted("'$5'"))
     "WHERE sex = 'F'" ''"'"'$5'"'"''
@@ -209,7 +206,7 @@ def _quoted(word: str) -> str:
 
 
 def program() -> str:
-    """How to call this program from here: `sfumato` if that finds it, else the way it was called this time."""
+    """Name that calls this program from here: `sfumato` if that finds it, else the way it was called this time."""
     called = sys.argv[0]
     if Path(called).name in ("__main__.py", "-m"):
         return f"{_here(sys.executable)} -m sfumato"
@@ -219,7 +216,7 @@ def program() -> str:
 
 
 def _here(path: str) -> str:
-    """A path from the present folder, if it leads down from it."""
+    """Make a path relative to the present folder, if it leads down from it."""
     absolute, here = Path(path).absolute(), Path.cwd()
     below = os.path.join(".", absolute.relative_to(here)) if absolute.is_relative_to(here) else str(absolute)  # noqa: PTH118
     return shlex.quote(below)

@@ -1,4 +1,4 @@
-"""sfumato keygen and sfumato sign: a curator vouches for a release."""
+"""Commands `sfumato keygen` and `sfumato sign`: sign a release with an Ed25519 key."""
 
 from __future__ import annotations
 

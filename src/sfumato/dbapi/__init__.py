@@ -1,4 +1,4 @@
-"""A release as a database that is only read: Python's DB-API 2.0 (PEP 249), for pandas and tools that speak it.
+"""DB-API 2.0 (PEP 249) driver: a release as a read-only database, for pandas and similar tools.
 
 >>> import sfumato.dbapi
 >>> sfumato.dbapi.apilevel, sfumato.dbapi.paramstyle

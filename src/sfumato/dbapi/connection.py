@@ -1,9 +1,7 @@
-"""Values bound to the question marks of a statement, as literals.
+"""DB-API connections and cursors over an opened release, and the binding of parameters.
 
-Where a question mark stands is asked of the tokenizer that reads the statement afterwards, so that one inside a text, a
-name or a comment is none; a value becomes one literal whatever is in it.
-
-Connections and cursors: a release opened to be read, and the rows of one answer after the other.
+Parameters (`?`) are found by the tokenizer that parses the statement afterwards, so that a question mark inside a text,
+a name or a comment is not a parameter. A value becomes exactly one literal, whatever characters it holds.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ from sfumato.releases.release import Release
 
 
 def bind(statement: str, parameters: Sequence[object]) -> str:
-    """The statement with each question mark replaced by a value.
+    """Replace each question mark of a statement by its value as a literal.
 
     >>> bind("SELECT COUNT(*) FROM t WHERE name = ? AND age > ? -- ?", ["O'Hara", 30])
     "SELECT COUNT(*) FROM t WHERE name =  'O''Hara'  AND age >  30  -- ?"
@@ -51,7 +49,7 @@ def bind(statement: str, parameters: Sequence[object]) -> str:
 
 
 def literal(value: object) -> str:
-    """A value as SQL writes it."""
+    """Render a value as an SQL literal."""
     if hasattr(value, "item") and not isinstance(value, str | bytes):  # a number of NumPy
         value = value.item()
     if value is None:
@@ -111,7 +109,7 @@ def connect(
 
 
 class _Open:
-    """Something that can be closed, and is of no use afterwards."""
+    """Base class of objects that can be closed and raise an error when used afterwards."""
 
     def __init__(self) -> None:
         self.closed = False

@@ -1,4 +1,4 @@
-"""A release as a database of SQLAlchemy: create_engine("sfumato:///people.sfumato").
+"""SQLAlchemy dialect for release files: create_engine("sfumato:///people.sfumato").
 
 It has one table, named as the schema's dataset, with the attributes and measures as columns; answers have the error
 columns of the DB-API beside every number. Options stand after a question mark: `?confidence=0.9&strict=1`.
@@ -19,7 +19,7 @@ from sfumato.releases.release import Release
 
 
 class SfumatoDialect(default.DefaultDialect):
-    """Reads alone: what it is asked for is rendered as SQL of the ordinary kind and answered by the release."""
+    """Read-only dialect: SQLAlchemy renders standard SQL, and the release answers it."""
 
     name = "sfumato"
     driver = "sfumato"
@@ -103,7 +103,7 @@ def _is_yes(text: str) -> bool:
 
 
 def _kind(axis: Axis) -> Any:
-    """How the values of a column come: as its cells are called; a cell of several days has a name, such as 2024-W01."""
+    """SQLAlchemy type of a column, by its cells' labels; a cell of several days has a label such as 2024-W01."""
     if axis.kind == "date" and axis.by in ("day", "hour"):
         return types.DateTime() if axis.timed else types.Date()
     label = axis.label(0)

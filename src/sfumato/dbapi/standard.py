@@ -1,14 +1,14 @@
-"""The errors that DB-API programs expect, made from our own: one tree, so that catching either kind catches them.
+"""DB-API exceptions, type objects and value constructors (PEP 249).
 
-SfumatoError
-└── Error
-    ├── InterfaceError
-    └── DatabaseError
-        ├── DataError, OperationalError, IntegrityError, InternalError
-        ├── ProgrammingError       a query that names something unknown, or is none
-        └── NotSupportedError      SQL that a release cannot answer
+Our errors are translated into these, which all derive from SfumatoError, so that a program may catch either base class.
 
-The kinds of columns and the constructors of values that DB-API names.
+    SfumatoError
+    └── Error
+        ├── InterfaceError
+        └── DatabaseError
+            ├── DataError, OperationalError, IntegrityError, InternalError
+            ├── ProgrammingError       a query that names something unknown, or cannot be parsed
+            └── NotSupportedError      SQL that a release cannot answer
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sfumato.errors import QueryError, ReleaseFileError, SfumatoError, Unsupport
 
 
 class Warning(UserWarning):  # noqa: A001 (the name is the standard's)
-    """What a reader of an answer should know: the kind of a cursor's messages."""
+    """A note on an answer: the class of a cursor's messages."""
 
 
 class Error(SfumatoError):
@@ -29,11 +29,11 @@ class Error(SfumatoError):
 
 
 class InterfaceError(Error):
-    """The interface was used in a way that it does not have, such as after it was closed."""
+    """Misuse of the interface, such as use after it was closed."""
 
 
 class DatabaseError(Error):
-    """Something about the release or the query."""
+    """An error about the release or the query."""
 
 
 class DataError(DatabaseError):
@@ -62,7 +62,7 @@ class NotSupportedError(DatabaseError):
 
 @contextmanager
 def as_standard_says() -> Iterator[None]:
-    """Raise our errors as the standard's."""
+    """Translate our errors into the DB-API's."""
     try:
         yield
     except Error:

@@ -1,1 +1,1 @@
-"""What readers of a release are shown: its report, certificate, and comparison with another."""
+"""Publications derived from a release file: report, certificate, comparison with another release."""

@@ -1,18 +1,18 @@
-"""What could not be written to a file afterwards is refused before anything is spent.
+"""Check before spending that a release's noise, numbers and queries fit the file format; set measures' steps.
 
-Steps of measures that a schema leaves out, coarse enough for the noise that a release would draw.
+A measure's values are rounded to whole steps. Unless the schema states a step, it is 2^-30 of half the range, far below
+any noise. Noise is drawn in whole steps and is limited: a Laplace scale of 2^50 steps, a Gaussian standard deviation of
+2^23 steps. The budget of a measure's sums, down to the least share of a pair of attributes, follows from schema,
+mechanism, epsilon and delta alone. So the step is the least power of two, from 2^-30 on, with which that noise can be
+drawn; choosing it reads no data.
 
-By itself a step is 2^-30 of half the range, which no noise lets anybody see. Noise is drawn in steps, and can be so
-many of them only: 2^50 (Laplace) or a standard deviation of 2^23 (Gaussian). What a measure's sums get of the budget,
-down to the least share of a pair of attributes, follows from schema, mechanism, epsilon and delta alone. So the step is
-the least power of two, from 2^-30 on, with which that noise can be drawn.
+The rounding error is small beside the noise. A row is off by at most half a step; n rows by about sqrt(n / 12) steps if
+their values differ: 2,900 steps for a hundred million. If the least share is r of what a measure has, the Gaussian
+noise on any sum, and on all rows together, is 2^22 sqrt(r) steps or more: 2^17 with fifteen attributes, where r is
+1/315. Steps are powers of two and zero is a whole number of them, so that whole numbers are not rounded at all where
+the step is 1 or less.
 
-Rounding is lost in it. A row is off by half a step at most; n rows by about sqrt(n / 12) steps, if their values differ:
-2,900 steps for a hundred million. If the least share is r of what a measure has, the Gaussian noise on any sum, and on
-all rows together, is 2^22 sqrt(r) steps or more: 2^17 with fifteen attributes, where r is 1/315. Steps are powers of
-two and zero is a whole number of them, so that whole numbers are not rounded at all where the step is 1 or less.
-
-A step that the schema states is what its sums mean, so it is kept, and refused where it does not fit.
+A step that the schema states defines its sums, so it is kept, and the release is refused where it does not fit.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def check_writable(schema: Schema, cost: Cost, mechanism: Mechanism, workload: W
 def planned_noises(
     schema: Schema, cost: Cost, mechanism: Mechanism, workload: Workload | None
 ) -> dict[str, tuple[Noise, ...]]:
-    """The noises that a release is sure to need for each statistic, the largest among them; reads no data."""
+    """Noise distributions that a release needs for each statistic, the largest included; reads no data."""
     if mechanism.is_sparse(schema):
         from sfumato.models.cells.sparse_cells import planned_noises as of_sparse_cells
 
@@ -90,20 +90,20 @@ def planned_noises(
 
 
 def least_of_sums(schema: Schema, cost: Cost, mechanism: Mechanism) -> dict[str, Budget]:
-    """The least budget that each measure's sums are measured with, where that is settled before any data is read."""
+    """Least budget of each measure's sums, where it is settled before any data is read."""
     return (
         {} if mechanism.forecast.least_of_sums is None else dict(mechanism.forecast.least_of_sums(schema, cost.budget))
     )
 
 
 def noise_of(schema: Schema, of: str, share: Budget) -> Noise:
-    """The noise on sums that cost a share of the budget; every row lies in one of them."""
+    """Noise on a measure's sums over a partition of the rows, measured with a share of the budget."""
     unit, contributions = schema.units[of], schema.privacy_unit.contributions
     return noise_for(share, contributions, l1=Fraction(unit), l2_squared=Fraction(unit**2))
 
 
 def coarser_by(noise: Noise) -> float:
-    """How many times coarser the steps must be for noise to be drawn and written; at most 1 where it can be."""
+    """Factor by which steps must be coarser for noise to be drawn and written; at most 1 where they fit."""
     if isinstance(noise, Laplace):
         return float(noise.scale / LARGEST_SCALE)
     return sqrt(noise.sigma_squared / VARIANCES[1])
@@ -141,14 +141,14 @@ def _check_noises(noises: tuple[Noise, ...], of: str, schema: Schema) -> None:
 
 
 def _check_with_room(noise: Noise) -> None:
-    """How a mechanism that is not linear divides its budget is its own affair, so there must be room for any way."""
+    """Check that the noise fits however a mechanism that is not linear divides its budget."""
     fraction_text(noise.parameter * MORE_DIGITS), fraction_text(noise.parameter / MORE_DIGITS)
     if noise.parameter * FINER > LARGEST_SCALE:
         raise BudgetError("epsilon is so small that the noise may not fit 64 bits; give more, or use cells")
 
 
 def _check_size(asked: dict[str, Design], schema: Schema, written: int) -> None:
-    """All statistics ask the same queries, which are written once."""
+    """Refuse queries that do not fit a file; all statistics ask the same ones, which are written once."""
     design = next(iter(asked.values()))
     arrays = Arrays()
     record = json.dumps([describe(design.queries, arrays)], indent=2)
@@ -162,7 +162,7 @@ def _check_size(asked: dict[str, Design], schema: Schema, written: int) -> None:
 
 
 def with_steps_that_fit(schema: Schema, cost: Cost, mechanism: Mechanism, workload: Workload | None) -> Schema:
-    """The schema, with coarser steps where it states none and the noise on sums asks for it; reads no data.
+    """Return the schema with steps, where it states none, coarse enough for the noise on sums; reads no data.
 
     Where a single step is too many the finest ones are left, for `check_writable` to refuse.
     """
@@ -181,7 +181,7 @@ def with_steps_that_fit(schema: Schema, cost: Cost, mechanism: Mechanism, worklo
 
 
 def with_steps_of(schema: Schema, made: Schema) -> Schema:
-    """The schema, where it states no step with the one that a release was made with."""
+    """Return the schema with unstated steps taken from the schema of an existing release."""
     steps = {of: made.measures[of].step for of in left_out(schema) if of in made.measures}
     measures = {
         of: measure.model_copy(update={"step": steps[of]}) if of in steps else measure
@@ -196,7 +196,7 @@ def left_out(schema: Schema) -> list[str]:
 
 
 def _too_fine(schema: Schema, cost: Cost, mechanism: Mechanism, workload: Workload | None) -> dict[str, float]:
-    """How many times coarser the steps of a measure must be, for those whose noise cannot be drawn."""
+    """Factor by which each measure's steps must be coarser, for measures whose noise cannot be drawn."""
     noises = {of: list(found) for of, found in planned_noises(schema, cost, mechanism, workload).items()}
     for of, share in least_of_sums(schema, cost, mechanism).items():
         noises[of].append(noise_of(schema, of, share))

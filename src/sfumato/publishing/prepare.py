@@ -1,8 +1,7 @@
-"""Everything about a release that can be settled, and refused, before anything is spent: no data is needed for it.
+"""Prepare a release from public facts alone: mechanism, cost, workload, output path, digest of the request.
 
-What a release was asked for, as one digest, so that the same request is known again. Public facts only.
-
-Where a release is to be written, looked at before anything is spent.
+Everything that can be refused without data is refused here, before anything is spent. The digest recognises a repeated
+request; it covers public facts only, nothing of the table.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from sfumato.schema import Schema
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """What will be done."""
+    """A release settled before any data is read: schema, mechanism, cost and workload."""
 
     schema: Schema
     mechanism: Mechanism
@@ -138,7 +137,7 @@ def name_of_table(table: Any) -> str | None:
 
 
 def what_is_released(schema: Schema) -> dict[str, Any]:
-    """The part of a schema that decides what a release holds."""
+    """The fields of a schema that decide what a release holds."""
     return _without(schema, *NOT_ASKED_FOR, NOT_RELEASED)
 
 
@@ -156,7 +155,7 @@ def _text_of(workload: object) -> str | None:
 
 
 def check_place(path: Path) -> None:
-    """Refuse a place where no file can be written."""
+    """Refuse an output path at which no file can be written."""
     if (path.exists() and not path.is_file()) or not path.absolute().parent.is_dir():
         raise ReleaseFileError(f"{path} cannot be written; name a file in a folder that exists")
     if not os.access(path.absolute().parent, os.W_OK):
@@ -164,7 +163,7 @@ def check_place(path: Path) -> None:
 
 
 def already_there(path: Path, request: Request) -> Release | None:
-    """The release that is at its place already, so that nothing need be spent; None where nothing is.
+    """Return the same release if its file exists already, so that nothing need be spent; else None.
 
     A mechanism may not have needed the delta that is asked for. A file that is something else is refused, whatever it
     is: to go on would spend a budget that nobody meant to spend.

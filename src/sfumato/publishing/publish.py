@@ -1,6 +1,7 @@
-"""The whole line, once: table, schema and budget in; release out.
+"""Publish a private table: prepare, reserve the budget, read, measure, and write the release file.
 
-A release without the release: everything public is settled and checked, no row is read, nothing is spent.
+The budget is reserved in the ledger before a row is read, and a file appears only afterwards. `rehearse_release` is the
+dry run: it makes every check on public facts, reads no row and spends nothing.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def release(
 def _made(
     table: Any, request: Request, step: Step, entropy: Entropy | None = None
 ) -> Iterator[tuple[Release, Prepared]]:
-    """A release, and what was prepared for it; whoever interrupts what is done with it hears what stays reserved."""
+    """Yield a release with its preparation; an interrupt while it is in use says which amount stays reserved."""
     source, book = entropy or SystemEntropy(), request.ledger
     nonce = source.bytes(16).hex()
     with telling_what_stays(book, request.schema.dataset, nonce):
@@ -116,14 +117,14 @@ def _made(
 
 
 def table_for(table: Any, request: Request, schema: Schema) -> Table:
-    """The private table as a schema describes it, its names and types looked at; alike for a release and a dry run."""
+    """Open the private table and check its column names and types; the same for a release and a dry run."""
     return open_table(
         table, name=request.table_name, allow_views=request.allow_views, schema=schema, dialect=request.dialect
     )
 
 
 def terms_for(table: Any, request: Request, prepared: Prepared, schema: Schema) -> Terms:
-    """The terms under which a table is opened: what was settled, and the digest by which the request is known again."""
+    """Terms for opening the curator: schema, cost, mechanism, and the digest that recognises a repeated request."""
     digest = digest_of_request(table, request, prepared)
     name, another_unit = prepared.mechanism.name, request.another_unit
     return Terms(schema, prepared.cost, name, digest, another_unit=another_unit, again=request.again)
@@ -179,7 +180,7 @@ def describe_guarantee(budget: Budget, schema: Schema, cost: Cost | None = None,
 
 
 def _mark_published(ledger: Ledger, receipt: Receipt, step: Step) -> Callable[[str], None]:
-    """What to do when the release is first saved. Until then, and if it fails, the entry stays reserved: spent."""
+    """Mark the ledger's entry as published at the first save; until then, or if it fails, it counts as spent."""
     done: list[str] = []
 
     def published(digest: str) -> None:
@@ -193,7 +194,7 @@ def _mark_published(ledger: Ledger, receipt: Receipt, step: Step) -> Callable[[s
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """What a release would do.
+    """Result of a dry run: the guarantee, account and expected errors of a release that was not made.
 
     guarantee: what its file would promise. account: where the dataset stands before it. replaces: whether a file of
     that name would be moved away. errors: the standard errors to expect of counts, where these depend on noise alone.
@@ -208,7 +209,7 @@ class Rehearsal:
 
 
 def rehearse_release(table: Any, request: Request, out: str | Path) -> Rehearsal:
-    """Refuse whatever `publish` would refuse before it spends, and tell what it would do otherwise."""
+    """Make every check that `publish` makes before it spends, and return what the release would be."""
     path = Path(out)
     check_place(path)
     prepared = prepare(request)

@@ -1,4 +1,4 @@
-"""What is asked of a release, stated once and handed on whole."""
+"""Request for a release: the parameters that the curator states, as one immutable value."""
 
 from __future__ import annotations
 

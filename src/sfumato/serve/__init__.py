@@ -1,1 +1,1 @@
-"""The server: the explorer for browsers, and PostgreSQL's wire protocol."""
+"""Server for releases: web explorer with a JSON API, and PostgreSQL's wire protocol. Public files only."""

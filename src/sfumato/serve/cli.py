@@ -1,4 +1,4 @@
-"""sfumato serve: releases in the browser, and for programs as a JSON API."""
+"""Command `sfumato serve`: releases in the browser, as a JSON API, and over PostgreSQL's protocol."""
 
 from __future__ import annotations
 

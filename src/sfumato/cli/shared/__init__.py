@@ -1,1 +1,1 @@
-"""What all commands have in common."""
+"""Conventions and options shared by all commands."""

@@ -1,10 +1,8 @@
-"""How a command is to speak: to a person, quietly, or as one JSON object for a script. The same options everywhere.
+"""Conventions of every command: --quiet and --json, confirmation, exit codes, and Ctrl-C.
 
-A question that only a person at a terminal can answer.
-
-Exit codes: the few that every script can rely on, and finer ones for scripts that ask for them.
-
-Ctrl-C, said in one line and told apart from failure by its exit code, in every command.
+Output is for a person, quiet, or one JSON object for a script. Only a person at a terminal is asked for confirmation. A
+few exit codes are the same for every command, with finer ones for scripts that ask for them. An interrupt is one line,
+with an exit code of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from sfumato.plain_text import printable
 
 @dataclass
 class Manner:
-    """What is left out. One command runs at a time, so there is one of it, set by the options below.
+    """Output mode of the running command. One command runs at a time, so there is one instance, set by the options.
 
     talk: sentences and tables on stdout. bars: progress. notes: remarks on an answer, on stderr. json: the answer is
     one JSON object, and so is a refusal. given: that object was printed.
@@ -41,7 +39,7 @@ MANNER = Manner()
 
 
 def begin() -> None:
-    """Forget what an earlier command was told."""
+    """Reset the output mode."""
     MANNER.talk = MANNER.bars = MANNER.notes = True
     MANNER.json = MANNER.given = False
 
@@ -104,12 +102,12 @@ def _plain(value: Any) -> Any:
 
 
 def can_ask() -> bool:
-    """Whether somebody sits there: scripts, pipes, JSON and --quiet get no question."""
+    """Whether a person can be asked: scripts, pipes, JSON and --quiet get no question."""
     return MANNER.talk and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def agreed(question: str) -> bool:
-    """Ask, on stderr; anything but a yes is a no, and Ctrl-C is Ctrl-C."""
+    """Ask for confirmation on stderr; anything but a yes is a no, and Ctrl-C is Ctrl-C."""
     print(f"{printable(question)} [y/N] ", end="", file=sys.stderr, flush=True)  # noqa: T201
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
@@ -128,7 +126,7 @@ HELP = (
 
 
 def code_of(error: SfumatoError) -> int:
-    """With which code a refusal ends the command."""
+    """Exit code of a refusal."""
     return BY_KIND.get(error.kind, REFUSED) if os.environ.get(VARIABLE) == DISTINCT else REFUSED
 
 
@@ -146,12 +144,12 @@ class Interrupted(Exception):
 
 
 def left_behind(stop: KeyboardInterrupt) -> str:
-    """What was noted on the interrupt on its way."""
+    """Notes added to an interrupt on its way up."""
     return "; ".join(getattr(stop, "__notes__", ()))
 
 
 class Stoppable(TyperGroup):
-    """The commands, each of which can be interrupted."""
+    """Group of commands, each of which can be interrupted."""
 
     def make_context(self, *given: Any, **named: Any) -> Any:
         """Read the arguments."""

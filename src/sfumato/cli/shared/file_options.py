@@ -1,4 +1,4 @@
-"""Options that say how a file is written, for every command that reads one; they override the schema's `file`."""
+"""Command-line options for the format of a table's file; they override the schema's `file`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _WORDS = {
 
 
 def takes_file_options(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with these options; it gets what was given as `file`."""
+    """Decorator: add these options to a command, which receives their values as `file`."""
 
     @wraps(command)
     def run(**given: Any) -> None:
@@ -75,12 +75,12 @@ def takes_file_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def written(schema: Schema, file: Given, table: str) -> Schema:
-    """The schema, with options in place of what it says of the file."""
+    """Return the schema with its file format overridden by options."""
     return schema.model_copy(update={"file": stated(table, file, schema.file)})
 
 
 def stated(table: str, file: Given, dialect: Dialect | None = None) -> Dialect | None:
-    """How a file is written: as options say, or else as a schema does. Options that say nothing of it are refused.
+    """File format by options, or else by the schema. Options that do not concern the kind of file are refused.
 
     A schema may say more than concerns the file, for the same one serves a CSV and the Parquet that is made of it.
     """

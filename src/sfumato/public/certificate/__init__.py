@@ -1,1 +1,1 @@
-"""What a release promises, as records that programs read; derived from the file, never written into it."""
+"""Machine-readable certificates of a release's guarantee, derived from the file, never written into it."""

@@ -1,7 +1,8 @@
-"""A release as JSON-LD: a schema.org Dataset in the Croissant format (MLCommons, 1.1).
+"""Croissant record of a release: a schema.org Dataset as JSON-LD (MLCommons, version 1.1).
 
-The file is a zip of Parquet members, which Croissant can name, hash and read; what the attributes mean stands in
-schema.org's own words. What is required there and unknown here (licence, creator, date, address) comes from the facts.
+The file is a zip of Parquet members, which Croissant can name, hash and read; the meaning of attributes is given in
+schema.org's own words. Fields that Croissant requires and a file does not hold (licence, creator, date, address) come
+from the curator's facts.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def _files(of: Certificate) -> list[dict[str, Any]]:
 
 
 def _records(member: str, columns: list[str]) -> dict[str, Any]:
-    """A member's columns: whole numbers, whose meaning the manifest has; Sfumato reads them for whoever asks in SQL."""
+    """Columns of a member: whole numbers, whose meaning the manifest has; Sfumato reads them for queries in SQL."""
     return {
         "@type": "cr:RecordSet",
         "@id": member,

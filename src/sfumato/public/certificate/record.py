@@ -1,13 +1,10 @@
-"""What a certificate needs to know and a release file does not say: who published it, when, for what.
+"""Certificate of a release: guarantee, unit, mechanism, receipt, hashes and signature, as a record and as text.
+
+It is derived from the file, every byte of which is checked as it is opened. Nothing is added to the file: a record
+written into it could contradict it.
 
 A file holds nothing that its curator did not state in the schema, and no date, so that equal releases are equal files.
-
-The certificate of a release: everything that it promises and what it can be held to, in one machine-readable record.
-
-It is worked out from the file, which is checked in every byte as it is opened. Nothing is added to the file: a record
-that was written into it could say something else than the file does.
-
-A certificate as a page of text.
+Who published it, when and for what comes from `Facts`, which the curator states for the certificate.
 """
 
 from __future__ import annotations
@@ -43,7 +40,7 @@ MOST_LENGTH = 2000
 
 @dataclass(frozen=True)
 class Facts:
-    """All of them as the curator words them; None where nobody said."""
+    """Facts that the curator states for a certificate, in the curator's words; None where not stated."""
 
     curator: str | None = None
     curator_type: str | None = None
@@ -57,7 +54,7 @@ class Facts:
 
     @classmethod
     def of(cls, stated: Mapping[str, str]) -> Facts:
-        """Facts by name.
+        """Make facts from names and texts.
 
         >>> Facts.of({"curator": "Statistics Office"}).curator
         'Statistics Office'
@@ -92,7 +89,7 @@ FAMILIES = (1, 2, 3, 4)
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """A release as its certificate sees it. verified: whether the signature was checked with a key that was named.
+    """Certificate of a release file. verified: whether the signature was checked with a key that was named.
 
     file, sha256, bytes: of the release file itself, as `sha256sum` says them. written_on: when it was last written, as
     the file system knows it, which the file does not.
@@ -111,7 +108,7 @@ class Certificate:
     written_on: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """The record, of types that JSON knows; amounts of privacy as exact text."""
+        """Convert to a record of types that JSON knows; amounts of privacy as exact text."""
         from sfumato.public.certificate.registry import missing_fields, registry_record
 
         about, unit = self.manifest, self.schema.privacy_unit
@@ -155,7 +152,7 @@ class Certificate:
 
     @property
     def signature_record(self) -> dict[str, Any] | None:
-        """What is known of a signature beside the file; None where there is none."""
+        """Signature beside the file, with the result of its check; None where there is none."""
         if self.signature is None:
             return None
         of_this = self.signature.digest == self.digest
@@ -163,13 +160,13 @@ class Certificate:
 
     @property
     def noises(self) -> tuple[str, ...]:
-        """The kinds of noise that were drawn, without their scales, which stand in the file."""
+        """Noise distributions that were drawn, without their scales, which stand in the file."""
         drawn = {isinstance(noise, Gaussian) for one in self.content.about.measured for noise in one.noises}
         return tuple(name for name, gaussian in ((LAPLACE, False), (GAUSSIAN, True)) if gaussian in drawn)
 
     @property
     def recipe(self) -> dict[str, str]:
-        """The mechanism by name, with what this Sfumato knows of it."""
+        """Mechanism by name, with what this Sfumato knows of it."""
         from sfumato.models import find_mechanism
 
         name = self.manifest.mechanism.name
@@ -203,7 +200,7 @@ def certificate(
     require_signature: str | PathLike[str] | None = None,
     most_cells: int | None = None,
 ) -> Certificate:
-    """The certificate of a release file.
+    """Make the certificate of a release file.
 
     facts: what only the curator knows, by name: curator, published, license, ... (docs/certificate.md).
     require_signature, most_cells: as `sfumato.open` takes them.
@@ -234,7 +231,7 @@ def certificate(
 
 
 def in_words(of: Certificate) -> str:
-    """What is promised, by what, paid from where, and which bytes it is about."""
+    """Render a certificate as text: the guarantee, its mechanism, its payment, and the bytes it is about."""
     promised, schema = of.manifest.guarantee, of.schema
     groups = group_privacy(promised.epsilon, delta=promised.delta, rho=promised.rho)
     parts = [
@@ -246,7 +243,7 @@ def in_words(of: Certificate) -> str:
 
 
 def facts_of(of: Certificate) -> list[tuple[str, str]]:
-    """What a certificate says, as names and texts."""
+    """List the statements of a certificate as names and texts."""
     about, promised, unit = of.manifest, of.manifest.guarantee, of.schema.privacy_unit
     recipe, stated = of.recipe, of.schema.budget
     amounts = [("epsilon", readable(promised.epsilon))]

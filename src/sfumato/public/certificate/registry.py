@@ -1,4 +1,4 @@
-"""A release in the fields of the Differential Privacy Deployments Registry (OpenDP, Harvard, Oblivious, NIST).
+"""Entry for the Differential Privacy Deployments Registry (OpenDP, Harvard, Oblivious, NIST).
 
 Names, nesting and listed values are those of its schema, `deployments-registry-data`, as of 2026: url_slug, status,
 tier and deployment, with its basic, dp_variant, privacy_loss, deployment_model, accounting, implementation and
@@ -35,7 +35,7 @@ BASIC, WHOLE = 1, 3  # tiers: what it is about; everything that the registry ask
 
 
 def missing_fields(of: Certificate) -> list[str]:
-    """The fields that an entry still needs from its curator."""
+    """List the fields that an entry still needs from its curator."""
     return [f"deployment.{name}" for name, fact in TOLD_BY.items() if getattr(of.facts, fact) is None]
 
 
@@ -45,7 +45,7 @@ def tier_of(of: Certificate) -> int:
 
 
 def registry_record(of: Certificate) -> dict[str, Any]:
-    """The entry, as the registry's YAML nests it."""
+    """Make the entry, nested as in the registry's YAML."""
     promised = of.manifest.guarantee
     variant = "Zero-concentrated DP" if promised.rho is not None else "Approximate DP" if promised.delta else "Pure DP"
     exact = f"epsilon {readable(promised.epsilon)}"

@@ -1,1 +1,1 @@
-"""Two releases side by side: which differences between their tables are real, and which the noise explains."""
+"""Compare two releases: which differences between their tables exceed the noise."""

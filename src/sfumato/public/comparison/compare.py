@@ -1,10 +1,8 @@
-"""What two releases have in common: attributes of one name, and values that both list.
+"""Compare two releases: subtract every count and share that both answer, with simultaneous intervals.
 
-Which differences between two releases are real, allowing for how many are looked at.
-
-Two years of one survey, or one table at two epsilons: every count and share that both can be asked for is subtracted.
-All intervals hold together with the confidence (Bonferroni over all that could be shown, not over what is printed), so
-the most striking of them may be believed as well.
+For example two years of one survey, or one table at two epsilons. Tables are compared over attributes of the same name
+and values that both releases list. All intervals hold together with the confidence (Bonferroni over all that could be
+shown, not over what is printed), so the most striking differences may be believed as well.
 """
 
 from __future__ import annotations
@@ -37,14 +35,14 @@ MOST_COMPARED = 100_000  # numbers of a comparison
 
 @dataclass(frozen=True)
 class SharedTable:
-    """A table that both releases can be asked for. labels: of every attribute, the values that both have."""
+    """Table that both releases answer. labels: of every attribute, the values that both have."""
 
     names: tuple[str, ...]
     labels: tuple[tuple[Label, ...], ...]
 
     @property
     def keys(self) -> list[tuple[Label, ...]]:
-        """The cells that both have, in the order of the first release."""
+        """Cells that both have, in the order of the first release."""
         return list(product(*self.labels))
 
     @property
@@ -53,7 +51,7 @@ class SharedTable:
 
 
 def shared_tables(first: Release, second: Release, by: Sequence[str]) -> tuple[list[SharedTable], list[str]]:
-    """The tables to compare, and notes on what cannot be. by: one table of these; if empty, one of each attribute."""
+    """Tables to compare, and notes on those that cannot be. by: one table of these; if empty, one per attribute."""
     ours, theirs = ({axis.name: axis for axis in one.domain} for one in (first, second))
     common = [name for name in ours if name in theirs]
     if not common:
@@ -90,7 +88,7 @@ def shared_tables(first: Release, second: Release, by: Sequence[str]) -> tuple[l
 
 
 def _both(ours: Axis, theirs: Axis) -> tuple[Label, ...]:
-    """The labels of cells that mean the same in both: values by their names, bins by their ends."""
+    """Match the cells of both by meaning: values by their names, bins by their ends."""
     if ours.ordered != theirs.ordered or (ours.ordered and ours.kind != theirs.kind):
         return ()
     others = set(theirs.labels())
@@ -120,7 +118,7 @@ def compare(
     interval: str = "typical",
     names: tuple[str, str] | None = None,
 ) -> Comparison:
-    """Subtract what one release says from what another does, the clearest differences first.
+    """Subtract one release's counts and shares from another's, the clearest differences first.
 
     by: the attributes of one table to compare; without any, a table of each attribute that both have, and all rows.
     interval: "typical", or "guaranteed", which holds for every table. names: what the two are to be called.
@@ -157,7 +155,7 @@ def _opened(one: str | PathLike[str] | Release) -> Release:
 
 
 def _ask(release: Release, table: SharedTable, confidence: float, interval: str) -> Cells:
-    """Counts and shares of every cell of a table, each with an interval of that confidence."""
+    """Query counts and shares of every cell of a table, each with an interval of that confidence."""
     names = ['"' + name.replace('"', '""') + '"' for name in table.names]
 
     def rows(sql: str) -> tuple[tuple[object, ...], ...]:
@@ -184,12 +182,12 @@ def _estimate(cell: object) -> Estimate:
 
 
 def _same_draw(first: Release, second: Release) -> bool:
-    """Whether both show the same noise: one entry of one ledger is one draw, whatever became of the file."""
+    """Check whether both show the same noise: one ledger entry is one draw, whatever became of the file."""
     return first is second or (first.receipt is not None and first.receipt == second.receipt)
 
 
 def _about_the_two(first: Release, second: Release) -> list[str]:
-    """What a reader of the differences should know of where both come from."""
+    """Notes on the origin of both releases, for readers of the differences."""
     if _same_draw(first, second):
         notes = ["both are the same release, with the same noise: no difference can be more than how it was packed"]
     else:
@@ -219,6 +217,6 @@ def _named(one: Release) -> str:
 
 
 def _names(*which: str | PathLike[str] | Release) -> tuple[str, str]:
-    """How the columns of both are headed: by file, or by dataset and epsilon."""
+    """Column headings for both: by file, or by dataset and epsilon."""
     first, second = (Path(one).stem if isinstance(one, str | PathLike) else _named(one) for one in which)
     return (first, second) if first != second else (f"{first} (before)", f"{second} (after)")

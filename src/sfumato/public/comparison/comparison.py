@@ -1,15 +1,13 @@
-"""The interval of a difference, from the intervals of what is subtracted.
+"""Interval of a difference of two estimates (MOVER), and the result of a comparison with its printed forms.
 
-Where the two carry noise that has nothing to do with each other, how far each end lies from its value is added in
-squares (MOVER: Zou and Donner 2008; Howe 1974). For normal noise that is exact. For two Laplace noises of scales b and
-r b it holds at least as often as it says from a confidence of about 91 % on: the far tail of a sum of exponentials is
-that of the larger one, and sqrt(1 + r^2) overtakes the rest. At 95 % it misses 4.5 % for r = 1, 4.7 % for r = 1/2. So
-no interval is worked out at less than LEAST.
+Where the noises of the two are independent, the distances of the ends from their values are added in squares (MOVER:
+Zou and Donner 2008; Howe 1974). For normal noise that is exact. For two Laplace noises of scales b and r b it covers at
+least as often as stated from a confidence of about 91 % on: the far tail of a sum of exponentials is that of the larger
+one, and sqrt(1 + r^2) overtakes the rest. At 95 % it misses 4.5 % for r = 1, 4.7 % for r = 1/2. So no interval is
+computed at a confidence below LEAST.
 
-Where they may share noise, or ends that hold for every table are wanted, the worst ends are taken: by the union bound
-that needs half of the risk for each, and nothing else.
-
-A comparison as a value: differences by how clear they are, a sentence on all of them, and how to print it.
+Where they may share noise, or where ends that hold for every table are wanted, the worst ends are taken, with half of
+the risk for each. That is the union bound, and needs no assumption on how the noises are related.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ LEAST = 0.92  # confidence at which a single interval is worked out
 
 @dataclass(frozen=True)
 class Difference:
-    """after - before. real: whether noise alone does not explain it; None where nothing is known of it."""
+    """Difference after - before. real: whether noise alone does not explain it; None if nothing is known of it."""
 
     before: Estimate
     after: Estimate
@@ -51,7 +49,7 @@ class Difference:
 
     @property
     def clearness(self) -> float:
-        """How many times its own half-width the difference lies from zero; above 1 it is real."""
+        """Distance of the difference from zero in half-widths of its interval; above 1 it is real."""
         if isnan(self.value):
             return -1.0
         width = self.value - self.low if self.value > 0.0 else self.high - self.value
@@ -61,7 +59,7 @@ class Difference:
 
 
 def difference(before: Estimate, after: Estimate, *, apart: bool) -> Difference:
-    """The difference with its interval. apart: the two carry noises of their own."""
+    """Subtract two estimates, with an interval. apart: their noises are independent."""
     if isnan(before.value) or isnan(after.value):
         return Difference(before, after, -inf, inf)
     if not apart:
@@ -78,7 +76,7 @@ LEFT = (0, 1, 6)
 
 @dataclass(frozen=True)
 class Compared:
-    """One number of both releases. names, key: which cell, none for all rows. what: count or share."""
+    """One number of both releases. names, key: its cell, none for all rows. what: count or share."""
 
     names: tuple[str, ...]
     key: tuple[Label, ...]
@@ -87,13 +85,13 @@ class Compared:
 
     @property
     def where(self) -> str:
-        """The cell in words."""
+        """Describe the cell in words."""
         pairs = zip(self.names, self.key, strict=True)
         return ", ".join(f"{name} = {_label(label)}" for name, label in pairs) or "all rows"
 
     @property
     def record(self) -> dict[str, Any]:
-        """A flat record of types that JSON knows; what is unknown is None."""
+        """Convert to a flat record of types that JSON knows; unknown is None."""
         one = self.difference
         numbers: dict[str, float | None] = {}
         for name, side in (("before", one.before), ("after", one.after)):
@@ -107,7 +105,7 @@ class Compared:
 
     @property
     def texts(self) -> list[str]:
-        """A row for people."""
+        """Format as a row for people."""
         one, share = self.difference, self.what == "share"
         sides = [_number(side.value, side.stderr, share) + " %" * share for side in (one.before, one.after)]
         points = " points" * share
@@ -118,7 +116,7 @@ class Compared:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """All differences, the clearest first. together: how many intervals hold together with the confidence."""
+    """All differences, the clearest first. together: number of intervals that hold together with the confidence."""
 
     rows: tuple[Compared, ...]
     confidence: float
@@ -132,12 +130,12 @@ class Comparison:
 
     @property
     def real(self) -> tuple[Compared, ...]:
-        """The differences that noise does not explain."""
+        """Differences that noise does not explain."""
         return tuple(row for row in self.rows if row.difference.real)
 
     @property
     def statement(self) -> str:
-        """What may be concluded, in one sentence."""
+        """Conclusion in one sentence."""
         found, every = len(self.real), f"{self.together:,}"
         percent = f"{self.confidence * 100:.6g} %"
         if self.together == 1:
@@ -151,7 +149,7 @@ class Comparison:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The comparison of types that JSON knows."""
+        """Convert to types that JSON knows."""
         return {
             "statement": self.statement,
             "before": self.names[0],
@@ -165,7 +163,7 @@ class Comparison:
         }
 
     def to_csv(self) -> str:
-        """One line for each difference; no spreadsheet runs what a label says."""
+        """Format as CSV, one line for each difference; labels are escaped so that no spreadsheet runs them."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         records = [{name: value for name, value in row.record.items() if name != "cell"} for row in self.rows]
@@ -175,7 +173,7 @@ class Comparison:
         return text.getvalue()
 
     def texts(self, most: int | None = SHOWN) -> tuple[list[str], list[list[str]]]:
-        """Headers and rows for people; most: how many, all if None."""
+        """Format as headers and rows for people; most: how many, all if None."""
         first, second = (printable(name) for name in self.names)
         headers = ["where", "what", first, second, "difference", "interval", "verdict"]
         return headers, [row.texts for row in self.rows[:most]]
@@ -194,7 +192,7 @@ def _label(label: Label) -> str:
 
 
 def _number(number: float, stderr: float, share: bool, sign: str = "") -> str:
-    """A number to where its error begins; a share in hundredths."""
+    """Format a number to the digit where its error begins; a share in hundredths."""
     if not isfinite(number):
         return "unknown" if isnan(number) else ("unbounded" if number > 0 else "-unbounded")
     times = 100.0 if share else 1.0
@@ -208,5 +206,5 @@ def _field(value: Any) -> Any:
 
 
 def clearest_first(rows: Sequence[Compared]) -> tuple[Compared, ...]:
-    """By how far each lies outside of noise; equally clear ones in the order of the schema."""
+    """Sort by clearness; equally clear ones in the order of the schema."""
     return tuple(sorted(rows, key=lambda row: -row.difference.clearness))

@@ -1,1 +1,1 @@
-"""A release as one page for people: what was released, what it promises, what it shows and how far to trust it."""
+"""HTML report on a release: its guarantee, its numbers, and how far to trust them."""

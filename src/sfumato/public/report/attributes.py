@@ -1,7 +1,4 @@
-"""Every attribute by itself: a picture, a verdict and a table.
-
-Pairs of attributes that go together.
-"""
+"""Report sections on single attributes (picture, verdict, table) and on the most associated pairs."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ KINDS = {"integer": "whole numbers", "number": "numbers", "date": "dates"}
 
 
 def attributes(found: Sequence[Distribution], unknown: Sequence[Axis], confidence: float) -> Markup:
-    """A card for each; unknown: attributes of which the release has no counts."""
+    """Section with a card for each attribute; unknown: attributes of which the release has no counts."""
     sure = f"{confidence * 100:.6g} %"
     about = (
         f"How many rows have each value. A bar is solid up to the low end of the number's {sure} interval and "
@@ -61,7 +58,7 @@ def _card(name: str, one: Distribution, sure: str) -> Markup:
 
 
 def _marks(one: Distribution) -> list[str] | None:
-    """Below the columns of an axis of numbers: where each begins, and where the last one ends."""
+    """Axis labels below the columns of a numeric attribute: the lower edge of each, and the last upper edge."""
     axis = one.axis
     if axis.kind != "number" or axis.missing:
         return None
@@ -70,7 +67,7 @@ def _marks(one: Distribution) -> list[str] | None:
 
 
 def _grades(one: Distribution) -> Markup:
-    """How many numbers are good, fair and lost, as one thin line."""
+    """Line that shows how many numbers are good, fair and lost."""
     parts, at = [], 0.0
     for number, kind in zip(one.grades, ("close", "rough", "lost"), strict=True):
         share = number / len(one.counts)
@@ -80,7 +77,7 @@ def _grades(one: Distribution) -> Markup:
 
 
 def together(pairs: Sequence[Pair], confidence: float) -> Markup:
-    """A picture for each pair, the strongest first."""
+    """Section with a picture for each pair, the strongest first."""
     if not pairs:
         nothing = "No two attributes depend on each other so much that the noise of this release would let it be seen."
         return part("pairs", "What goes together", nothing)

@@ -1,6 +1,7 @@
-"""An axis cut into few enough groups of cells to be drawn: neighbours along an order, the largest values of others.
+"""Distribution of each attribute: counts by group of cells with intervals, and a verdict on their accuracy.
 
-The count of every value of an attribute, as a release answers it, and how far that can be trusted.
+An axis with too many cells to draw is cut into groups: neighbours along an order; of values without an order the
+largest are kept and the others merged.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ OTHERS = "all others"
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """Groups of an axis's cells, in order. groups: the cells of each. labels: what each is called."""
+    """Partition of an axis's cells into groups, in order. groups: cells of each. labels: name of each."""
 
     axis: Axis
     groups: tuple[Codes, ...]
@@ -50,7 +51,7 @@ class Cut:
 
     @property
     def kinds(self) -> Codes:
-        """The group of every cell."""
+        """Group number of every cell."""
         found = np.zeros(self.axis.size, dtype=np.int64)
         for place, cells in enumerate(self.groups):
             found[cells] = place
@@ -58,20 +59,20 @@ class Cut:
 
     @property
     def as_asked(self) -> Codes:
-        """The same, numbered in the order in which groups first appear along the axis, as contents take them."""
+        """Group number of every cell, numbered by first appearance along the axis, as contents take them."""
         _, first, kind = np.unique(self.kinds, return_index=True, return_inverse=True)
         place = np.empty(len(first), dtype=np.int64)
         place[np.argsort(first)] = np.arange(len(first))
         return place[kind.reshape(-1)]
 
     def where(self, place: int) -> Predicate:
-        """The rows of one group."""
+        """Predicate of the rows of one group."""
         sets = [self.axis.values_in(int(cell)) for cell in self.groups[place]]
         return Predicate.where(self.axis.name, reduce(or_, _merged(sets)))
 
 
 def cut(axis: Axis, most: int, sizes: Floats | None = None) -> Cut:
-    """At most so many groups. sizes: of the cells, by which values without an order are kept or put together."""
+    """Cut an axis into at most so many groups. sizes: of the cells, by which unordered values are kept or merged."""
     cells = np.arange(axis.size)
     if axis.size <= most:
         return Cut(axis, tuple(cells[place : place + 1] for place in cells), tuple(map(shown, axis.labels())))
@@ -89,14 +90,14 @@ def cut(axis: Axis, most: int, sizes: Floats | None = None) -> Cut:
 
 
 def shown(label: Label) -> str:
-    """A label as a reader meets it."""
+    """Format a label for readers."""
     if label is None:
         return "no value"
     return {True: "true", False: "false"}[label] if isinstance(label, bool) else str(label)
 
 
 def span(axis: Axis, first: int, last: int) -> str:
-    """What cells from one to another are called."""
+    """Label of a range of cells."""
     if axis.kind == "number":
         return f"{float(axis.edges[first]):,.6g} to {float(axis.edges[last + 1]):,.6g}"
     start, end = (shown(axis.label(cell)) for cell in (first, last))
@@ -106,7 +107,7 @@ def span(axis: Axis, first: int, last: int) -> str:
 
 
 def _merged(sets: Sequence[ValueSet]) -> list[ValueSet]:
-    """Halves put together again and again: a long run of neighbours stays one span on the way."""
+    """Unite sets pairwise, level by level, so that a long run of neighbours stays one range on the way."""
     while len(sets) > 1:
         pairs = [sets[place : place + 2] for place in range(0, len(sets), 2)]
         sets = [reduce(or_, pair) for pair in pairs]
@@ -120,7 +121,7 @@ CLOSE, ROUGH = 0.1, 0.5  # how wide half an interval is, beside the count
 
 @dataclass(frozen=True, eq=False)
 class Distribution:
-    """An attribute's counts, one for each group of a cut; nothing where the release does not know them."""
+    """Counts of an attribute, one for each group of a cut; empty where the release does not know them."""
 
     cut: Cut
     counts: tuple[Estimate, ...]
@@ -135,7 +136,7 @@ class Distribution:
 
     @property
     def grades(self) -> tuple[int, int, int]:
-        """How many counts are known to within a tenth, to within a half, and not even so."""
+        """Numbers of counts known to within a tenth, to within a half, and worse."""
         widths = [half_width(one) / one.value if one.value > 0 else float("inf") for one in self.counts]
         close = sum(width <= CLOSE for width in widths)
         rough = sum(CLOSE < width <= ROUGH for width in widths)
@@ -143,7 +144,7 @@ class Distribution:
 
     @property
     def verdict(self) -> str:
-        """How far to trust it, in a sentence."""
+        """Verdict on the accuracy, in a sentence."""
         close, rough, lost = self.grades
         every = len(self.counts)
         noun = "values" if self.cut.whole else "groups of values"
@@ -160,7 +161,7 @@ def half_width(one: Estimate) -> float:
 
 
 def distribution_of(release: Release, axis: Axis, confidence: float) -> Distribution | None:
-    """What a release says of one attribute; None where it has no such counts."""
+    """Query the distribution of one attribute; None where the release has no such counts."""
     try:
         if axis.size <= MOST_DRAWN:
             rows = release.marginal(axis.name, confidence=confidence).rows
@@ -176,14 +177,14 @@ def distribution_of(release: Release, axis: Axis, confidence: float) -> Distribu
 
 
 def takes_long(content: Content) -> bool:
-    """Whether a number of this release costs so much time that a page should have fewer of them."""
+    """Decide whether queries of this release are so slow that a page should have fewer of them."""
     return content.answers_linear and content.domain.size > MANY_CELLS
 
 
 def counts_of(
     content: Content, cuts: tuple[Cut, ...], confidence: float, manner: Manner | None = None
 ) -> tuple[Estimate, ...]:
-    """The counts of all groups of one cut, or of all pairs of groups of two, row by row."""
+    """Counts of all groups of one cut, or of all pairs of groups of two, row by row."""
     wheres = [cuts[0].where(place) for place in range(cuts[0].size)]
     for other in cuts[1:]:
         across = [other.where(place) for place in range(other.size)]
@@ -194,7 +195,7 @@ def counts_of(
 def counts_where(
     content: Content, wheres: Sequence[Predicate], confidence: float, manner: Manner | None = None
 ) -> tuple[Estimate, ...]:
-    """The count of each of some sets of rows."""
+    """Count of each of some sets of rows."""
     columns = tuple(Column(str(place), (Amount(where, None),)) for place, where in enumerate(wheres))
     result = content.select_as(Select(columns, (), Predicate.everything()), confidence, manner or Manner())
     return tuple(number for number in result.rows[0] if isinstance(number, Estimate))

@@ -1,9 +1,4 @@
-"""How far to trust the numbers, what was left out by rule, and what cannot be asked.
-
-What the release holds besides counts, and how to ask it.
-
-The certificate: what can be checked, by whom, with which bytes.
-"""
+"""Report sections on accuracy, rules of counting, limits, published models, how to query, and the certificate."""
 
 from __future__ import annotations
 
@@ -24,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def trust(release: Release, about: Description) -> Markup:
-    """Typical errors, where they come from, and which intervals there are."""
+    """Section on accuracy: typical errors, where they come from, and which intervals there are."""
     shown = table(about.error_headers, about.typical_rows, numbers=(1,)) if about.typical else None
     if _has_guaranteed(release):
         kinds: list[Inside] = [
@@ -45,7 +40,7 @@ def trust(release: Release, about: Description) -> Markup:
 
 
 def limits(release: Release, about: Description) -> Markup:
-    """Rules of counting, and what no question to this file can find out."""
+    """Section on rules of counting, and on questions that this file cannot answer."""
     left = tag(
         "div",
         tag("h3", "Left out by rule"),
@@ -62,7 +57,7 @@ def limits(release: Release, about: Description) -> Markup:
 
 
 def cannot(release: Release) -> list[str]:
-    """What this release has no answer to, from what it is made of."""
+    """List questions that this release has no answer to, by its content."""
     schema, content = release.schema, release.content
     columns = columns_of(schema)
     found = [
@@ -117,7 +112,7 @@ MOST_EXAMPLES = 5
 
 
 def findings(release: Release, about: Description) -> Markup | None:
-    """What a published model has learnt, a sentence each; and where counts have no answers, what does."""
+    """Section on a published model: its findings, a sentence each, and example queries if it answers no counts."""
     own = not release.content.answers_counts
     if not about.findings and not own:
         return None
@@ -127,7 +122,7 @@ def findings(release: Release, about: Description) -> Markup | None:
 
 
 def ask(release: Release, about: Description, file: str) -> Markup:
-    """Commands, Python, and questions with their answers."""
+    """Section on how to query: commands, Python, and example queries with their answers."""
     first = about.examples[0] if about.examples else f"SELECT COUNT(*) FROM {release.schema.dataset}"
     shell = [f"sfumato info {quote(file)}", f"sfumato query {quote(file)} {_quoted(first)}"]
     python = ["import sfumato as sf", "", f"release = sf.open({file!r})", f"release.query({_literal(first)})"]
@@ -147,7 +142,7 @@ def ask(release: Release, about: Description, file: str) -> Markup:
 
 
 def _answered(release: Release, about: Description) -> list[Markup]:
-    """The questions to begin with, and what the release says."""
+    """Example queries, and the release's answers."""
     found = []
     for text in about.examples[:MOST_EXAMPLES]:
         try:
@@ -158,17 +153,17 @@ def _answered(release: Release, about: Description) -> list[Markup]:
 
 
 def _quoted(sql: str) -> str:
-    """A statement for a shell: in double quotes where nothing in it would be looked at there."""
+    """Quote a statement for a shell: in double quotes where nothing in it would be expanded there."""
     return quote(sql) if set(sql) & set('"$`\\!') else f'"{sql}"'
 
 
 def _literal(sql: str) -> str:
-    """A statement for Python, in double quotes where it has none."""
+    """Quote a statement for Python, in double quotes where it has none."""
     return repr(sql) if '"' in sql or "\\" in sql else f'"{sql}"'
 
 
 def certified(found: Certificate) -> Markup:
-    """All facts, and the record for programs."""
+    """Section on the certificate: what can be checked, and the record for programs."""
     record = json.dumps(found.to_dict(), indent=2, ensure_ascii=True).split("\n")
     about = [
         "What the file itself says, checked in every byte. ",

@@ -1,11 +1,10 @@
-"""HTML and SVG, built so that text is always text: everything that is not Markup is escaped here, and nowhere else.
+"""Build the report's HTML and SVG with all text escaped, its shared elements, and the whole page.
 
-Names and labels are those of a stranger's file. Characters that hide or turn text around are spelled out first
-(`plain_text.printable`), and letters that run from right to left are kept from turning what stands beside them.
+Everything that is not Markup is escaped here, and nowhere else. Names and labels come from a stranger's file:
+characters that hide or reorder text are spelled out first (`plain_text.printable`), and right-to-left letters are
+isolated from what stands beside them.
 
-What the parts of the page share: a part with its heading, tables, lists.
-
-The whole page: one file, no network, no script, one style sheet that its own policy names by hash.
+The page is one file: no network, no script, one style sheet that its own content security policy names by hash.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class Markup(str):
 
 
 def text(of: object) -> Markup:
-    """Any text, harmless.
+    """Escape any text.
 
     >>> text('<b>"x"</b>')
     '&lt;b&gt;&quot;x&quot;&lt;/b&gt;'
@@ -41,7 +40,7 @@ def text(of: object) -> Markup:
 
 
 def tag(name: str, /, *inside: Inside, **attributes: object) -> Markup:
-    """An element. Attributes: `class_` is class, underscores are hyphens, None is left out.
+    """Build an element. Attributes: `class_` is class, underscores are hyphens, None is left out.
 
     >>> tag("a", "1 < 2", href="#x", class_="y", title=None)
     '<a href="#x" class="y">1 &lt; 2</a>'
@@ -53,27 +52,27 @@ def tag(name: str, /, *inside: Inside, **attributes: object) -> Markup:
 
 
 def joined(*parts: Inside) -> Markup:
-    """Parts one after the other; what is None is left out, and lists are taken apart."""
+    """Concatenate parts; None is left out, and lists are flattened."""
     return Markup("".join(_flat(parts)))
 
 
 def code(lines: Iterable[str]) -> Markup:
-    """Lines to be pasted; a line break inside of one is spelled out as in any text."""
+    """Block of lines to be pasted; a line break inside of one is spelled out as in any text."""
     return tag("pre", tag("code", Markup("\n".join(map(text, lines)))))
 
 
 def name_of(label: object) -> Markup:
-    """A name or a label between words, whichever way it is written."""
+    """Name or label inside a sentence, isolated whichever way it is written."""
     return tag("bdi", str(label))
 
 
 def unbroken(words: str) -> str:
-    """A sentence in which no line begins with a per cent sign."""
+    """Sentence in which no line begins with a per cent sign."""
     return words.replace(" %", "\u00a0%")
 
 
 def shortened(label: str, most: int) -> str:
-    """A label that fits; the whole of it stands in a title or a table."""
+    """Shorten a label to fit; the whole of it stands in a title or a table."""
     shown = printable(label)
     return shown if len(shown) <= most else shown[: most - 1].rstrip() + "…"
 
@@ -95,7 +94,7 @@ def _attribute(key: str, value: object) -> str:
 
 
 def part(anchor: str, heading: str, about: Inside, *inside: Inside) -> Markup:
-    """A part of the page. about: what a reader who looks at nothing else should know."""
+    """Section of the page. about: what a reader who looks at nothing else should know."""
     return tag(
         "section",
         tag("h2", heading),
@@ -108,7 +107,7 @@ def part(anchor: str, heading: str, about: Inside, *inside: Inside) -> Markup:
 def table(
     headers: Sequence[str], rows: Iterable[Sequence[str]], numbers: Collection[int] = (), kind: str | None = None
 ) -> Markup:
-    """A table. numbers: the columns that are right-aligned; all others may hold names."""
+    """Table. numbers: the columns that are right-aligned; all others may hold names."""
 
     def cells(name: str, row: Sequence[str]) -> list[Markup]:
         return [
@@ -125,7 +124,7 @@ def table(
 
 
 def result_table(result: Result, most: int) -> Markup:
-    """An answer as a table, at most so many rows of it."""
+    """Table of an answer, at most so many rows of it."""
     headers, rows = result.texts()
     first = result.rows[0] if result.rows else ()
     numbers, place = set[int](), 0
@@ -143,12 +142,12 @@ def listed(items: Iterable[Inside]) -> Markup | None:
 
 
 def folded(summary: str, *inside: Inside) -> Markup:
-    """What is there for who wants it; no script opens it."""
+    """Collapsible details, which need no script."""
     return tag("details", tag("summary", summary), *inside)
 
 
 def page(title: str, head: Markup, parts: Sequence[Markup | None], made_by: str) -> str:
-    """HTML that works from disk and by post, and asks nobody for anything."""
+    """The whole HTML page, which works offline and loads nothing."""
     style = files("sfumato.public.report").joinpath("style.css").read_text(encoding="utf-8")
     known = b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{known}'; base-uri 'none'; form-action 'none'"
@@ -170,7 +169,7 @@ def page(title: str, head: Markup, parts: Sequence[Markup | None], made_by: str)
 
 
 def _fades() -> Markup:
-    """From solid to nothing, to the right and upwards; every picture uses these."""
+    """SVG gradients from solid to transparent, to the right and upwards; every picture uses these."""
     stops = [(0.0, 1.0), (1.0, 0.06)]
 
     def fade(name: str, **ends: int) -> Markup:

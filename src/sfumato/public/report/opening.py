@@ -1,16 +1,13 @@
-"""What a guarantee means as odds: how often a guess about somebody can be right.
+"""Opening of the report: summary, guarantee in plain words, and the odds of a membership guess.
 
-Somebody knows everything about the table but whether one person's rows are in it, holds both for equally likely, sees
-the release and guesses. Under (epsilon, delta) no rule of guessing is right more often than (e^epsilon + delta) /
-(1 + e^epsilon): of the chances p and q of saying "in" with and without that person, p <= e^epsilon q + delta and
-1 - q <= e^epsilon (1 - p) + delta (Wasserman, Zhou 2010; Kairouz, Oh, Viswanath 2015), and (p + 1 - q) / 2 is largest
-where both are met. Under rho-zCDP that holds for every delta with its epsilon, and the Kullback-Leibler divergence is
-at most rho, so (Pinsker; Bretagnolle, Huber) a guess is right at most (1 + min(sqrt(rho / 2), sqrt(1 - e^-rho))) / 2;
-the least of all these bounds is taken. For several together epsilon is multiplied and rho grows with the square.
-
-The head of the page: what this is, in a sentence and six facts.
-
-The guarantee in plain words, with odds that anybody can picture.
+The odds. An adversary knows everything about the table but whether one person's rows are in it, takes both for equally
+likely, sees the release and guesses. Under (epsilon, delta) no rule of guessing is right more often than (e^epsilon +
+delta) / (1 + e^epsilon): of the chances p and q of saying "in" with and without that person, p <= e^epsilon q + delta
+and 1 - q <= e^epsilon (1 - p) + delta (Wasserman, Zhou 2010; Kairouz, Oh, Viswanath 2015), and (p + 1 - q) / 2 is
+largest where both are met. Under rho-zCDP that holds for every delta with its epsilon, and the Kullback-Leibler
+divergence is at most rho, so (Pinsker; Bretagnolle, Huber) a guess is right at most (1 + min(sqrt(rho / 2), sqrt(1 -
+e^-rho))) / 2; the least of all these bounds is taken. For several persons together epsilon is multiplied and rho grows
+with the square.
 """
 
 from __future__ import annotations
@@ -40,25 +37,25 @@ DELTAS = tuple(Fraction(1, 10**place) for place in (1, 2, 3, 4, 6, 8))
 
 @dataclass(frozen=True)
 class Odds:
-    """For so many together: how often a guess between two equally likely tables is right, at most."""
+    """Largest probability that a guess between two equally likely tables is right, for a group of persons."""
 
     people: int
     right: float
 
     @property
     def of_hundred(self) -> int:
-        """The same, of a hundred guesses, rounded."""
+        """Right guesses of a hundred, at most, rounded."""
         return int(self.right * 100.0 + 0.5)
 
 
 def odds_of(promised: Guarantee) -> tuple[Odds, ...]:
-    """The odds for one and for families of up to four."""
+    """Odds for one person and for families of up to four."""
     groups = group_privacy(promised.epsilon, delta=promised.delta, rho=promised.rho, people=FAMILIES)
     return tuple(Odds(one.people, min(_right(one), _of_rho(promised.rho, one.people))) for one in groups)
 
 
 def belief_after(before: float, epsilon: float) -> float:
-    """Of pure epsilon: the most that somebody who was so sure beforehand can be sure of afterwards.
+    """Largest posterior belief under pure epsilon, from a prior belief.
 
     >>> round(belief_after(0.5, 1.0), 3), round(belief_after(0.01, 1.0), 3)
     (0.731, 0.027)
@@ -96,7 +93,7 @@ PARTS = {
 
 
 def opening(release: Release, about: Description, odds: tuple[Odds, ...], parts: list[str]) -> Markup:
-    """parts: the anchors of what is on the page."""
+    """Head of the page: a sentence and six facts. parts: the anchors of what is on the page."""
     rows = _rows(release)
     counted = ["It counts ", tag("b", with_error(rows)), " rows. "] if rows is not None else []
     lede = tag(
@@ -161,7 +158,7 @@ TOGETHER = {1: "one alone", 2: "two", 3: "three", 4: "four"}
 
 
 def promise(release: Release, odds: tuple[Odds, ...]) -> Markup:
-    """Statement, odds for one, odds for families, and what to make of prior beliefs."""
+    """Section on the guarantee: statement, odds for one, odds for families, and prior beliefs."""
     promised, unit = release.guarantee, release.schema.privacy_unit
     whom = "one row is" if unit.column is None else f"the rows of one {unit.column} are"
     right = odds[0].right
@@ -216,7 +213,7 @@ def _aside(release: Release) -> Markup | None:
 
 
 def _beliefs(release: Release) -> Markup | None:
-    """What somebody may think who did not start from a toss of a coin; under pure epsilon it holds for sure."""
+    """Posterior beliefs from priors other than one half; under pure epsilon the bounds always hold."""
     promised = release.guarantee
     if promised.rho is not None:
         return None

@@ -1,9 +1,9 @@
-"""Which two attributes go together most, as far as a release can tell from its noise: public, post-processing only.
+"""Rank pairs of attributes by association: noise-corrected Cramer's V. Post-processing of the release only.
 
-Every pair is laid out in at most GROUPS by GROUPS groups and compared with the table that it would be if both had
-nothing to do with each other (rows times columns over the total). The strength is Cramer's V, from a chi-square less
-what the noise of a cell alone adds to it; the noise is that of a few cells that the release is asked for. A pair whose
-departure is not twice what noise makes of independent attributes is not shown.
+Every pair is laid out in at most GROUPS by GROUPS groups and compared with the table expected under independence (rows
+times columns over the total). The strength is Cramer's V, from a chi-square less what the noise of the cells alone adds
+to it; that noise is taken from a few cells that the release is asked for. A pair is left out unless its departure is
+twice what noise makes of independent attributes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LEAST = 1.0  # rows that a cell is taken to expect, at least, so that no empty c
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Two attributes in groups. counts: row by row. strength: Cramer's V, less the noise; 0 nothing, 1 everything."""
+    """Two attributes in groups. counts: row by row. strength: noise-corrected Cramer's V, from 0 to 1."""
 
     rows: Cut
     columns: Cut
@@ -56,12 +56,12 @@ class Pair:
 
     @property
     def expected(self) -> Floats:
-        """What each cell would hold if both had nothing to do with each other."""
+        """Expected count of each cell under independence."""
         return independent(self.values)
 
     @property
     def certainty(self) -> Floats:
-        """How far each cell departs from that, in half-widths of its interval; above 1 noise does not explain it."""
+        """Departure of each cell from independence, in half-widths of its interval; above 1 it exceeds the noise."""
         found = []
         for one, usual in zip(self.counts, self.expected.ravel(), strict=True):
             side = one.value - one.low if one.value > usual else one.high - one.value
@@ -70,7 +70,7 @@ class Pair:
 
     @property
     def words(self) -> str:
-        """The strength, in a word."""
+        """Strength in a word."""
         return next(
             word
             for least, word in ((0.5, "strong"), (0.25, "clear"), (0.1, "weak"), (0.0, "faint"))
@@ -79,14 +79,14 @@ class Pair:
 
 
 def independent(values: Floats) -> Floats:
-    """Rows times columns over the total, all of them at least zero."""
+    """Table expected under independence: rows times columns over the total, at least zero."""
     kept = np.maximum(values, 0.0)
     total = max(float(kept.sum()), 1.0)
     return np.asarray(np.outer(kept.sum(axis=1), kept.sum(axis=0)) / total)
 
 
 def strength_of(values: Floats, variance: float) -> float:
-    """Cramer's V less the noise; 0 where the departure could be noise.
+    """Noise-corrected Cramer's V; 0 where the departure could be noise.
 
     >>> round(strength_of(np.array([[50.0, 0.0], [0.0, 50.0]]), 0.0), 2)
     1.0
@@ -104,7 +104,7 @@ def strength_of(values: Floats, variance: float) -> float:
 
 
 def strongest_pairs(release: Release, known: Mapping[str, Distribution], confidence: float) -> list[Pair]:
-    """The pairs to draw, the strongest first, with intervals that hold for all cells of a picture together."""
+    """Pairs to draw, the strongest first, with intervals simultaneous over all cells of a picture."""
     content = release.content
     most = FEWER_GROUPS if takes_long(content) else GROUPS
     cuts = {name: _cut(one, most) for name, one in known.items()}
@@ -134,7 +134,7 @@ def _cut(one: Distribution, most: int) -> Cut:
 
 
 def _turned(one: Cut, other: Cut) -> tuple[Cut, Cut]:
-    """Rows and columns: what has an order runs to the right, and otherwise what has fewer groups."""
+    """Choose rows and columns: an ordered attribute runs to the right, else the one with fewer groups."""
     if one.axis.ordered != other.axis.ordered:
         return (other, one) if one.axis.ordered else (one, other)
     return (other, one) if one.size < other.size else (one, other)
@@ -157,7 +157,7 @@ def _strength(content: Content, first: Cut, second: Cut) -> float:
 
 
 def _laid_out(content: ContentOfCells, first: Cut, second: Cut) -> Floats:
-    """The estimates of all groups of two attributes, without their errors, which take most of the time."""
+    """Estimates of all groups of two attributes, without errors, which take most of the time."""
     pairs = sorted((first, second), key=lambda one: one.axis.name)
     cells = content.view({one.axis.name: one.as_asked for one in pairs}).cells
     values = np.zeros((first.size, second.size))

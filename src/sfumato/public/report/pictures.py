@@ -1,13 +1,9 @@
-"""What the pictures share: an SVG with a title and a description, nice steps of an axis, numbers in short.
+"""SVG pictures of the report: bars and columns with fading error bars, heat maps of pairs, the scale of odds.
 
-Bars that dissolve where they are not known: solid up to the low end of the interval, fading out to the high end.
-
-Two attributes at once: colour says where rows are more or fewer than if both had nothing to do with each other.
-
-What the noise could have made fades into the paper. Orange and blue are told apart by nearly everybody, and by their
-lightness where colour is not seen at all; every number is in a title and in the table below.
-
-From a coin's toss to certainty: how often a guess can be right, as a mark on a line.
+A bar is solid up to the low end of its interval and fades out to the high end. In a heat map colour shows where rows
+are more or fewer than under independence, and cells that noise could explain are pale. Orange and blue are told apart
+by nearly everybody, and by lightness where colour is not seen at all; every number is in a title and in the table
+below.
 """
 
 from __future__ import annotations
@@ -24,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def picture(name: str, title: str, about: str, height: float, *inside: Inside) -> Markup:
-    """An SVG as wide as its place. name: unique on the page, for those who listen to it."""
+    """SVG with a title and a description, as wide as its container. name: unique on the page, for screen readers."""
     labelled = f"{name}-title {name}-desc"
     heads = (tag("title", title, id=f"{name}-title"), tag("desc", about, id=f"{name}-desc"))
     return tag(
@@ -33,7 +29,7 @@ def picture(name: str, title: str, about: str, height: float, *inside: Inside) -
 
 
 def percent(share: float) -> str:
-    """A place or a width along the picture.
+    """Format a position or a width along the picture.
 
     >>> percent(0.12345678)
     '12.346%'
@@ -42,7 +38,7 @@ def percent(share: float) -> str:
 
 
 def nice_step(top: float, steps: int) -> float:
-    """The least of 1, 2 or 5 times a power of ten by which so many steps reach the top.
+    """Least of 1, 2 or 5 times a power of ten by which so many steps reach the top.
 
     >>> nice_step(1234.0, 4), nice_step(0.7, 3)
     (500.0, 0.5)
@@ -55,13 +51,13 @@ def nice_step(top: float, steps: int) -> float:
 
 
 def ticks(top: float, steps: int = 3) -> list[float]:
-    """Places of gridlines from zero to the first at or above the top."""
+    """Positions of gridlines from zero to the first at or above the top."""
     step = nice_step(top, steps)
     return [step * place for place in range(ceil(top / step - 1e-9) + 1)]
 
 
 def short(number: float) -> str:
-    """A number for the margin of a picture.
+    """Format a number for the margin of a picture.
 
     >>> short(1200000), short(2500), short(40), short(0.5)
     ('1.2 M', '2,500', '40', '0.5')
@@ -72,7 +68,7 @@ def short(number: float) -> str:
 
 
 def with_error(one: Estimate) -> str:
-    """A count and half of its interval."""
+    """Format a count with the half-width of its interval."""
     half = (one.high - one.low) / 2.0
     if not isfinite(one.value):
         return "unknown"
@@ -88,7 +84,7 @@ MOST_MARKED = 60  # columns with a line at their value
 
 
 def bars(name: str, title: str, labels: Sequence[str], counts: Sequence[Estimate]) -> Markup:
-    """One bar under the other, each below its label and its number."""
+    """Horizontal bars, one under the other, each below its label and its number."""
     top = max((one.high for one in counts if isfinite(one.high)), default=1.0) or 1.0
     inside = []
     for place, (label, one) in enumerate(zip(labels, counts, strict=True)):
@@ -113,7 +109,7 @@ def bars(name: str, title: str, labels: Sequence[str], counts: Sequence[Estimate
 def columns(
     name: str, title: str, labels: Sequence[str], counts: Sequence[Estimate], marks: Sequence[str] | None = None
 ) -> Markup:
-    """One column beside the other along an order, dissolving upwards; a few labels, or marks, below."""
+    """Vertical columns along an order, fading upwards; a few labels, or marks, below."""
     top = max((one.high for one in counts if isfinite(one.high)), default=1.0) or 1.0
     grid = ticks(top)
     scale = (TALL - BELOW - ABOVE) / grid[-1]
@@ -145,14 +141,14 @@ def columns(
 
 
 def _lower_side(counts: Sequence[Estimate]) -> dict[str, str]:
-    """Where numbers stand in nobody's way: at the end where the columns are lower."""
+    """Side on which axis numbers cover least: where the columns are lower."""
     third = max(1, len(counts) // 4)
     left, right = (max((one.high for one in part), default=0.0) for part in (counts[:third], counts[-third:]))
     return {"x": "0", "text_anchor": "start"} if left <= right else {"x": "100%", "text_anchor": "end"}
 
 
 def _below_bars(labels: Sequence[str]) -> list[Markup]:
-    """The first label, the last one, and one or two between."""
+    """Labels below columns: the first, the last, and one or two between."""
     number = len(labels)
     roomy = number > 6 and max(map(len, labels)) <= MOST_BETWEEN
     places = sorted({0, number // 3, 2 * number // 3, number - 1} if roomy else {0, number // 2, number - 1})
@@ -176,7 +172,7 @@ FAINTEST = 0.07
 
 
 def heat_map(name: str, pair: Pair) -> Markup:
-    """The picture of a pair."""
+    """Heat map of a pair."""
     rows, columns = pair.shape
     usual, sure = pair.expected, pair.certainty
     longest = max(min(MOST_ROW_LETTERS, len(label)) for label in pair.rows.labels)
@@ -226,7 +222,7 @@ def heat_map(name: str, pair: Pair) -> Markup:
 
 
 def _below_map(pair: Pair, left: float, wide: float) -> tuple[list[Markup], float]:
-    """The labels of columns, slanted where there are many, and how high they are."""
+    """Labels of a heat map's columns, slanted where there are many, and their height."""
     rows, columns = pair.shape
     beside = columns * max(map(len, pair.columns.labels)) <= MOST_BESIDE
     slanted = columns > MOST_UPRIGHT and not beside
@@ -242,7 +238,7 @@ def _below_map(pair: Pair, left: float, wide: float) -> tuple[list[Markup], floa
 
 
 def legend() -> Markup:
-    """What colours and paleness mean."""
+    """Legend of colours and paleness."""
     keys = [
         (("fewer", 0.9, 0.25), "fewer than expected"),
         (("unsure", 1.0), "could be noise"),
@@ -260,7 +256,7 @@ def legend() -> Markup:
 
 
 def _opacity(times: float, sure: float) -> float:
-    """Strong where the departure is large and known; nothing much where either is lacking."""
+    """Opacity of a cell: strong only where the departure is both large and certain."""
     large = min(1.0, abs(log2(times)) / FULL) ** 0.6
     known = min(1.0, sure) ** 2
     return float(round(FAINTEST + (0.95 - FAINTEST) * large * known, 3))
@@ -273,7 +269,7 @@ def _verdict(sure: float, times: float) -> str:
 
 
 def scale(name: str, right: float, words: str) -> Markup:
-    """right: between 0.5, a toss of a coin, and 1, certainty."""
+    """Scale of odds. right: between 0.5, a toss of a coin, and 1, certainty."""
     place = min(1.0, max(0.0, (right - 0.5) * 2.0))
     return picture(
         name,

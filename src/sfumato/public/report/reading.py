@@ -1,6 +1,6 @@
-"""Numbers of this very release that show what may be concluded from it: one that is sure, two that differ, one lost.
+"""Report section on how to read noisy numbers: three rules, each with examples from this release.
 
-What may be concluded, for somebody who never met noise on purpose: three rules, each with this release's numbers.
+The examples are a count that is well known, two that surely differ, two that may not, and one that noise has drowned.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sfumato.public.report.pictures import with_error
 
 @dataclass(frozen=True)
 class Known:
-    """One count. attribute and label: whose it is."""
+    """One count with its interval. attribute and label: its cell."""
 
     attribute: str
     label: str
@@ -26,7 +26,7 @@ class Known:
 
     @property
     def looseness(self) -> float:
-        """Half of the interval beside the count; what is not above zero is looser than anything."""
+        """Half-width of the interval relative to the count; infinite unless the count is above zero."""
         return half_width(self.count) / self.count.value if self.count.value > 0 else float("inf")
 
     def apart(self, other: Known) -> bool:
@@ -37,7 +37,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Examples:
-    """sure: the best known. differ and alike: two counts each, the larger first. lost: one that tells nothing."""
+    """Example counts. sure: the best known. differ and alike: pairs, the larger first. lost: one that tells nothing."""
 
     sure: Known
     differ: tuple[Known, Known] | None
@@ -46,7 +46,7 @@ class Examples:
 
 
 def examples(found: Sequence[Distribution]) -> Examples | None:
-    """What to show of the attributes; None where nothing is known of any."""
+    """Choose example counts from the distributions; None where no count is known."""
     sorted_counts = [sorted(_known(one), key=lambda one: -one.count.value) for one in found]
     every = [one for counts in sorted_counts for one in counts]
     if not every:
@@ -70,7 +70,7 @@ MOST_LETTERS = 32
 
 
 def reading(found: Sequence[Distribution], confidence: float) -> Markup | None:
-    """The part; None where there is no number to show."""
+    """Build the section; None where there is no number to show."""
     shown = examples(found)
     if shown is None:
         return None

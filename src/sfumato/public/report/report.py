@@ -1,4 +1,4 @@
-"""A release file as one page. Everything in it is asked of the release, as anybody could: post-processing only."""
+"""Write the HTML report of a release file: post-processing only, from queries that any reader could ask."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def report(
     facts: Mapping[str, str] | None = None,
     step: Callable[[str], None] = lambda name: None,
 ) -> str:
-    """The page, as HTML. facts: for its certificate, what only the curator knows. step: told what is being done."""
+    """Build the HTML page. facts: for its certificate, what only the curator knows. step: told each step's name."""
     from sfumato.plain_text import printable
     from sfumato.public.certificate.record import certificate
     from sfumato.public.report.attributes import attributes, together

@@ -1,8 +1,9 @@
-"""An answer as bytes: what it is, in JSON, and its rows as they go to the client. So it is kept, for all who ask.
+"""Answer one SQL statement of a PostgreSQL client: decode parameters, evaluate, and pack the rows. Runs in a worker.
 
-What a client sent for $1, $2, ..., as values: in text or in binary, by the type of each.
+A request (`Asked`) holds all that its answer depends on. An answer is bytes: its description in JSON, then its rows as
+the protocol's messages. So equal requests are answered once, and the bytes are cached for all clients.
 
-What is worked out for a statement, from its text to the bytes of its answer. Runs in a worker.
+Parameters ($1, $2, ...) arrive in text or in binary format and are decoded by their types.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ from sfumato.sql.reading import parameters_apart, too_deep
 
 @dataclass(frozen=True)
 class Answer:
-    """Columns, how many rows, notes, the types of the statement's parameters, and all rows as messages."""
+    """Answer to a statement: columns, number of rows, notes, parameter types, and all rows as messages."""
 
     columns: tuple[Column, ...]
     count: int
@@ -75,14 +76,14 @@ class Answer:
 
     @classmethod
     def unpacked(cls, packed: bytes) -> Answer:
-        """The answer that `pack_answer` made."""
+        """Decode an answer that `pack_answer` encoded."""
         head, _, rows = packed.partition(b"\n")
         about = json.loads(head)
         columns = tuple((str(name), int(oid)) for name, oid in about["columns"])
         return cls(columns, about["count"], tuple(about["notes"]), tuple(about["parameters"]), rows)
 
     def part(self, start: int, most: int) -> tuple[bytes, int, int]:
-        """Rows from a place on, at most so many (0: all): the bytes, where the next one starts, and how many."""
+        """Slice rows from an offset, at most so many (0: all): the bytes, the next offset, and the number of rows."""
         end, count = start, 0
         if most <= 0 and start == 0:
             return self.rows, len(self.rows), self.count
@@ -100,7 +101,7 @@ def pack_answer(
     notes: Sequence[str] = (),
     parameters: Sequence[int] = (),
 ) -> bytes:
-    """An answer as bytes. formats: 0 for text and 1 for binary; none, one for all, or one for each column."""
+    """Encode an answer. formats: 0 for text and 1 for binary; none, one for all, or one for each column."""
     writers = [as_binary if form else as_text for form in spread(formats, len(columns))]
     lines = []
     for row in rows:
@@ -111,7 +112,7 @@ def pack_answer(
 
 
 def spread(formats: Sequence[int], many: int) -> tuple[int, ...]:
-    """A format for each of so many values."""
+    """Expand format codes to one for each value."""
     if len(formats) in (0, 1):
         return tuple(formats or (0,)) * many
     if len(formats) != many:
@@ -122,7 +123,7 @@ def spread(formats: Sequence[int], many: int) -> tuple[int, ...]:
 
 
 def as_announced(columns: Sequence[Column], rows: Sequence[Sequence[object]], announced: Sequence[Column]) -> None:
-    """Refuse an answer whose columns are not those which the client was told of; in PostgreSQL's own words."""
+    """Refuse an answer whose columns differ from those announced to the client; in PostgreSQL's own words."""
     same = [name for name, _ in columns] == [name for name, _ in announced]
     if not same or not all(fits(value, oid) for row in rows for value, (_, oid) in zip(row, announced, strict=True)):
         raise Failure(UNSUPPORTED, "cached plan must not change result type", "prepare the statement again")
@@ -132,14 +133,14 @@ _TEXTS = (TEXT, VARCHAR, BPCHAR, NAME, UNKNOWN, 0)
 
 
 class Given(NamedTuple):
-    """What a client sent for one parameter. binary: how; None: NULL."""
+    """Value that a client sent for one parameter, undecoded. value: None is NULL. binary: its format."""
 
     value: bytes | None
     binary: bool
 
 
 def decoded(given: Given, oid: int) -> Value:
-    """The value that was sent.
+    """Decode a parameter's value by its type.
 
     >>> from sfumato.serve.pgwire.protocol import INT8
     >>> decoded(Given(b"30", False), INT8), decoded(Given(bytes(7) + bytes([2]), True), INT8)
@@ -200,7 +201,7 @@ def _moment(data: bytes, oid: int) -> str:
 
 
 def _numeric(data: bytes) -> int | float:
-    """PostgreSQL's decimal numbers: digits to the base of 10,000."""
+    """Decode PostgreSQL's binary NUMERIC: digits to the base of 10,000."""
     many, weight, sign, _ = struct.unpack_from("!hhHh", data)
     if sign not in (0, 0x4000) or not 0 <= many <= 100 or abs(weight) > 100:
         raise ValueError
@@ -229,7 +230,7 @@ def _from_packed_list(data: bytes) -> Value:
 
 @dataclass(frozen=True)
 class Asked:
-    """All that an answer depends on, so that it is worked out once for all who ask the same.
+    """Request of a client: all that an answer depends on, so that equal requests are answered once.
 
     types: of the parameters, as far as the client says them. values: None where it only wants to know the columns.
     announced: the columns that it was told of, if it was. how: the session's confidence and interval.
@@ -244,7 +245,7 @@ class Asked:
     announced: tuple[Column, ...] | None = None
 
     def packed(self) -> bytes:
-        """As JSON, for a worker; bytes that a client sent become characters of the same numbers."""
+        """Encode as JSON for a worker; bytes that a client sent become the Latin-1 characters of the same numbers."""
         values = None
         if self.values is not None:
             values = [(None if one.value is None else one.value.decode("latin-1"), one.binary) for one in self.values]
@@ -253,7 +254,7 @@ class Asked:
 
     @classmethod
     def unpacked(cls, packed: bytes) -> Asked:
-        """The same in the worker."""
+        """Decode the request, in the worker."""
         text, who, how, types, values, formats, announced = json.loads(packed)
         given = values and [Given(None if one is None else one.encode("latin-1"), binary) for one, binary in values]
         return cls(
@@ -268,11 +269,11 @@ class Asked:
 
 
 class OfCatalogue(Exception):
-    """The statement is about the catalogue of tables, which this worker does not have."""
+    """Raised for a statement about the system catalogue, which this worker does not have."""
 
 
 def answer(shelf: Shelf, catalogue: Catalogue | None, asked: Asked) -> bytes:
-    """The answer, packed."""
+    """Answer a request; returns the packed answer."""
     try:
         return _answer(shelf, catalogue, asked)
     except RecursionError:
@@ -299,7 +300,7 @@ def _answer(shelf: Shelf, catalogue: Catalogue | None, asked: Asked) -> bytes:
 
 
 def _values(tree: object, asked: Asked, schema: Schema | None) -> tuple[tuple[int, ...], list[Value]]:
-    """The types of parameters and their values, which are put into the tree."""
+    """Find the parameters' types and values, and put the values into the syntax tree."""
     places = places_of(tree)  # type: ignore[arg-type]
     types, values = [], []
     for number, nodes in places.items():
@@ -333,7 +334,7 @@ def _packed(
 
 
 def _table(result: Result, book: Book) -> tuple[list[Column], list[tuple[object, ...]]]:
-    """Rows as `sfumato query --format csv` has them; numbers with an error are real ones also where they look whole."""
+    """Rows as `sfumato query --format csv` has them; a number with an error is a float even if it looks whole."""
     records, schema = result.records(), book.release.schema
     keys, moments = set(result.columns) - result.estimated, result.moments
     columns = []

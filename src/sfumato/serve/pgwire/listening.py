@@ -1,4 +1,4 @@
-"""The port: who may connect, how a connection begins, and how it ends."""
+"""Listen on PostgreSQL's port: limits on connections, handshake, cancellation, and end of a connection."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _IDENTITY = ("user", "database", "options", "replication")
 
 
 class Wire:
-    """A server of PostgreSQL's protocol."""
+    """Server of PostgreSQL's protocol."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
@@ -35,7 +35,7 @@ class Wire:
         self._numbers = 0
 
     async def listen(self, listening: socket.socket) -> asyncio.Server:
-        """Take connections, on a socket that listens already."""
+        """Accept connections on a socket that is listening already."""
         return await asyncio.start_server(self._connected, sock=listening)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -83,7 +83,7 @@ class Wire:
             del self._sessions[key]
 
     async def _begun(self, reader: asyncio.StreamReader, send: Send, gone: Gone) -> Session | None:
-        """The session that a client begins; None where it only wanted to give another one up."""
+        """Start a client's session; None where the connection only cancels another session's query."""
         for _ in range(4):  # encryption may be asked for, once each
             data = await first_message(reader)
             (code,) = unpack("!i", data[:4])

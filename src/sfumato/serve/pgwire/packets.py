@@ -1,8 +1,7 @@
-"""The stream of a connection, cut into messages: never longer than allowed, never waited for without end.
+"""Encode and decode the messages of PostgreSQL's wire protocol.
 
-Messages of a client, taken apart. Whatever is not as the protocol has it is refused, never guessed at.
-
-Messages to a client, as bytes.
+Reading is suspicious: messages have a largest length and a time limit, and one that departs from the protocol is
+refused, never guessed at.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from sfumato.serve.web.bounds import IDLE_SECONDS, MESSAGE_SECONDS, MOST_MESSAGE
 
 
 async def first_message(reader: asyncio.StreamReader) -> bytes:
-    """A message before the connection is one, which has a length and no letter."""
+    """Read a message before the handshake, which has a length and no type letter."""
     (length,) = unpack("!i", await reader.readexactly(4))
     if not 8 <= length <= MOST_STARTUP:
         raise malformed("the first message is not one of PostgreSQL's protocol", fatal=True)
@@ -26,7 +25,7 @@ async def first_message(reader: asyncio.StreamReader) -> bytes:
 
 
 async def next_message(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
-    """The letter and the body of a message."""
+    """Read a message: its type letter and its body."""
     try:
         async with asyncio.timeout(IDLE_SECONDS):
             kind = await reader.readexactly(1)
@@ -48,7 +47,7 @@ MOST_PARAMETERS = 1000
 
 
 class Parse(NamedTuple):
-    """A statement to keep. oids: the types of its parameters, as far as the client says them (0: it does not)."""
+    """Prepare a statement. oids: the types of its parameters, as far as the client says them (0: it does not)."""
 
     name: str
     text: str
@@ -56,7 +55,7 @@ class Parse(NamedTuple):
 
 
 class Bind(NamedTuple):
-    """A statement with values. formats, results: 0 for text and 1 for binary; none, one for all, or one for each."""
+    """Bind values to a statement. formats, results: 0 for text and 1 for binary; none, one for all, or one for each."""
 
     portal: str
     statement: str
@@ -66,14 +65,14 @@ class Bind(NamedTuple):
 
 
 class Named(NamedTuple):
-    """A statement (S) or a portal (P) by its name."""
+    """Name of a statement (S) or a portal (P)."""
 
     kind: str
     name: str
 
 
 class Execute(NamedTuple):
-    """A portal to run. most: rows at once; 0 for all."""
+    """Run a portal. most: rows at once; 0 for all."""
 
     portal: str
     most: int
@@ -92,7 +91,7 @@ class Body:
         return self.data[self.at - size : self.at]
 
     def number(self, form: str) -> int:
-        """h: of two bytes; i: of four; I: of four, never negative."""
+        """Read an integer. h: two bytes; i: four; I: four, never negative."""
         (found,) = unpack_from(f"!{form}", self.take(2 if form == "h" else 4))
         return int(found)
 
@@ -167,7 +166,7 @@ def read_execute(data: bytes) -> Execute:
 
 
 def read_startup(data: bytes) -> dict[str, str]:
-    """Settings of a first message, after the version."""
+    """Read the settings of a startup message, after the version."""
     body, found = Body(data), {}
     while (name := body.text()) != "":
         found[name] = body.text()
@@ -185,47 +184,47 @@ NO_ENCRYPTION = b"N"
 
 
 def message(kind: bytes, body: bytes) -> bytes:
-    """A message with its length."""
+    """Encode a message with its length."""
     return kind + pack("!i", len(body) + 4) + body
 
 
 def cstring(text: str) -> bytes:
-    """A text that ends with a zero, which it therefore cannot have inside."""
+    """Encode a zero-terminated text, which therefore cannot hold a zero."""
     return text.replace("\0", "\\x00").encode("utf-8", "replace") + b"\0"
 
 
 def parameter(name: str, value: str) -> bytes:
-    """A setting that clients want to know of."""
+    """ParameterStatus: a setting that clients are told of."""
     return message(b"S", cstring(name) + cstring(value))
 
 
 def cancel_key(process: int, secret: int) -> bytes:
-    """By which a question can be given up."""
+    """BackendKeyData: the key with which a query can be cancelled."""
     return message(b"K", pack("!iI", process, secret))
 
 
 def versions(newest: int, unknown: Sequence[str]) -> bytes:
-    """Which version is spoken, to a client that asked for a newer one or for options that nobody knows."""
+    """NegotiateProtocolVersion: answer to a client that asked for a newer version or unknown options."""
     return message(b"v", pack("!ii", newest, len(unknown)) + b"".join(map(cstring, unknown)))
 
 
 def ready(status: str) -> bytes:
-    """More may be asked. status: I outside a transaction, T inside, E inside one that failed."""
+    """ReadyForQuery. status: I outside a transaction, T inside, E inside one that failed."""
     return message(b"Z", status.encode())
 
 
 def complete(tag: str) -> bytes:
-    """A statement is done."""
+    """CommandComplete: a statement is done."""
     return message(b"C", cstring(tag))
 
 
 def parameter_types(oids: Sequence[int]) -> bytes:
-    """What the $1, $2, ... of a statement are."""
+    """ParameterDescription: the types of $1, $2, ... of a statement."""
     return message(b"t", pack("!h", len(oids)) + b"".join(pack("!I", oid) for oid in oids))
 
 
 def row_description(columns: Sequence[Column], formats: Sequence[int]) -> bytes:
-    """Names and types of the columns of an answer. formats: 0 for text and 1 for binary, one for each column."""
+    """RowDescription: names and types of columns. formats: 0 for text and 1 for binary, one for each column."""
     body = [pack("!h", len(columns))]
     for (name, oid), form in zip(columns, formats, strict=True):
         body.append(cstring(name) + pack("!IhIhih", 0, 0, oid, length_of(oid), -1, form))
@@ -233,20 +232,20 @@ def row_description(columns: Sequence[Column], formats: Sequence[int]) -> bytes:
 
 
 def data_row(values: Sequence[bytes | None]) -> bytes:
-    """One row."""
+    """DataRow: one row."""
     cells = [pack("!i", -1) if value is None else pack("!i", len(value)) + value for value in values]
     return message(b"D", pack("!h", len(values)) + b"".join(cells))
 
 
 def error(failure: Failure) -> bytes:
-    """A refusal."""
+    """ErrorResponse: a refusal."""
     severity = "FATAL" if failure.fatal else "ERROR"
     said = {"S": severity, "V": severity, "C": failure.code, "M": printable(failure.message)}
     return message(b"E", _fields(said | ({"H": printable(failure.hint)} if failure.hint else {})))
 
 
 def notice(text: str) -> bytes:
-    """Something to know about an answer."""
+    """NoticeResponse: a note on an answer."""
     return message(b"N", _fields({"S": "NOTICE", "V": "NOTICE", "C": "00000", "M": printable(text)}))
 
 

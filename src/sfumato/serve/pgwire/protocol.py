@@ -1,8 +1,7 @@
-"""What goes wrong, as PostgreSQL says it: one line, what to do, and a code (SQLSTATE) that programs can tell apart.
+"""PostgreSQL's types, the encoding of values in text and binary, and errors with SQLSTATE codes.
 
-The types of columns by PostgreSQL's numbers, and which of them holds some values.
-
-Values as bytes, in text and in binary.
+An error is one line, a hint, and a code that programs can tell apart. The text of an unforeseen error is never sent: it
+may hold whatever a client sent.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _BY_WORDS = {"no column ": "42703", "no table ": NO_TABLE, "this SQL cannot be r
 
 
 class Failure(Exception):
-    """A message that is refused. fatal: the connection ends with it."""
+    """Error to be sent to the client. fatal: the connection ends with it."""
 
     def __init__(self, code: str, message: str, hint: str = "", *, fatal: bool = False) -> None:
         super().__init__(message)
@@ -52,7 +51,7 @@ class Failure(Exception):
 
     @classmethod
     def of(cls, error: Exception) -> Failure:
-        """Any error; of one that nobody foresaw nothing is told, for its text is whatever a client sent.
+        """Translate any error; of an unforeseen one nothing is told, for its text is whatever a client sent.
 
         >>> Failure.of(UnsupportedSQL("a join is not supported; ask one table")).code
         '0A000'
@@ -68,7 +67,7 @@ class Failure(Exception):
 
 
 def malformed(what: str, *, fatal: bool = False) -> Failure:
-    """A message that is not as the protocol has it."""
+    """Error for a message that violates the protocol."""
     return Failure(PROTOCOL, what, "speak version 3 of PostgreSQL's protocol", fatal=fatal)
 
 
@@ -95,12 +94,12 @@ Column = tuple[str, int]
 
 
 def length_of(oid: int) -> int:
-    """How many bytes a value has in binary; -1 where they differ."""
+    """Length of a type's binary values in bytes; -1 where it varies."""
     return _LENGTHS.get(oid, -1)
 
 
 def type_of(values: Sequence[object], *, dates: bool = True) -> int | None:
-    """The type that holds all values of a column; None where there is none to tell it.
+    """Infer the type that holds all values of a column; None if all are NULL.
 
     dates: whether a text that looks like a day or a time is one.
 
@@ -145,7 +144,7 @@ def fits(value: object, oid: int) -> bool:
 
 
 def as_text(value: object, oid: int) -> bytes | None:
-    """A value as PostgreSQL writes it.
+    """Encode a value in PostgreSQL's text format.
 
     >>> from sfumato.serve.pgwire.protocol import FLOAT8
     >>> as_text(12.0, FLOAT8), as_text(True, BOOL), as_text("2024-06-01T13:59", TIMESTAMP)
@@ -155,7 +154,7 @@ def as_text(value: object, oid: int) -> bytes | None:
 
 
 def as_binary(value: object, oid: int) -> bytes | None:
-    """A value as PostgreSQL packs it."""
+    """Encode a value in PostgreSQL's binary format."""
     packed: bytes | None = None
     if isinstance(value, int | float) and oid == BOOL:
         packed = pack("!?", value)

@@ -1,9 +1,9 @@
-"""The extended protocol: statements are prepared, given values, described and run, each by a message of its own.
+"""Session of one PostgreSQL connection: settings, transaction, prepared statements, and the handling of messages.
 
-One connection: its settings, its transaction, its prepared statements, and what each message does.
+Both query protocols are spoken: simple (one text of statements), and extended (Parse, Bind, Describe, Execute).
 
-What is worked out goes through the same desk as the questions of the JSON API, so the same limits hold, and answers
-are kept for all.
+Statements are answered through the same `Desk` as the questions of the JSON API, so the same limits hold, and answers
+are cached for all clients.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from sfumato.sql import read_workload
 
 
 class Prepared:
-    """A statement that is kept. known: its columns, once the client was told of them."""
+    """Prepared statement. known: its columns, once the client was told of them."""
 
     def __init__(self, parsed: Parse) -> None:
         self.text, self.types = parsed.text, parsed.oids
@@ -49,7 +49,7 @@ class Prepared:
 
 
 class Portal:
-    """A statement with values. at: the first byte of the rows that were not sent yet."""
+    """Prepared statement with values bound. at: offset of the first row that was not sent yet."""
 
     def __init__(self, prepared: Prepared, values: tuple[Given, ...], formats: tuple[int, ...]) -> None:
         self.prepared, self.values, self.formats = prepared, values, formats
@@ -58,13 +58,13 @@ class Portal:
 
     @property
     def size(self) -> int:
-        """How many bytes are kept for it."""
+        """Bytes that are kept for it."""
         rows = len(self.found.rows) if isinstance(self.found, Answer) else 0
         return rows + sum(len(given.value or b"") for given in self.values)
 
 
 class Extended:
-    """What a session has prepared."""
+    """Extended query protocol: the prepared statements and portals of a session."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -79,12 +79,12 @@ class Extended:
         }
 
     def synchronise(self) -> None:
-        """Portals live as long as their transaction."""
+        """Handle Sync; portals live as long as their transaction."""
         if self.session.status == "I":
             self.portals.clear()
 
     def forget(self, name: str = "all") -> None:
-        """Statements that were prepared, or one of them."""
+        """Drop all prepared statements, or one of them."""
         if name.lower() == "all":
             self.statements.clear()
         elif self.statements.pop(name, None) is None:
@@ -155,7 +155,7 @@ class Extended:
         return portal.found
 
     def _refuse_too_many(self, kept: Sized, size: int) -> None:
-        """What a client keeps here is bounded; one more is always let in where there is no other."""
+        """Bound the memory that a client takes here; one more is always let in where there is no other."""
         whole = sum(len(one.text) for one in self.statements.values()) + sum(one.size for one in self.portals.values())
         if len(kept) >= MOST_PREPARED or (len(kept) > 1 and whole + size > MOST_KEPT_BY_SESSION):
             raise Failure(TOO_LARGE, "too many statements or portals are kept", "close some, or end the transaction")
@@ -234,7 +234,7 @@ class Session:
         await self.send(outgoing.error(failure))
 
     async def _simple(self, text: str) -> None:
-        """A text of one statement or several; the first that fails ends it."""
+        """Run a simple query: one statement or several; the first that fails ends it."""
         statements = self.statements(text)
         if len(statements) > MOST_STATEMENTS:
             raise Failure(TOO_LARGE, f"a text has at most {MOST_STATEMENTS} statements", "ask in parts")
@@ -251,13 +251,13 @@ class Session:
         await self.send(outgoing.ready(self.status))
 
     def statements(self, text: str) -> list[str]:
-        """The statements of a text."""
+        """Split a text into its statements."""
         if len(text) > MOST_BODY:
             raise Failure(TOO_LARGE, f"a question has at most {MOST_BODY:,} characters", "ask in parts")
         return read_workload(text)
 
     async def found(self, text: str, **given: object) -> Answer | Command:
-        """The answer to a statement, or what it does to the session. given: as `Asked` has it."""
+        """Answer a statement, or return its command on the session. given: further fields of `Asked`."""
         command = read_command(text)
         if self.status == "E" and (command is None or command.kind not in ("end", "undo", "recover")):
             raise Failure(FAILED_TRANSACTION, "an earlier statement of this transaction has failed", "ROLLBACK")
@@ -284,7 +284,7 @@ class Session:
             raise Failure.of(error) from None
 
     def cancel(self) -> None:
-        """Give up what is being worked out."""
+        """Cancel the query under way."""
         if self.working is not None:
             self.working.cancel()
 
@@ -299,7 +299,7 @@ class Session:
         return Answer.unpacked(pack_answer(columns, rows))
 
     def told(self, command: Command) -> bytes:
-        """Do what a statement about the session says; what the client wants to know of it."""
+        """Run a command on the session; returns the messages about changed settings."""
         if command.kind == "begin" or (command.kind == "recover" and self.status == "E"):
             self.status = "T"
         elif command.kind in ("end", "undo"):
@@ -316,11 +316,11 @@ class Session:
         return b""
 
     def done(self, command: Command) -> bytes:
-        """That it is done."""
+        """Message that a command is complete."""
         return outgoing.EMPTY if command.kind == "empty" else outgoing.complete(command.tag)
 
     def notes(self, found: Answer) -> bytes:
-        """What a reader of an answer should know."""
+        """Notes on an answer, as messages."""
         return b"" if self.settings.quiet else b"".join(map(outgoing.notice, found.notes))
 
     def greeting(self) -> bytes:

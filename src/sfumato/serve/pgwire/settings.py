@@ -1,6 +1,7 @@
-"""What a session has set. Most settings change nothing; those that begin with `sfumato.` say how sure answers are.
+"""Settings of a session, and the statements that change them: SET, SHOW, RESET, transactions.
 
-Statements about the session, told by their first word: settings, transactions, and what is refused to begin with.
+Most settings change nothing. Those that begin with `sfumato.` set confidence and kind of interval. Statements are
+recognised by their first word; those that write are refused here.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class Settings:
         return self._changed.get(known, FIRST.get(known, ""))
 
     def set(self, name: str, value: str | None) -> str | None:
-        """Change a setting, or put it back as it was. The name, where the client wants to be told of it."""
+        """Change or reset a setting; returns its name if the client wants to be told of the change."""
         known = _CASE.get(name.lower(), name.lower())[:63]
         if value is None or value.lower() == "default":
             self._changed.pop(known, None)
@@ -102,7 +103,7 @@ class Settings:
         return known if known in TOLD else None
 
     def reset(self) -> None:
-        """As at the beginning."""
+        """Set all back to their values at the beginning."""
         self._changed.clear()
 
     def all(self) -> dict[str, str]:
@@ -111,7 +112,7 @@ class Settings:
 
     @property
     def how(self) -> Query:
-        """How sure answers are to be; the statement is filled in elsewhere."""
+        """Confidence and kind of interval as a `Query` without its statement."""
         named = {name: self.get(_MANNER + name) for name in _FLAGS}
         flags = {name: _is(value, "on", "true", "yes", "1") for name, value in named.items()}
         confidence = float(self.get("sfumato.confidence"))
@@ -119,7 +120,7 @@ class Settings:
 
     @property
     def quiet(self) -> bool:
-        """Whether notes are not wanted."""
+        """Whether notes are suppressed."""
         return _is(self.get("client_min_messages"), "warning", "error", "fatal", "panic")
 
     def _checked(self, name: str, before: dict[str, str]) -> None:
@@ -142,7 +143,7 @@ def _is(value: str, *words: str) -> bool:
 
 
 def startup_options(text: str) -> dict[str, str]:
-    """Settings on the command line of a server that a client asks for: `-c name=value`, blanks after a backslash.
+    """Parse settings in a client's startup options: `-c name=value`, blanks escaped by a backslash.
 
     >>> startup_options("-c sfumato.confidence=0.9 --search_path=public")
     {'sfumato.confidence': '0.9', 'search_path': 'public'}
@@ -178,7 +179,7 @@ _OTHERS = {
 
 
 class Command(NamedTuple):
-    """What a statement about the session does.
+    """Command on the session, parsed.
 
     kind: one of begin, end, undo, recover, set, show, reset, forget, ignored, empty.
     """
@@ -204,7 +205,7 @@ _PLAIN = {
 
 
 def read_command(text: str) -> Command | None:
-    """What a statement does to the session; None for a question. Writing is refused here.
+    """Parse a command on the session; None for a query. Statements that write are refused here.
 
     >>> read_command("/* hi */ SET sfumato.confidence TO '0.9'")
     Command(kind='set', tag='SET', name='sfumato.confidence', value='0.9')

@@ -1,12 +1,12 @@
-"""$1, $2, ... in a syntax tree: where they stand, what types casts give them, and the literals that they become.
+"""Resolve a statement: find the release it asks, rename its table and columns, and bind $1, $2, ...
 
-A value is one literal, whatever is in it.
+A table may be called by its release's name in the explorer or by the name of its dataset, with or without `public.`
+before it, and columns may be qualified by the table's name; a release knows its own name alone. Where something has to
+be renamed, or values stand for $1, the syntax tree is changed and written out again; other statements are left as they
+are.
 
-Which release a statement asks, and the statement as that release reads it.
-
-A table may be called as the explorer calls its release, or by the name of its dataset, with or without `public.`
-before it, and columns by the table's name; a release knows its own name alone. Where something has to be renamed, or
-values stand for $1, the syntax tree is changed and written out again; other statements are left as they are.
+A bound value is one literal, whatever characters it holds. A parameter's type comes from a cast around it, or from the
+column that it is compared with.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ BY_NAME = {
 
 
 def literal(value: Value) -> exp.Expression:
-    """A value as a node of a syntax tree."""
+    """Convert a value to a literal node of a syntax tree."""
     from sqlglot import exp
 
     if value is None:
@@ -67,7 +67,7 @@ def literal(value: Value) -> exp.Expression:
 
 
 def places_of(tree: exp.Expression) -> dict[int, list[Any]]:
-    """The nodes of each parameter, by its number."""
+    """Find the nodes of each parameter, by its number."""
     from sqlglot import exp
 
     found: dict[int, list[Any]] = {}
@@ -82,7 +82,7 @@ def places_of(tree: exp.Expression) -> dict[int, list[Any]]:
 
 
 def cast_around(node: Any) -> int | None:
-    """The type of a cast right around a parameter."""
+    """Type of the cast directly around a parameter."""
     from sqlglot import exp
 
     if isinstance(node.parent, exp.Cast):
@@ -92,7 +92,7 @@ def cast_around(node: Any) -> int | None:
 
 
 def put_values(places: dict[int, list[Any]], values: Sequence[Value], *, casts: bool) -> None:
-    """Replace each parameter by its value. casts: whether to keep one around it, which the value has been through."""
+    """Replace each parameter by its value. casts: keep a cast around it; else the value has been through it."""
     from sqlglot import exp
 
     length = sum(len(nodes) * _length(values[number - 1]) for number, nodes in places.items())
@@ -104,14 +104,14 @@ def put_values(places: dict[int, list[Any]], values: Sequence[Value], *, casts: 
 
 
 def _length(value: Value) -> int:
-    """About how many characters a value has in a statement."""
+    """Estimate how many characters a value has in a statement."""
     if isinstance(value, list):
         return sum(2 + _length(one) for one in value)
     return len(value) + 2 if isinstance(value, str) else 8
 
 
 def any_as_in(tree: exp.Expression) -> None:
-    """`x = ANY (list)`, as drivers write it, is `x IN (...)`, which a release reads."""
+    """Rewrite `x = ANY (list)`, as drivers write it, to `x IN (...)`, which a release reads."""
     from sqlglot import exp
 
     for node in list(tree.find_all(exp.EQ)):
@@ -125,7 +125,7 @@ _KINDS = {"integer": INT8, "number": FLOAT8, "boolean": BOOL, "date": DATE}
 
 
 def release_asked(text: str, shelf: Shelf) -> tuple[Book, exp.Expression] | None:
-    """The release that a statement is about, with its syntax tree; None where it is about the catalogue."""
+    """Find the release that a statement is about, with its syntax tree; None where it is about the catalogue."""
     try:
         tree = parse(text)
     except QueryError:
@@ -143,7 +143,7 @@ def release_asked(text: str, shelf: Shelf) -> tuple[Book, exp.Expression] | None
 
 
 def tables_of(tree: exp.Expression) -> list[Any]:
-    """The tables that a statement reads, without those that its WITH makes."""
+    """Tables that a statement reads, without those that its WITH defines."""
     from sqlglot import exp
 
     made = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
@@ -151,7 +151,7 @@ def tables_of(tree: exp.Expression) -> list[Any]:
 
 
 def find_book(table: Any, shelf: Shelf) -> Book | None:
-    """The release of a name; none for a name of the catalogue, or of nothing."""
+    """Find a release by name; None for a name of the catalogue, or of nothing."""
     name = table.name.lower()
     if table.this.key != "identifier" or table.db.lower() not in PUBLIC:
         return None
@@ -168,7 +168,7 @@ def find_book(table: Any, shelf: Shelf) -> Book | None:
 
 
 def as_release_reads_it(text: str, tree: exp.Expression, book: Book, *, changed: bool) -> str:
-    """The statement with the release's own name of its table. changed: whether the tree says something else by now."""
+    """Rename the table to the release's own name for it. changed: whether the tree was changed before."""
     from sqlglot import exp
 
     own = {book.release.schema.dataset.lower(), "release"}
@@ -190,7 +190,7 @@ def as_release_reads_it(text: str, tree: exp.Expression, book: Book, *, changed:
 
 
 def parameter_type(nodes: list[Any], schema: Schema | None) -> tuple[int, str | None]:
-    """The type of a parameter, by a cast or by what it is compared with, and the attribute, if it is one."""
+    """Type of a parameter, by a cast or a comparison, and the attribute that it is compared with, if any."""
     from sqlglot import exp
 
     for node in nodes:
@@ -209,7 +209,7 @@ def parameter_type(nodes: list[Any], schema: Schema | None) -> tuple[int, str | 
 
 
 def _compared(node: Any, schema: Schema | None) -> str | None:
-    """The column that a value is compared with."""
+    """Column that a value is compared with."""
     from sqlglot import exp
 
     if schema is None or not isinstance(node.parent, exp.Binary | exp.Between | exp.In | exp.Tuple | exp.Array):
@@ -222,7 +222,7 @@ def _compared(node: Any, schema: Schema | None) -> str | None:
 
 
 def kind_of(name: str, schema: Schema) -> int:
-    """The type of a column of the table that a release is of, as conditions take it."""
+    """PostgreSQL type of a release's column, as conditions take it."""
     if name not in schema.domain:
         return FLOAT8 if name in schema.measures else TEXT
     axis = schema.domain[name]
@@ -232,7 +232,7 @@ def kind_of(name: str, schema: Schema) -> int:
 
 
 def example(oid: int, name: str | None, schema: Schema | None) -> Value:
-    """A value that a parameter may have, for finding out which columns an answer has."""
+    """Example value for a parameter, used to find out which columns an answer has."""
     if oid in ELEMENTS:
         return [example(ELEMENTS[oid], name, schema)]
     if schema is not None and name is not None and name in schema.domain:

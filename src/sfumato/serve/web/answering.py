@@ -1,4 +1,4 @@
-"""Questions to the server: each is worked out once for all who ask it, and its answer kept for whoever asks again."""
+"""Questions and cached answers: equal questions are worked out once, and the answer kept for later clients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENTRY_BYTES = 512  # of a kept answer besides its own: digest, links and what th
 
 
 class Question(NamedTuple):
-    """What a client wants: a kind of question, the release it is about, and the bytes that the client sent."""
+    """Question of a client: its kind, the release it is about, and the bytes that the client sent."""
 
     kind: str
     name: str
@@ -26,11 +26,11 @@ class Question(NamedTuple):
 
     @property
     def key(self) -> bytes:
-        """A digest, under which the answer is kept: the text itself may be many times longer than its answer."""
+        """Digest under which the answer is cached: the text may be many times longer than its answer."""
         return hashlib.blake2b(self.packed(), digest_size=20).digest()
 
     def packed(self) -> bytes:
-        """The question as it goes to a worker."""
+        """Encode the question for a worker."""
         return f"{self.kind}\n{self.name}\n".encode() + self.body
 
     @classmethod
@@ -47,30 +47,30 @@ Answered = Callable[[bytes | Exception], None]
 
 
 class Solver(Protocol):
-    """Whatever works out answers: processes in a server."""
+    """Interface of whatever works out answers: in a server, a pool of processes."""
 
     def solve(self, question: Question, answered: Answered) -> Callable[[], None]:
-        """Have a question answered, and call `answered` at a later time. Gives what stops the work."""
+        """Start on a question; `answered` is called later. Returns a function that stops the work."""
 
     def close(self) -> None: ...
 
 
 @dataclass(eq=False)
 class Kept:
-    """Answers by the digest of their question, the ones longest unused thrown away first."""
+    """Cache of answers by the digest of their question; the least recently used are dropped first."""
 
     most_bytes: int = MOST_KEPT_BYTES
     by_key: OrderedDict[bytes, bytes] = field(default_factory=OrderedDict)
     size: int = 0
 
     def get(self, key: bytes) -> bytes | None:
-        """The answer to a question that was asked before."""
+        """Cached answer to a question."""
         if (found := self.by_key.get(key)) is not None:
             self.by_key.move_to_end(key)
         return found
 
     def put(self, key: bytes, answer: bytes) -> None:
-        """Remember an answer, unless it is so long that many others would have to go."""
+        """Cache an answer, unless it is so long that many others would have to go."""
         if key in self.by_key or len(answer) > MOST_KEPT_ANSWER:
             return
         self.by_key[key] = answer
@@ -82,7 +82,7 @@ class Kept:
 
 @dataclass(eq=False)
 class Desk:
-    """Where questions are put. Lives in the event loop of the server, and works nothing out itself."""
+    """Front of the pool: takes questions in the server's event loop, and works nothing out itself."""
 
     solver: Solver
     limits: Limits = field(default_factory=Limits)
@@ -93,7 +93,7 @@ class Desk:
     _closed: bool = False
 
     async def answer(self, question: Question, gone: Coroutine[Any, Any, None] | None = None) -> bytes:
-        """The answer; it is worked out once for all who ask the same at the same time.
+        """Answer a question; clients that ask the same at the same time share the work.
 
         gone: ends when the one who asks has left. Work that nobody waits for any more is stopped.
         """
@@ -116,7 +116,7 @@ class Desk:
                 watching.cancel()
 
     def prepare(self, question: Question) -> None:
-        """Have a question answered for nobody, so that the first who asks it does not wait."""
+        """Answer a question ahead of time, so that the first client who asks it does not wait."""
         self._ask(question.key, question).add_done_callback(lambda done: done.cancelled() or done.exception())
 
     def _ask(self, key: bytes, question: Question) -> asyncio.Future[bytes]:
@@ -134,7 +134,7 @@ class Desk:
         return mine
 
     def _leave(self, key: bytes, mine: asyncio.Future[bytes]) -> None:
-        """Where the answer was not handed out yet, the client left; the last one to leave stops the work."""
+        """Remove a client that left before the answer was handed out; the last one to leave stops the work."""
         waiting = self._waiting.get(key, [])
         if mine in waiting:
             waiting.remove(mine)
@@ -143,7 +143,7 @@ class Desk:
                 self.under_way.pop(key)()
 
     def _hand_out(self, key: bytes, found: bytes | Exception) -> None:
-        """All who wait are woken in the same turn of the loop."""
+        """Hand the answer to all who wait, in the same turn of the event loop."""
         self.under_way.pop(key, None)
         if isinstance(found, bytes):
             self.kept.put(key, found)
@@ -160,7 +160,7 @@ class Desk:
                 one.set_exception(found)
 
     def _refuse_what_was_stopped(self, key: bytes, now: float) -> None:
-        """Otherwise a few questions, sent again and again, would keep all workers busy."""
+        """Refuse a question that was stopped before: sent again and again it would keep all workers busy."""
         until, refusal = self.stopped.get(key, (0.0, None))
         if refusal is not None and now < until:
             raise Stopped(refusal.kind, refusal.error, refusal.what_to_do)

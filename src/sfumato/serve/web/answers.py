@@ -1,8 +1,7 @@
-"""How large a question is, found from its plan before anything is laid out for it.
+"""Answer each kind of question of the JSON API: description, query, CSV, chart, comparison. Runs in a worker.
 
-A release in JSON: what it holds, what it promises, in numbers and in plain words, and what it cannot answer.
-
-What is worked out for each kind of question, from the question to the bytes of its answer. Runs in a worker.
+The size of a question is computed from its plan and refused, where it is too large, before anything is allocated. The
+description of a release holds its columns and guarantee, in numbers and in plain words, and what it cannot answer.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ from sfumato.version import __version__
 
 @dataclass(frozen=True)
 class Size:
-    """cells: that are looked at, those of every number added up. numbers: that need an interval each."""
+    """Size of a question. cells: looked at, summed over all numbers. numbers: that need an interval each."""
 
     cells: int
     numbers: int
 
     def refuse_if_too_large(self, *, slow: bool) -> None:
-        """slow: whether intervals are of a kind that takes longer."""
+        """Refuse a question beyond the limits. slow: its intervals are of a kind that takes longer."""
         most = MOST_SURE_NUMBERS if slow else MOST_NUMBERS
         remedy = "group by fewer attributes, narrow it by WHERE, or ask `sfumato query` on a machine of your own"
         if self.cells > MOST_CELLS:
@@ -51,7 +50,7 @@ class Size:
 
 @lru_cache(maxsize=128)  # a slider asks the same statement again and again; texts may be long
 def size_of(sql: str, release: Release) -> Size:
-    """The size of a statement; nothing for what is no statement of ours, which is refused when it is asked."""
+    """Size of a statement; zero for text that is no statement, which is refused when it is asked."""
     try:
         selects = selects_of(compile_statement(sql, release.schema))
     except QueryError:
@@ -71,7 +70,7 @@ def _of_select(select: Select, release: Release) -> Size:
 
 
 def list_of(shelf: Shelf) -> dict[str, Any]:
-    """The releases that are served, in short."""
+    """List the releases that are served, in short."""
     return {"version": __version__, "releases": [_in_short(book) for book in shelf]}
 
 
@@ -90,7 +89,7 @@ def _in_short(book: Book) -> dict[str, Any]:
 
 
 def describe_book(book: Book) -> dict[str, Any]:
-    """All that a reader should know before asking."""
+    """Describe a release: all that a reader should know before asking."""
     release = book.release
     quick = not release.content.answers_linear or release.domain.size <= QUICKLY_ASKED
     about = describe(release, with_errors=quick)
@@ -104,7 +103,7 @@ def describe_book(book: Book) -> dict[str, Any]:
 
 
 def cannot_answer(book: Book, *, typical_known: bool = True) -> list[str]:
-    """What nobody can learn from the release, a sentence each."""
+    """Limits of a release, a sentence each: questions that nobody can answer from it."""
     release, schema = book.release, book.release.schema
     found = [f"Nothing about columns other than {', '.join(map(printable, book.spelled))}."]
     if not release.content.answers_counts:
@@ -120,7 +119,7 @@ def cannot_answer(book: Book, *, typical_known: bool = True) -> list[str]:
 
 
 def _columns(book: Book, about: dict[str, Any]) -> list[dict[str, Any]]:
-    """The columns as `sfumato info --json` has them, with how SQL writes them and whether values are ordered."""
+    """Columns as `sfumato info --json` has them, with their spelling in SQL and whether values are ordered."""
     domain = book.release.domain
     return [
         column
@@ -133,23 +132,23 @@ def _columns(book: Book, about: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def description(book: Book) -> bytes:
-    """What a release is."""
+    """Describe a release, as JSON."""
     return as_json(describe_book(book))
 
 
 def query(book: Book, asked: Query) -> bytes:
-    """Rows, as `sfumato query --format json` has them, with what a reader of the numbers should know."""
+    """Answer a statement: rows as `sfumato query --format json` has them, with notes."""
     result = ask(book, asked.sql, asked, strict=asked.strict)
     return as_json({"rows": result.records(), "columns": list(result.headers)} | _about(book, asked.sql, asked, result))
 
 
 def csv(book: Book, asked: Query) -> bytes:
-    """The same as comma-separated values, notes below them as comments."""
+    """Answer a statement as comma-separated values, with the notes below them as comments."""
     return ask(book, asked.sql, asked, strict=asked.strict).to_csv(notes=True).encode()
 
 
 def chart(book: Book, asked: Chart) -> bytes:
-    """A number for every value of some attributes."""
+    """Answer a chart: a number for every value of some attributes."""
     sql = chart_sql(asked, book)
     size = size_of(sql, book.release)
     bins = coarser(asked, book, size.numbers or size.cells)
@@ -165,7 +164,7 @@ def chart(book: Book, asked: Chart) -> bytes:
 
 
 def _leading(book: Book, sql: str, asked: Chart, result: Result) -> dict[str, bool]:
-    """Whether a page may call one group the highest, or the lowest: only if that is so in all intervals together.
+    """Decide whether a page may call a group the highest or lowest: only if all intervals together show it.
 
     Whoever looks for the highest of many looks at the one that noise lifted most. What does not lie apart by intervals
     of its own does so even less by those, which are wider, and need not be asked for.
@@ -179,12 +178,12 @@ def _leading(book: Book, sql: str, asked: Chart, result: Result) -> dict[str, bo
 
 
 def first_chart(book: Book) -> bytes:
-    """What a page most likely asks for first: counts by one attribute."""
+    """First chart of a page: counts by one attribute."""
     return chart(book, Chart.model_validate({"by": [book.release.domain.names[0]]}))
 
 
 def compare(book: Book, asked: Compare) -> bytes:
-    """Two groups, their difference, and what may be said of it."""
+    """Compare two groups: their numbers, their difference, and the conclusion."""
     sql = compare_sql(asked, book)
     result = ask(book, sql, asked)
     found: dict[str, Any] = {"rows": result.records(), "columns": list(result.headers)}
@@ -192,7 +191,7 @@ def compare(book: Book, asked: Compare) -> bytes:
 
 
 def ask(book: Book, sql: str, how: Manner, *, strict: bool = False) -> Result:
-    """The answer to a statement, which is measured before it is worked out."""
+    """Answer a statement after checking its size."""
     size = size_of(sql, book.release)
     size.refuse_if_too_large(slow=how.slow)
     return book.release.query(

@@ -1,6 +1,6 @@
-"""The page's own files, read once when the server starts: no request ever names a path on the disk.
+"""Routes of the web server: the JSON API, and the page's own files.
 
-The addresses of the server, and what is done at each.
+The files are read once when the server starts, so that no request ever names a path on the disk.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TYPES = {
 
 @dataclass(frozen=True)
 class Page:
-    """A file in memory, as it is and packed."""
+    """Static file in memory, plain and compressed."""
 
     body: bytes
     packed: bytes
@@ -51,7 +51,7 @@ class Page:
         return cls(body, gzip.compress(body, 6, mtime=0), TYPES[name.rpartition(".")[2]], tag)
 
     def response(self, request: Request) -> Response:
-        """The file, or word that the browser's copy is still good."""
+        """Respond with the file, or with 304 if the browser's copy is still good."""
         headers = {"ETag": self.tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
         if request.headers.get("if-none-match") == self.tag:
             return Response(status_code=304, headers=headers)
@@ -61,7 +61,7 @@ class Page:
 
 
 def own_files() -> dict[str, Page]:
-    """Every file of the page, by its path below /static/."""
+    """Load every file of the page, by its path below /static/."""
     return dict(_below(files("sfumato.serve.web") / "static", ""))
 
 

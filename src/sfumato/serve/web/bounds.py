@@ -1,4 +1,4 @@
-"""How much anybody on the network may ask of the server at once. Beyond it are refusals that say what to do."""
+"""Limits on what clients may ask of the server at once; beyond them are refusals that say what to do."""
 
 from sfumato.frozen import dataclass
 
@@ -21,7 +21,7 @@ KEEP_ALIVE_SECONDS = 30  # between two requests of one connection
 
 @dataclass(frozen=True)
 class Limits:
-    """What one question may cost the server.
+    """Limits on the cost of one question to the server.
 
     Quick workers are never held for longer than `quick_seconds` of CPU: a question that needs more goes on, or begins
     again, as one of the few slow ones, which have what the others leave of the processors.

@@ -1,10 +1,9 @@
-"""Charts with more numbers than a screen can show: neighbours of ordered attributes are taken together.
+"""Charts and comparisons of two groups as SQL, and their answers as columns of numbers.
 
-The bins are groups of the statement itself, so that their sums and errors are worked out like those of any question.
+A chart with more numbers than a screen can show merges neighbouring cells of ordered attributes into bins. The bins are
+groups of the statement itself, so that their sums and errors are worked out like those of any query.
 
-A chart as a statement in SQL, and its answer as columns of numbers.
-
-Two groups beside each other, and what may be said of their difference, noise taken into account, in plain words.
+A comparison says in plain words whether a difference is larger than the noise explains.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ STEPS = (1, 2, 5)  # times powers of ten: cells of a bin
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Cells of an axis from `first` to `last`, so many of them in a bin."""
+    """Bins of an axis: cells from `first` to `last`, a fixed number of them in each."""
 
     axis: Axis
     first: int
@@ -42,7 +41,7 @@ class Bins:
         return -(-(self.last + 1 - self.first) // self.wide)
 
     def sql(self, column: str) -> str:
-        """The label of the bin that a row belongs to. Filters say which rows there are, so the ends need no limit."""
+        """SQL for the label of a row's bin. Filters decide which rows there are, so the end bins need no limit."""
         spans = [
             (start, min(start + self.wide - 1, self.last)) for start in range(self.first, self.last + 1, self.wide)
         ]
@@ -58,7 +57,7 @@ class Bins:
 
 
 def coarser(chart: Chart, book: Book, points: int) -> dict[str, Bins]:
-    """Bins for the ordered attributes of a chart that has too many points; refused where that does not help."""
+    """Choose bins for the ordered attributes of a chart with too many points; refuse where that does not help."""
     if points <= (MOST_SURE_NUMBERS if chart.slow else MOST_POINTS):
         return {}
     domain, sizes = book.release.domain, {name: _cells(name, book) for name in chart.by}
@@ -76,13 +75,13 @@ def coarser(chart: Chart, book: Book, points: int) -> dict[str, Bins]:
 
 
 def note(bins: Mapping[str, Bins]) -> list[str]:
-    """What a reader of the chart is told."""
+    """Note for the reader of a binned chart."""
     said = "; ".join(one.said() for one in bins.values())
     return [f"coarser than the release: {said}; a filter that leaves fewer values shows each"] if bins else []
 
 
 def _wide(cells: int, most: int) -> int:
-    """The least round number of cells a bin that makes few enough of them.
+    """Least round number of cells to a bin that makes few enough bins.
 
     >>> _wide(100, 40), _wide(30, 40), _wide(1_000_000, 40)
     (5, 1, 50000)
@@ -112,7 +111,7 @@ def _cells(name: str, book: Book) -> int:
 
 
 def chart_sql(chart: Chart, book: Book, bins: Mapping[str, Bins] | None = None) -> str:
-    """The statement that a chart is the answer of; anybody may copy it. bins: of attributes shown in fewer groups."""
+    """SQL statement of a chart, which anybody may copy. bins: of attributes shown in fewer groups."""
     check_amount(chart.amount, chart.of, book)
     for name in chart.by:
         if name not in book.spelled or name in book.release.schema.measures:
@@ -131,7 +130,7 @@ def chart_sql(chart: Chart, book: Book, bins: Mapping[str, Bins] | None = None) 
 
 
 def as_columns(result: Result, keys: int) -> dict[str, Any]:
-    """The answer of a chart: labels of each row, and numbers by what they are; what is unknown is null."""
+    """Convert a chart's answer to columns: labels of each row, and numbers by name; unknown ones are null."""
     numbers = [row[keys] for row in result.rows]
     found = [number for number in numbers if isinstance(number, Estimate)]
     columns: dict[str, Any] = {
@@ -149,7 +148,7 @@ def as_columns(result: Result, keys: int) -> dict[str, Any]:
 
 
 def leading(result: Result, keys: int) -> dict[str, bool]:
-    """Whether one group is surely the highest, and one surely the lowest: its interval lies beyond all others."""
+    """Decide whether a group is surely the highest or lowest: its interval lies beyond all others."""
     found = [row[keys] for row in result.rows]
     numbers = [one for one in found if isinstance(one, Estimate) and not isnan(one.value)]
     if len(numbers) < max(2, len(found)):
@@ -166,7 +165,7 @@ def _plain(one: Estimate, number: float) -> float | str | None:
 
 
 def _finite(number: float) -> float | None:
-    """A number to the digits that mean anything, which also makes an answer a third as long."""
+    """Round a number to its meaningful digits, which also makes an answer a third as long; not finite: None."""
     return float(f"{number:.10g}") if isfinite(number) else None
 
 
@@ -174,7 +173,7 @@ NAMES = ("first_group", "second_group", "difference")
 
 
 def compare_sql(asked: Compare, book: Book) -> str:
-    """The two numbers and their difference, which share their noise as they do in the release."""
+    """SQL for two numbers and their difference, which share their noise as they do in the release."""
     if asked.amount == "share":
         if not asked.having or asked.of is not None:
             raise Refusal("invalid", "a share of whom?", "say in `having` whose share in each group is compared")
@@ -199,7 +198,7 @@ def _number(asked: Compare, group: Any, book: Book) -> str:
 
 
 def as_comparison(result: Result, asked: Compare) -> dict[str, Any]:
-    """The numbers, whether the difference is more than noise, and the sentence that says so."""
+    """Result of a comparison: the numbers, whether the difference exceeds the noise, and a sentence on it."""
     (row,) = result.rows
     *_, apart = (cell for cell in row if isinstance(cell, Estimate))
     real = None if apart.value != apart.value else apart.low > 0 or apart.high < 0

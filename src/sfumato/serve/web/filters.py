@@ -1,6 +1,6 @@
-"""What is counted, averaged or summed, as SQL says it, of all rows or of those that meet conditions.
+"""Aggregates and filters of charts as SQL.
 
-Filters as conditions in SQL, made of whole cells, so that none of them cuts a bin.
+Filters are made of whole cells, so that none of them cuts a bin.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ALIASES: dict[Amount, str] = {"count": "n", "share": "share", "sum": "total", "a
 
 
 def check_amount(amount: Amount, of: str | None, book: Book) -> None:
-    """Refuse a sum of nothing, or of what cannot be summed."""
+    """Refuse a sum or average without a column, or of one that cannot be summed."""
     if amount in PLAIN:
         if of is not None:
             raise Refusal("invalid", f"a {amount} is of rows, not of a column", "leave `of` out")
@@ -34,14 +34,14 @@ def check_amount(amount: Amount, of: str | None, book: Book) -> None:
 
 
 def summable(book: Book, amount: Amount) -> list[str]:
-    """The columns that can be summed and averaged, or have a median."""
+    """Columns that can be summed and averaged, or have a median."""
     schema = book.release.schema
     numbers = [axis.name for axis in schema.domain if axis.kind in ("integer", "number")]
     return numbers if amount == "median" else [*schema.measures, *numbers]
 
 
 def aggregate(amount: Amount, of: str | None, book: Book, among: Sequence[str] = ()) -> str:
-    """The aggregate; among: conditions on its rows. A share is of all rows of the answer."""
+    """SQL of an aggregate; among: conditions on its rows. A share is of all rows of the answer."""
     rows = f" FILTER (WHERE {' AND '.join(among)})" if among else ""
     if amount == "count":
         return f"COUNT(*){rows}"
@@ -51,7 +51,7 @@ def aggregate(amount: Amount, of: str | None, book: Book, among: Sequence[str] =
 
 
 def alias(wanted: str, book: Book) -> str:
-    """A name for a number that no column has."""
+    """Choose a name for a number that no column has."""
     taken = {name.lower() for name in book.spelled}
     while wanted in taken or any(f"{wanted}_{end}" in taken for end in ("low", "high", "stderr")):
         wanted += "_"
@@ -59,23 +59,23 @@ def alias(wanted: str, book: Book) -> str:
 
 
 def conditions(filters: Sequence[Filter], book: Book) -> list[str]:
-    """A condition for each filter that leaves something out."""
+    """SQL conditions, one for each filter that leaves something out."""
     return [text for text in (_condition(one, book) for one in filters) if text]
 
 
 def where(filters: Sequence[Filter], book: Book) -> str:
-    """The WHERE of a statement, with a blank before it; nothing where all rows are meant."""
+    """WHERE clause with a blank before it; empty where all rows are meant."""
     found = conditions(filters, book)
     return f" WHERE {' AND '.join(found)}" if found else ""
 
 
 def literal(text: str) -> str:
-    """A text as SQL writes it."""
+    """Render a text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def stretch(axis: Axis, filters: Sequence[Filter]) -> tuple[int, int]:
-    """The first and the last cell with a value that filters leave of an ordered axis."""
+    """First and last cell of an ordered axis that the filters leave."""
     first, last = 0, axis.places - 1
     for one in filters:
         if one.attribute != axis.name:
@@ -113,7 +113,7 @@ def _column(attribute: str, book: Book) -> str:
 
 
 def _cell(axis: Axis, label: Label) -> int:
-    """The cell that a label, or else a value, belongs to."""
+    """Find the cell of a label, or else of a value."""
     if label is None and axis.missing:
         return axis.places
     for cell in range(axis.places if axis.values else 0):
@@ -153,7 +153,7 @@ def _of_cells(axis: Axis, cells: list[int], name: str) -> str:
 
 
 def _span(axis: Axis, first: int, last: int, name: str) -> str:
-    """The cells from one to another. Values beyond the bounds count at them, so the outermost cells need no limit."""
+    """Condition for a range of cells. Values beyond the bounds are clipped, so the outermost cells need no limit."""
     lower = f"{name} >= {edge(axis, first)}" if first > 0 else ""
     upper = f"{name} < {edge(axis, last + 1)}" if last < axis.places - 1 else ""
     if not lower and not upper:
@@ -162,7 +162,7 @@ def _span(axis: Axis, first: int, last: int, name: str) -> str:
 
 
 def edge(axis: Axis, place: int) -> str:
-    """Where a cell begins, as SQL writes it."""
+    """Lower edge of a cell as an SQL literal."""
     begins = float(axis.edges[place])
     if axis.kind == "date":
         day = EPOCH + timedelta(days=int(begins // 1))

@@ -1,8 +1,8 @@
-"""Who answers what, for how long, and what happens to a worker that does not end.
+"""Pool of worker processes with a quick and a slow lane: scheduling, time limits, and replacement of workers.
 
-There are quick workers, which no question holds for longer than a moment of CPU. One that does takes its worker along
+No question holds a quick worker for longer than a moment of CPU. One that takes more keeps its worker and moves with it
 into the slow lane, as long as there is a place, and a new worker takes over; else it is stopped, and begins again when
-a place is free. So questions that take for ever, of whoever asks them, cost the others next to nothing.
+a place is free. So endless questions cost other clients next to nothing.
 
 Quick questions are handed on by callbacks and not by tasks: with hundreds of clients a turn of the event loop is long,
 and every task in between would cost another. For the same reason a worker has the next questions before it has answered
@@ -34,7 +34,7 @@ REMEDY = "ask for fewer groups or a shorter statement, or ask `sfumato query` on
 
 
 class Job:
-    """A question on its way. It waits in a lane, is a worker's, or has a task in the slow lane."""
+    """A question under way: it waits in a lane, is with a worker, or has a task in the slow lane."""
 
     def __init__(self, packed: bytes, answered: Answered) -> None:
         self.packed, self.answered = packed, answered
@@ -44,33 +44,33 @@ class Job:
         self.deadline: asyncio.TimerHandle | None = None
 
     def finish(self, found: bytes | Exception) -> None:
-        """Hand out the answer, or why there is none."""
+        """Hand out the answer or the refusal."""
         if not self.over:
             self.forget()
             self.answered(found)
 
     def forget(self) -> None:
-        """Nobody waits for it any more."""
+        """Drop the job: nobody waits for it any more."""
         self.over = True
         if self.deadline is not None:
             self.deadline.cancel()
 
 
 class Lane:
-    """The quick workers of a room, and the questions that wait for one."""
+    """Quick workers of one room, and the questions that wait for one."""
 
     def __init__(self) -> None:
         self.workers: list[Worker] = []
         self.waiting: deque[Job] = deque()
 
     def free(self) -> Worker | None:
-        """The worker that has least to do, if it may have more."""
+        """Least loaded worker, if it may have more questions."""
         least = min(self.workers, key=lambda worker: len(worker.jobs), default=None)
         return least if least is not None and len(least.jobs) < AHEAD else None
 
 
 class Pool:
-    """A few workers, and the questions that they work on."""
+    """Pool of workers and the questions that they work on."""
 
     def __init__(self, source: Source, limits: Limits) -> None:
         self.source, self.limits = source, limits
@@ -82,13 +82,13 @@ class Pool:
         self._closed = False
 
     def start(self, *, catalogue: bool) -> None:
-        """Have workers ready before anybody asks."""
+        """Start workers before anybody asks."""
         self._lane(ANSWERS)
         if catalogue:
             self._lane(CATALOGUES)
 
     def solve(self, question: Question, answered: Answered) -> Callable[[], None]:
-        """Have a question answered, or refused if it takes too long. Gives what stops it."""
+        """Answer a question, or refuse it if it takes too long. Returns a function that stops it."""
         job = Job(question.packed(), answered)
         job.deadline = asyncio.get_running_loop().call_later(self.limits.answer_seconds, self._expire, job)
         self._dispatch(job)
@@ -139,7 +139,7 @@ class Pool:
         )
 
     def _look(self, worker: Worker, lasted: float, *, again: bool = False) -> None:
-        """Whether a question has taken more than a quick one may: by CPU, where that is known.
+        """Move a question to the slow lane once it exceeds the quick limit: of CPU time, where that is known.
 
         again: replies that came while the loop was busy are read by now.
         """
@@ -157,7 +157,7 @@ class Pool:
         job.task = self._chore(self._slowly(job, worker, reply))
 
     def _replied(self, worker: Worker, reply: bytes | None) -> None:
-        """A quick worker has answered its first question; None: it has ended."""
+        """Take a quick worker's answer to its first question; None: the worker has ended."""
         if reply is None:
             if len(worker.jobs) > 1 and not worker.jobs[0].suspected:
                 # Its answer may have been lost with the pipe, and the next question have ended the worker.
@@ -193,7 +193,7 @@ class Pool:
             job.finish(refusal)
 
     def _detached(self, worker: Worker) -> Job:
-        """The question that a worker is at, which it keeps; what it had besides is given to others."""
+        """Detach a worker with the question it works on; its other questions go back to the lane."""
         if worker.clock is not None:
             worker.clock.cancel()
         job: Job = worker.jobs.popleft()
@@ -208,7 +208,7 @@ class Pool:
         return job
 
     def _retire(self, worker: Worker) -> None:
-        """Replace a worker that has done enough, or died of nothing that was asked."""
+        """Replace a worker that has done enough, or that ended through no question's fault."""
         lane = self._lanes[worker.room]
         if worker.jobs:
             job = self._detached(worker)
@@ -221,7 +221,7 @@ class Pool:
         self._end(worker)
 
     def _stop(self, job: Job) -> None:
-        """Nobody waits for an answer any more."""
+        """Stop a question that nobody waits for any more."""
         if job.over:
             return
         job.forget()
@@ -234,7 +234,7 @@ class Pool:
             self._end(worker)
 
     def _expire(self, job: Job) -> None:
-        """The time for an answer is over."""
+        """Refuse a question whose time is over."""
         working = job.worker is not None and (job.task is not None or job.worker.jobs[0] is job)
         refusal = _too_slow() if working else Refusal("busy", "the server was too busy to answer", "ask again later")
         self._stop(job)
@@ -243,7 +243,7 @@ class Pool:
     # The slow lane.
 
     async def _slowly(self, job: Job, started: Worker, reply: asyncio.Future[bytes | None]) -> None:
-        """Go on in the slow lane, or begin again there when there is a place."""
+        """Continue in the slow lane, or begin again there when there is a place."""
         worker: Worker | None = started
         if self._slow.locked():
             self._end(started)
@@ -282,7 +282,7 @@ class Pool:
                 self._end(worker)
 
     async def _as_long_as_it_may(self, reply: asyncio.Future[bytes | None]) -> bytes | None:
-        """A slow question has some seconds for certain; then it makes room if others wait."""
+        """Wait for a slow question: some seconds for certain; then it makes room if others wait."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         while not reply.done():
@@ -300,7 +300,7 @@ class Pool:
         return worker
 
     async def _replace(self, room: str) -> None:
-        """Have another worker in a quick lane."""
+        """Add a new worker to a quick lane."""
         while not self._closed:
             try:
                 worker = await self._born(room)
@@ -325,7 +325,7 @@ class Pool:
             await self.source.buried(worker)
 
     async def _autopsy(self, job: Job, worker: Worker) -> None:
-        """Tell whoever asked the question that a worker died of."""
+        """Refuse the question that a worker died of, with the reason."""
         self.workers.discard(worker)
         worker.end()
         try:
@@ -342,14 +342,14 @@ class Pool:
             job.finish(Stopped("internal", said, "ask another way, and report it"))
 
     def _worn(self, worker: Worker) -> bool:
-        """Whether a worker is to be replaced: what it has loaded and laid out may grow with every question."""
+        """Decide whether to replace a worker: its memory may grow with every question."""
         if worker.asked >= self.limits.worker_questions:
             return True
         now = held_bytes(worker.process)
         return now is not None and worker.held is not None and now - worker.held > self.limits.worker_growth
 
     def _chore(self, chore: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Do something besides."""
+        """Run a background task."""
         task = asyncio.get_running_loop().create_task(chore)
         self._chores.add(task)
         task.add_done_callback(self._chores.discard)

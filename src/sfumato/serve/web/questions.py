@@ -1,7 +1,4 @@
-"""What may be asked, field by field. Bodies are checked against this, and the OpenAPI document is made from it.
-
-The API described by itself: OpenAPI 3.1, made from the questions as they are checked.
-"""
+"""Request bodies of the JSON API as Pydantic models, and the OpenAPI 3.1 document made from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refusals as JSON: what is wrong, what to do, and a word that programs can tell apart. Never a traceback."""
+"""Refusals as JSON: the reason, the remedy, and a keyword that programs can tell apart. Never a traceback."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Refusal(Exception):
 
     @classmethod
     def of(cls, error: SfumatoError) -> Refusal:
-        """What a release says when it cannot answer, taken apart where it says what to do.
+        """Make a refusal of a release's error, its remedy split off where it names one.
 
         >>> Refusal.of(SfumatoError("no column 'x'; there are a, b")).what_to_do
         'there are a, b'

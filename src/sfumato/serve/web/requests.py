@@ -1,6 +1,6 @@
-"""A question read from a request: not too long, not too slowly, JSON, and with the fields that it may have.
+"""Read questions from HTTP requests, and guard every request: host names, headers, slow readers, failures.
 
-What stands around every request: its host, the headers of its answer, slow readers, and failures nobody foresaw.
+A body is limited in length and time, must be JSON, and may have the fields of its kind of question only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MEDIA_TYPE = "application/json"
 
 
 async def read_body(request: Request) -> bytes:
-    """What a client sent."""
+    """Read the body of a request, sent as JSON, within limits of length and time."""
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media != MEDIA_TYPE:  # a page of another site cannot send this type without asking first
         raise Refusal("media_type", "the body is not sent as JSON", f"send Content-Type: {MEDIA_TYPE}")
@@ -37,13 +37,13 @@ async def read_body(request: Request) -> bytes:
 
 
 async def departure(request: Request) -> None:
-    """Ends when the client is gone. Only after the body was read."""
+    """Wait until the client disconnects. Only after the body was read."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 def read_question(body: bytes, kind: type[_B]) -> _B:
-    """What a client asks."""
+    """Parse and validate the question of a request."""
     try:
         return kind.model_validate_json(body)
     except ValidationError as problem:
@@ -88,7 +88,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
 class Guard:
-    """The outermost layer. hosts: names under which the server may be called; None: any."""
+    """Outermost layer of the application. hosts: names under which the server may be called; None: any."""
 
     def __init__(self, app: ASGIApp, hosts: Collection[str] | None = None) -> None:
         self.app, self.hosts = app, hosts
@@ -123,7 +123,7 @@ class Guard:
                 await failed.response()(scope, receive, guarded)
 
     def _called_by_name(self, scope: Scope) -> bool:
-        """Against pages elsewhere whose name was made to lead here: their requests carry their own name."""
+        """Check the Host header, against DNS rebinding: requests of foreign pages carry their own name."""
         if self.hosts is None:
             return True
         host = Headers(scope=scope).get("host", "")
@@ -132,7 +132,7 @@ class Guard:
 
 
 def where(error: Exception) -> str:
-    """Kind and place of an error that nobody foresaw, and no more, for its text is whatever a client sent."""
+    """Type and location of an unforeseen error, and no more, for its text is whatever a client sent."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -1,4 +1,4 @@
-"""The server as a process: a socket, a line that says where, perhaps a browser, and then requests until Ctrl-C."""
+"""Run the server as a process: bind the sockets, announce the address, and serve until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def serve(
     """Serve releases until the process is stopped.
 
     pg_port: where PostgreSQL's protocol is spoken; None: nowhere. ready: told the address, and that port, when requests
-    are taken. more: kinds of questions besides, for tests (`explorer.working.Work`). fork: whether workers are forked.
+    are taken. more: kinds of questions besides, for tests (`working.Work`). fork: whether workers are forked.
     """
     uvicorn = _uvicorn()
     from sfumato.serve.web.answering import Desk, Question
@@ -108,7 +108,7 @@ def serve(
 
 
 def bind(host: str, port: int, option: str = "--port") -> socket.socket:
-    """A socket that listens, so that the address is known, and a port that is taken refused, before anything else."""
+    """Bind a listening socket first, so that the address is known and a taken port refused before anything else."""
     taken = f"port {port} of {host} {{}}; name another with {option}, or {option} 0 for any"
     try:
         ((family, _, protocol, _, address), *_) = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)

@@ -16,7 +16,7 @@ from sfumato.sql import compile_select
 
 @dataclass(frozen=True, eq=False)
 class Book:
-    """One release that is served. file: what its file is called, without the folder, which is nobody's business."""
+    """One release that is served. file: its file's name without the folder, which is not disclosed."""
 
     name: str
     file: str
@@ -24,7 +24,7 @@ class Book:
 
     @cached_property
     def spelled(self) -> dict[str, str]:
-        """How each column is written in SQL: as it is, where that is understood, else in quotes."""
+        """Spelling of each column in SQL: plain where that is understood, else in quotes."""
         schema, found = self.release.schema, {}
         for name in (*schema.attributes, *schema.group_columns, *schema.measures):
             aggregate = f"AVG({name})" if name in schema.measures else "COUNT(*)"
@@ -44,13 +44,13 @@ class Book:
 
 @dataclass(frozen=True, eq=False)
 class Shelf:
-    """All of them, in the order in which they were named."""
+    """All releases that are served, in the order in which they were named."""
 
     books: tuple[Book, ...]
 
     @classmethod
     def of(cls, opened: Sequence[tuple[str | Path, Release]]) -> Shelf:
-        """The releases under the names of their files, numbered where two are called the same."""
+        """Name the releases after their files, numbered where two are called the same."""
         books: list[Book] = []
         for path, release in opened:
             stem = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(path).stem).strip("-")[:80] or "release"
@@ -64,7 +64,7 @@ class Shelf:
         return iter(self.books)
 
     def find(self, name: str) -> Book:
-        """The release of a name."""
+        """Find a release by name."""
         for book in self.books:
             if book.name == name:
                 return book

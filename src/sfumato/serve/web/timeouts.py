@@ -1,4 +1,4 @@
-"""What uvicorn leaves out: giving up on clients that never say what they want, and saying when it is ready."""
+"""Additions to uvicorn: a time limit for clients that send no request, and a signal when the server is ready."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from sfumato.serve.web.bounds import HEAD_SECONDS
 
 
 class Patient(H11Protocol):
-    """HTTP as uvicorn speaks it, which waits for ever for the first line of a request."""
+    """HTTP protocol of uvicorn with a time limit for the head of a request; uvicorn itself waits for ever."""
 
     _given_up: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """A client came; it has so long to ask."""
+        """Start the clock when a client connects."""
         super().connection_made(transport)
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Something arrived; only a whole head stops the clock."""
+        """Stop the clock only when a whole head has arrived."""
         before = self.cycle
         super().data_received(data)
         if self.cycle is not before:
@@ -33,7 +33,7 @@ class Patient(H11Protocol):
             self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client left."""
+        """Stop the clock when the client disconnects."""
         self._stop_waiting()
         super().connection_lost(exc)
 
@@ -52,7 +52,7 @@ class Patient(H11Protocol):
 
 
 class Announced(Server):
-    """A server that tells when requests are taken and Ctrl-C is heard, and not a moment sooner.
+    """Server that tells when requests are taken and Ctrl-C is heard, and not a moment sooner.
 
     begun: what begins with it, and listens on other ports. ending: called before it waits for answers under way.
     """
@@ -76,12 +76,12 @@ class Announced(Server):
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take no more."""
+        """Accept no more requests."""
         for other in self._others:
             other.close()
         self._ending()
         await super().shutdown(sockets=sockets)
 
     def stop(self) -> None:
-        """End, because something else has."""
+        """Stop the server because another part has ended."""
         self.stopped = self.should_exit = True

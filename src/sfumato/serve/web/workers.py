@@ -1,4 +1,4 @@
-"""Workers as the server sees them: processes that are had from somewhere, asked, and killed."""
+"""Worker processes as the server sees them: started by forking or afresh, sent questions, and killed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Lost(Exception):
 
 
 class Worker:
-    """One process, which answers one question after the other. replied: told each reply, and None when it has ended.
+    """One worker process, which answers one question after the other. replied: called with each reply; None: it ended.
 
     jobs: what it was asked and has not answered, the first being worked on; spent and clock: when that was begun.
     """
@@ -45,7 +45,7 @@ class Worker:
         self._write(LENGTH.pack(len(packed)) + packed)
 
     def feed(self, data: bytes) -> None:
-        """Take what it sent: that it is ready, and then replies."""
+        """Take bytes that the worker sent: that it is ready, and then replies."""
         self._data += data
         while len(self._data) >= LENGTH.size:
             end = LENGTH.size + LENGTH.unpack_from(self._data)[0]
@@ -59,14 +59,14 @@ class Worker:
                 self.replied(self, reply)
 
     def fell(self) -> None:
-        """It has ended by itself."""
+        """Note that the worker has ended by itself."""
         if not self.lost:
             self.end()
             if self.replied is not None:
                 self.replied(self, None)
 
     def end(self) -> None:
-        """Nobody will hear of it any more."""
+        """Stop listening to the worker."""
         self.lost = True
         self._close()
         if not self.ready.done():
@@ -75,7 +75,7 @@ class Worker:
 
 
 class Source(Protocol):
-    """Where workers come from, and where they go. lost: to be called when there will be no more of them."""
+    """Starts and ends workers. lost: called when no more of them can be started."""
 
     lost: Callable[[], None] | None
 
@@ -84,13 +84,13 @@ class Source(Protocol):
     def kill(self, worker: Worker) -> None: ...
 
     async def buried(self, worker: Worker) -> int | None:
-        """Kill a worker; its exit code, negative for a signal, which is its own where it had ended by itself."""
+        """Kill a worker; returns its exit code, negative for a signal; its own where it had ended by itself."""
 
     def close(self) -> None: ...
 
 
 class Forked:
-    """Workers that a nursery forks."""
+    """Source of workers that the nursery forks."""
 
     lost: Callable[[], None] | None = None  # called when the nursery has ended, and there will be no more of them
 
@@ -124,7 +124,7 @@ class Forked:
         return int(said.split()[1])
 
     def _discard(self, process: int) -> None:
-        """Have a worker killed that nobody came to know."""
+        """Kill a worker that was started but never handed out."""
         with suppress(Lost):
             self._request(b"K%d" % process)
 
@@ -179,7 +179,7 @@ class Forked:
 
 
 class Spawned:
-    """Workers that are started afresh, where forking is not to be relied on: it takes a second or two for each."""
+    """Source of workers that are started afresh, a second or two each, where forking is not reliable."""
 
     lost: Callable[[], None] | None = None
 
@@ -226,7 +226,7 @@ class Spawned:
 
 
 class _Pipe(asyncio.Protocol):
-    """What a worker sends, by a socket."""
+    """Reads a worker's messages from a socket."""
 
     worker: Worker | None = None
 
@@ -243,7 +243,7 @@ class _Pipe(asyncio.Protocol):
 
 
 class _Process(asyncio.SubprocessProtocol):
-    """What a worker sends, by its standard output."""
+    """Reads a worker's messages from its standard output."""
 
     worker: Worker | None = None
 
@@ -276,12 +276,12 @@ def source_of_workers(
     others: Sequence[socket.socket] = (),
     fork: bool = sys.platform == "linux",
 ) -> Source:
-    """Workers that are forked where that is safe. others: sockets that they are not to hold."""
+    """Choose the source: forked workers where that is safe. others: sockets that they must not hold."""
     return Forked(Nursery(shelf, works, limits, others)) if fork else Spawned(shelf, paths, limits)
 
 
 def processor_seconds(process: int) -> float | None:
-    """CPU time that a process has used, where the system tells."""
+    """CPU seconds that a process has used; None where the system does not tell."""
     try:
         fields = Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:

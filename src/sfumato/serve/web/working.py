@@ -1,4 +1,4 @@
-"""The processes that work out answers, and the nursery that they are forked from.
+"""Worker processes that work out answers, and the nursery process that they are forked from.
 
 A worker takes one question after the other from a pipe, and ends when the pipe does. It can be killed at any time, for
 it holds nothing that another would miss. On Linux workers are forked from a nursery: a process of one thread that has
@@ -50,7 +50,7 @@ Work: TypeAlias = Callable[["Room", Question], bytes]
 
 @dataclass(frozen=True, eq=False)
 class Room:
-    """What a worker has at hand. works: by kind of question; looks_up: whether it has the catalogue of tables."""
+    """Resources of a worker. works: functions by kind of question; looks_up: whether it has the system catalogue."""
 
     shelf: Shelf
     works: Mapping[str, Work]
@@ -58,11 +58,11 @@ class Room:
 
     @cached_property
     def catalogue(self) -> Catalogue | None:
-        """Its engine has threads of its own, so that it is made after the fork, in the workers that need it alone."""
+        """System catalogue. DuckDB has threads, so it is made after the fork, only in workers that need it."""
         return Catalogue(self.shelf) if self.looks_up else None
 
     def reply(self, question: Question) -> bytes:
-        """The answer or the refusal, after a letter that tells which."""
+        """Answer a question: one letter for answer or refusal, then the bytes."""
         try:
             return ANSWER + self.works[question.kind](self, question)
         except OfCatalogue:
@@ -73,7 +73,7 @@ class Room:
             return _refused(error, by_wire=question.kind == "wire")
 
     def warm(self) -> None:
-        """Do some work for nobody, so that no worker has to load and lay out what all of them need."""
+        """Answer a question ahead of the fork, so that workers need not load and allocate what all of them share."""
         for book in self.shelf.books[:1]:
             with suppress(Exception):  # whoever asks for it will be told
                 answers.first_chart(book)
@@ -90,7 +90,7 @@ def _refused(error: Exception, *, by_wire: bool) -> bytes:
 
 
 def understood(reply: bytes) -> bytes:
-    """The answer of a reply, or what it refuses with."""
+    """Decode a reply: return the answer, or raise the refusal."""
     kind, body = reply[:1], reply[1:]
     if kind == FAILURE:
         raise Failure(*json.loads(body))
@@ -124,7 +124,7 @@ WORKS: dict[str, Work] = {
 
 
 def work(room: Room, take: BinaryIO, give: BinaryIO, limits: Limits) -> NoReturn:
-    """Answer questions until there are no more."""
+    """Worker loop: answer questions until the pipe ends."""
     try:
         room.catalogue  # noqa: B018 (made before memory is limited)
         _limit_memory(limits, room.shelf)
@@ -145,7 +145,7 @@ def work(room: Room, take: BinaryIO, give: BinaryIO, limits: Limits) -> NoReturn
 
 
 def _limit_memory(limits: Limits, shelf: Shelf) -> None:
-    """Let no allocation go beyond the bound; where the system cannot tell what is used already, there is none."""
+    """Limit the memory of this process; no limit where the system cannot tell what is used already."""
     try:
         import resource
 
@@ -158,7 +158,7 @@ def _limit_memory(limits: Limits, shelf: Shelf) -> None:
 
 
 def _limit_processor(seconds: float) -> None:
-    """Have the system end this process after so much work, also while C code holds Python's lock and nobody watches."""
+    """Limit CPU time: the system ends this process even while C code holds Python's lock."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_PROF, seconds)
 
@@ -248,7 +248,7 @@ def _nurse(control: socket.socket, shelf: Shelf, works: Mapping[str, Work], limi
 
 
 def _death_by_parent() -> Callable[[int], None]:
-    """Have the system kill a process when its parent has ended, however that was: a busy worker would not notice."""
+    """Have the system kill this process when its parent ends in whatever way: a busy worker would not notice."""
     import ctypes
 
     prctl = ctypes.CDLL(None).prctl
@@ -271,12 +271,12 @@ def _killed(child: int) -> int:
 
 
 def command_of_worker() -> Sequence[str]:
-    """What starts a worker of its own, which is then told by its first frame what to open."""
+    """Command line that starts a worker afresh; its first frame says what to open."""
     return [sys.executable, "-c", "from sfumato.serve.web.working import main; main()"]
 
 
 def what_to_open(shelf: Shelf, paths: Sequence[Path], room: str, limits: Limits) -> bytes:
-    """The first frame. A digest makes sure that a worker opens the bytes that the server has checked."""
+    """First frame of a fresh worker. A digest ensures that it opens the bytes that the server has checked."""
     files = [
         (book.name, str(path.resolve()), hashlib.sha256(path.read_bytes()).hexdigest())
         for book, path in zip(shelf, paths, strict=True)
@@ -286,7 +286,7 @@ def what_to_open(shelf: Shelf, paths: Sequence[Path], room: str, limits: Limits)
 
 
 def main() -> NoReturn:
-    """A worker as a process of its own."""
+    """Run a worker as a process of its own."""
     from sfumato.releases.release import open_release
 
     if hasattr(signal, "SIGINT"):

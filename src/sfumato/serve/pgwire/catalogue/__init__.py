@@ -1,1 +1,1 @@
-"""PostgreSQL's catalogue, as far as clients ask it: the names of public tables and columns, and nothing else."""
+"""PostgreSQL's system catalogue, as far as clients read it: names of public tables and columns, nothing else."""

@@ -1,6 +1,6 @@
-"""The tables of the catalogue and their rows: a release is a table, its attributes and measures are columns.
+"""PostgreSQL's system catalogue as an in-memory DuckDB: a release is a table, attributes and measures its columns.
 
-The catalogue itself: a DuckDB in memory that holds names and nothing else, and can reach nothing else.
+The database holds names only. It can reach no file, network or private data.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def columns() -> dict[str, dict[str, str]]:
 
 
 def columns_of(schema: Schema) -> Iterator[tuple[str, int, str]]:
-    """Name, type and a word of each column of a release."""
+    """Name, type and short description of each column of a release."""
     for name in schema.domain.names:
         yield name, kind_of(name, schema), f"attribute, {schema.domain[name].size} cells"
     for name in schema.group_columns:
@@ -194,14 +194,14 @@ _VIEWS = {
 
 
 class Who(NamedTuple):
-    """What a client said that it is and wants, which is believed, for there is nothing to protect."""
+    """User and database as a client states them; believed without a check, because everything served is public."""
 
     user: str
     database: str
 
 
 class Catalogue:
-    """Made before the first client comes; afterwards it is only read."""
+    """Catalogue database, filled before the first client connects and read-only afterwards."""
 
     def __init__(self, shelf: Shelf) -> None:
         import duckdb
@@ -254,13 +254,13 @@ class Catalogue:
             self.database.execute(f'CREATE TABLE cat."{table}" ({listed})')
 
     def read(self, text: str) -> exp.Expression:
-        """The syntax tree of a statement about the catalogue."""
+        """Parse a statement about the catalogue."""
         return parse(text, "postgres")
 
     def answer(
         self, tree: exp.Expression, types: Sequence[int], values: Sequence[Value], who: Who
     ) -> tuple[list[Column], list[tuple[Any, ...]]]:
-        """Columns and rows. Values are in the tree already."""
+        """Answer a statement whose parameters are filled in: its columns and rows."""
         import duckdb
 
         with silence():
@@ -287,7 +287,7 @@ class Catalogue:
 
 
 def _watch(thread: int, done: threading.Event, interrupt: Callable[[], None]) -> None:
-    """Interrupt what a thread has DuckDB do when it has taken too much of the processor, or of anybody's time.
+    """Interrupt DuckDB in this thread when a statement has taken too much CPU or wall-clock time.
 
     DuckDB works in the thread that asks it, for it has no other; a busy machine is no reason to refuse.
     """
@@ -301,7 +301,7 @@ def _watch(thread: int, done: threading.Event, interrupt: Callable[[], None]) ->
 
 
 def _fetched(cursor: Any) -> list[tuple[Any, ...]]:
-    """All rows, refused before they are too many."""
+    """Fetch all rows; refuse as soon as they are too many."""
     found: list[tuple[Any, ...]] = []
     size = 0
     while more := cursor.fetchmany(100):
@@ -321,7 +321,7 @@ def _plain(value: Any) -> Any:
 
 
 def _renamed(columns: list[Column], tree: exp.Expression) -> list[Column]:
-    """Columns without a name of their own are called as PostgreSQL calls them: by their function."""
+    """Name unnamed columns as PostgreSQL does: after their function."""
     names = [column.alias_or_name or _by_function(column) for column in getattr(tree, "selects", [])]
     if len(names) != len(columns) or "*" in names:
         return columns

@@ -1,13 +1,11 @@
-"""The functions of PostgreSQL that clients call when they look around, as macros; every other one is refused.
+"""Translate PostgreSQL's catalogue queries into DuckDB's SQL over the catalogue's own tables.
 
-In a macro, `cat` is the schema of the catalogue's own tables, and what a session is about stands in variables. What a
-macro is given begins with `the_` and what it reads with `m_`: it is put into a statement as text is, and a column that
-it is given must not be taken for one of its own.
+An allowlist: tables, functions and kinds of statements that are not listed are refused, so that nothing of DuckDB's own
+can be reached.
 
-A statement of PostgreSQL's about the catalogue, as one that DuckDB answers from the catalogue's own tables.
-
-A list of what is known, not of what is forbidden: other tables, functions and statements are refused, so that nothing
-of DuckDB's own can be reached.
+PostgreSQL's functions that clients call are DuckDB macros. In a macro, `cat` is the schema of the catalogue's own
+tables, and facts of the session are variables. A macro is expanded as text, so its parameters begin with `the_` and the
+columns it reads with `m_`: a column passed as an argument must not be taken for one of the macro's own.
 """
 
 from __future__ import annotations
@@ -58,13 +56,13 @@ _DESCRIPTION = "(SELECT m_text FROM cat.m_descriptions WHERE m_number = the_oid 
 
 
 def _number(table: str) -> str:
-    """Of what has a name."""
+    """SQL for the object number (OID) of a name in a table."""
     of_name = f"(SELECT m_number FROM cat.m_{table} WHERE m_text = cat.pg__last(the_name::VARCHAR))"
     return f"coalesce(try_cast(the_name AS BIGINT), {of_name})"
 
 
 def _name(table: str) -> str:
-    """Of what has a number."""
+    """SQL for the name of an object number (OID) in a table."""
     return f"coalesce((SELECT m_text FROM cat.m_{table} WHERE m_number = the_oid), the_oid::VARCHAR)"
 
 
@@ -114,7 +112,7 @@ VIEWS = {
 
 
 def macros() -> dict[str, str]:
-    """What defines each function, by how it is called."""
+    """Definition of each function's macro, by its signature."""
     return _OTHERS | {name + _ANYTHING: value for value, listed in _CONSTANT.items() for name in listed.split()}
 
 
@@ -158,7 +156,7 @@ _OBJECTS = ("regclass", "regtype", "regnamespace")
 
 
 def translate(tree: exp.Expression, known: frozenset[str]) -> exp.Expression:
-    """The statement over the tables of schema `cat`. known: the tables that there are."""
+    """Translate a statement to the tables of schema `cat`. known: the tables that there are."""
     from sqlglot import exp
 
     if not isinstance(tree, exp.Select | exp.SetOperation | exp.Subquery | exp.Values):
@@ -192,14 +190,14 @@ def _all(tree: exp.Expression, kind: Any) -> list[Any]:
 
 
 def _refuse_growth(replaced: list[Any]) -> None:
-    """Texts may not grow a thousandfold: by what is put in place of a letter, again and again."""
+    """Refuse functions that make a text thousands of times longer, such as repeated replacement of a letter."""
     texts = [node.args.get("replacement") for node in replaced]
     if len(texts) > 3 or any(text is None or text.key != "literal" or len(text.name) > 16 for text in texts):
         raise Failure(TOO_LARGE, "too much is replaced here", "put in short texts, and few of them")
 
 
 def _qualified_functions(tree: Any) -> None:
-    """pg_catalog.f(...), which is read as a field of pg_catalog, is f(...)."""
+    """Read pg_catalog.f(...), which is parsed as a field of pg_catalog, as f(...)."""
     from sqlglot import exp
 
     for dot in _all(tree, exp.Dot):
@@ -271,7 +269,7 @@ def _call(name: str, *given: Any) -> Any:
 
 
 def _operator(node: Any) -> None:
-    """a OPERATOR(pg_catalog.~) b."""
+    """Read a OPERATOR(pg_catalog.~) b as the plain operator."""
     from sqlglot import exp
 
     sign = str(node.args["operator"]).rpartition(".")[2].strip()
@@ -301,7 +299,7 @@ def _cast(node: Any) -> None:
 
 
 def _column(node: Any) -> None:
-    """pg_catalog.pg_class.oid is pg_class.oid; tables are called by their last name."""
+    """Read pg_catalog.pg_class.oid as pg_class.oid; tables are called by their last name."""
 
     if node.name.lower() == "user" and not node.table and not node.this.args.get("quoted"):
         node.replace(_call("user"))
