@@ -1,7 +1,7 @@
 """Noise and charge of measurements, of sums of misfits, and of choices among margins.
 
 A measurement's noise follows from a budget, or is stated row by row; both are public. `distance`, the sum over a
-margin's cells of |count - guess|, is an exact whole number that one row changes by 1, so margins can be chosen by it.
+margin's cells of |count - guess|, is an exact whole number that one row changes by 1 at most: a score.
 
 `measure_misfit` and `measure_margin_misfits` add noise to sums of misfits by group. A row of data in cell c changes
 row j of a misfit by at most |A[j, c]|, so it changes the sums of all groups together by at most column sum c of |A|,

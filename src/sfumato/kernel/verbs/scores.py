@@ -6,7 +6,7 @@ the exponential mechanism pays for (docs/privacy.md, section 5). Only those name
 wrong sensitivity cannot come from outside.
 
     LargestMisfit   of a public table: minus its largest error over the queries
-    Revenue         of a price; its cells are prices, and one row is worth as many points as the highest price
+    Revenue         of a price; its cells are prices, and one row is worth up to the highest price
     RowsRight       of a rule: the rows that it gets right
     MostRows, Rank  of a cell: its rows, and how close it lies to a quantile
     Misfit          of a query: its error; `measure_misfit` adds these up and `first_above` compares them

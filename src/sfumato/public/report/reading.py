@@ -30,8 +30,11 @@ class Known:
         return half_width(self.count) / self.count.value if self.count.value > 0 else float("inf")
 
     def apart(self, other: Known) -> bool:
-        """Whether both intervals lie apart. Then the difference of the two is sure, however their noises are related:
-        its error is at most the sum of theirs."""
+        """Whether the two intervals are disjoint.
+
+        Then the counts surely differ, however their noises are related: the error of a difference is at most the sum of
+        theirs.
+        """
         return self.count.low > other.count.high or self.count.high < other.count.low
 
 

@@ -182,8 +182,9 @@ Gone = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Session:
-    """The state of one connection. send: hands bytes to the client, and waits where it does not take them. gone: ends
-    when the client has left.
+    """State of one connection.
+
+    send: hands bytes to the client, and waits where it does not take them. gone: ends when the client has left.
     """
 
     def __init__(self, desk: Desk, who: Who, settings: Settings, send: Send, gone: Gone) -> None:

@@ -82,8 +82,9 @@ KINDS = {"query": "application/json", "csv": "text/csv", "chart": "application/j
 def explorer(
     shelf: Shelf, desk: Desk, *, hosts: Collection[str] | None = None, kinds: Mapping[str, str] = KINDS
 ) -> ASGIApp:
-    """The whole application. hosts: names under which it may be called; None: any. kinds: of questions, with the media
-    type of their answers.
+    """Build the whole web application.
+
+    hosts: names under which it may be called; None: any. kinds: of questions, with the media type of their answers.
     """
     pages = own_files()
     listed, contract = as_json(list_of(shelf)), as_json(document())
