@@ -122,7 +122,7 @@ def laplace_scales(workload: Workload) -> Floats:
 
 
 def division_scales(workload: Workload) -> Floats:
-    """The same for our division."""
+    """Noise scale of every query at epsilon 1, for our division."""
     division = divide_recursively(workload, power=1)
     scales = np.zeros(workload.queries.rows)
     for part, precision in zip(division.parts, division.precisions.tolist(), strict=True):
@@ -131,7 +131,7 @@ def division_scales(workload: Workload) -> Floats:
 
 
 def paper_scales(workload: Workload, *, halving_counts: bool = True) -> Floats:
-    """The same for the paper's algorithm 1, its hot cell taken from the workload and line 8 mended.
+    """Noise scale of every query, for the paper's algorithm 1, its hot cell from the workload and line 8 mended.
 
     halving_counts: whether line 6 reckons with the halved budgets, which the printed line forgets.
     """
@@ -220,7 +220,7 @@ def _example() -> Exhibit:
 
 
 def _errors(workload: Workload, epsilons: Sequence[float]) -> dict[float, tuple[float, ...]]:
-    """For every epsilon the error of each way."""
+    """Error of each way to answer, for every epsilon."""
     scales = (laplace_scales(workload), paper_scales(workload), division_scales(workload))
     return {e: (*(mean_noise(s, e) for s in scales), identity_error(workload, e)) for e in epsilons}
 

@@ -25,7 +25,7 @@ FINE, COARSE = 32, 8  # bins of the values of a column; up to twice as many valu
 
 
 def telling_columns(zero: Outputs, one: Outputs) -> list[int]:
-    """Columns that vary, the ones that differ most between the inputs first."""
+    """Columns that vary, in falling order of their difference between the inputs."""
     telling = []
     for column in range(zero.shape[1]):
         first, second = zero[:, column], one[:, column]
@@ -49,7 +49,7 @@ def distinct_columns(zero: Outputs, one: Outputs, order: list[int]) -> list[int]
 
 
 def scores(zero: Outputs, one: Outputs, order: list[int]) -> Iterator[tuple[int, Callable[[Outputs], Values]]]:
-    """Sums, over the most telling columns, of how much each value speaks for input 1 (its log-likelihood ratio).
+    """Sums of log-likelihood ratios, input 1 against input 0, over the most telling columns.
 
     Where columns are independent no event does better than a threshold on the sum. Columns that tell nothing only add
     the noise of their estimates, so scores of few columns compete with scores of many, and coarse bins with fine ones.

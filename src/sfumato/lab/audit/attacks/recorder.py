@@ -33,7 +33,7 @@ MOST_WRITTEN_OUT = 2**16  # entries of a query matrix that are compared one by o
 
 
 class Recorder:
-    """Stands before a curator, which must have been given `Watched` random bits."""
+    """Proxy of a curator, which must have been given `Watched` random bits."""
 
     def __init__(self, inner: Curator, entropy: Watched, tape: Tape) -> None:
         self.__inner, self.__entropy, self.__tape = inner, entropy, tape
@@ -107,7 +107,7 @@ class Recorder:
         return published
 
     def measure_misfit(self, misfit: Misfit, budget: Budget, groups: Codes | None = None) -> Measurement:
-        """Let the curator measure how far off targets are, and write it down."""
+        """Let the curator measure misfits of targets, and write it down."""
         self.__begin()
         made = self.__inner.measure_misfit(misfit, budget, groups)
         labels = [0] * misfit.queries.rows if groups is None else np.asarray(groups).tolist()
@@ -122,7 +122,7 @@ class Recorder:
     def measure_margin_misfits(
         self, guesses: Sequence[Guess], budget: Budget, groups: Codes | None = None
     ) -> Measurement:
-        """Let the curator measure how far margins lie from guesses, and write it down."""
+        """Let the curator measure misfits of margins from guesses, and write it down."""
         self.__begin()
         asked = [_taken_down(*guess) for guess in guesses]
         made = self.__inner.measure_margin_misfits(asked, budget, groups)
@@ -160,7 +160,7 @@ class Recorder:
         return published
 
     def first_above(self, misfit: Misfit, threshold: int, budget: Budget, *, start: int = 0) -> int | None:
-        """Let the curator look for a misfit above a threshold, and write it down."""
+        """Let the curator run the sparse vector on misfits, and write it down."""
         self.__begin()
         made = self.__inner.first_above(misfit, threshold, budget, start=start)
         truth = self.__misfits(misfit)[start:]
@@ -254,7 +254,7 @@ class Recorder:
         return tuple(b - a for a, b in zip(before, now, strict=True))
 
     def __compare(self, *pairs: tuple[Measurement, NDArray[np.int64]]) -> None:
-        """Whether every answer carries its own noise, of the kind that the measurement states, in the order drawn."""
+        """Check that every answer has its own noise, of the kind that the measurement states, in the order drawn."""
         log = [call for call in self.__entropy.log if isinstance(call, Drawn)]
         parts = [(made, truth, rows, noise) for made, truth in pairs for rows, noise in _rows_by_noise(made)]
         stated = [(noise, len(rows)) for _, _, rows, noise in parts]

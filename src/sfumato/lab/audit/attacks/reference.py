@@ -125,7 +125,7 @@ def cheapest_labels(
 
 
 def dealt_out(counts: Sequence[int], pieces: int) -> list[int]:
-    """The rows of every piece, dealt out one row after the other."""
+    """Rows of every piece, dealt out one row after the other."""
     digits = pieces.bit_length() - 1
     found = [0] * (len(counts) * pieces)
     for cell, count in enumerate(counts):
@@ -136,7 +136,7 @@ def dealt_out(counts: Sequence[int], pieces: int) -> list[int]:
 
 
 def rank_scores(counts: Sequence[int], quantile: Fraction, rate: Fraction) -> list[int]:
-    """Score of each place as a quantile: minus its rank error, a whole number, cut off at 64 / rate."""
+    """Score of each place as a quantile a / b: minus b times its rank error, cut off at 64 / rate."""
     a, b = quantile.as_integer_ratio()
     total, before, found = a * sum(counts), 0, []
     for count in counts:

@@ -66,7 +66,7 @@ class Complaint:
 
 @dataclass(frozen=True)
 class Replay:
-    """loss: a bound on |log P(y) - log P'(y)| for whatever is published; in rho where the budget is."""
+    """Result of one replay. loss: bounds |log P(y) - log P'(y)| of all that is published, in rho if the budget is."""
 
     loss: float
     complaints: list[Complaint]
@@ -176,7 +176,7 @@ def _taped(
 
 
 def _compared(one: _Run, other: _Run, person: list[Row], budget: Budget, contributions: int) -> _Comparison:
-    """Bound what two runs with the same published answers tell apart; both tables differ by a person's rows."""
+    """Bound the loss between two runs with the same published answers; both tables differ by a person's rows."""
     faults = [*one.faults, *other.faults]
     if not faults and len(one.tape.calls) != len(other.tape.calls):
         calls = min(len(one.tape.calls), len(other.tape.calls))
@@ -250,7 +250,7 @@ def _published(run: _Run) -> int:
 
 
 def _alike(table: Table) -> Hashable:
-    """Equal for tables that are the same counts and sums to a curator: whose a row is, is not among them."""
+    """Hashable form, equal for tables with the same counts and sums: the owner of a row is not part of it."""
     return tuple(sorted((row.cell, tuple((step is None, step or 0) for step in row.steps)) for row in table))
 
 
@@ -293,7 +293,7 @@ def _file(made: object, schema: Schema, budget: Budget) -> Hashable:
 
 
 def _loss(one: Call, other: Call, *, pure: bool) -> Fraction | float:
-    """A bound on what a call tells the two tables apart by, all earlier outcomes being equal."""
+    """Bound on the loss of a call between the two tables, all earlier outcomes being equal."""
     moves = [abs(mine - its) for mine, its in zip(one.answers, other.answers, strict=True)]
     if one.rate is not None:
         return _loss_of_choice(one, other, one.rate, pure=pure) if any(moves) else Fraction(0)

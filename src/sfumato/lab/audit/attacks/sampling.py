@@ -167,7 +167,7 @@ def _choose(zero: Outputs, one: Outputs, runs: int, miss: float) -> _Choice:
 def _promises(
     events: list[Event], zero: Outputs, one: Outputs, miss: float, runs: int | None = None
 ) -> tuple[Floats, NDArray[np.int64], float]:
-    """For each input in the numerator, each event or its complement: the bound it would give, and its counts.
+    """Bound that each event or its complement would give, for each input in the numerator, and its counts.
 
     runs: how many will bound the event, if that is known; here there are fewer, and more of them show more.
     It is a very certain bound at first: with a milder one, a rarer event with the same ratio wins too often by luck.

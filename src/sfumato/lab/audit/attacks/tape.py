@@ -78,7 +78,7 @@ class Tape:
 
 
 class LinesRecorder:
-    """Stands before lines, which must have been given `Watched` random bits."""
+    """Proxy of lines, which must have been given `Watched` random bits."""
 
     def __init__(self, inner: Lines, entropy: Watched, tape: Tape) -> None:
         self.__inner, self.__entropy, self.__tape = inner, entropy, tape

@@ -56,7 +56,7 @@ class Ground:
         return self.schema.domain.shape
 
     def plan(self, places: Sequence[int]) -> Select:
-        """Several questions at once, which is sooner answered."""
+        """One SELECT for several questions, which is faster."""
         columns = ", ".join(f"{self.questions[place].column} AS q{place}" for place in places)
         plan = compile_statement(f"SELECT {columns} FROM t", self.schema)
         assert isinstance(plan, Select)  # noqa: S101 (a plain SELECT)
@@ -124,7 +124,7 @@ class Table:
     told: str = ""  # how it came about
 
     def changed(self, chance: Random) -> Table:
-        """A small step from it: other sizes in some box, some other questions."""
+        """Neighbour in the search: other sizes in some box, some other questions."""
         box = tuple(
             slice(low, low + chance.randrange(1, size - low + 1))
             for size in self.ground.shape

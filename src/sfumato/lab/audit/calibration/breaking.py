@@ -42,7 +42,7 @@ ROUNDED = 1e-6  # of the truth, which is not a miss
 
 @dataclass(frozen=True)
 class Search:
-    """How long to look: steps, releases and questions of each, how many of the worst to confirm, on how many releases.
+    """Effort of a search: steps, releases and questions of each, how many of the worst to confirm, and releases.
 
     seconds: of the processor, after which the search, and again its confirmation, ends with what it has: the worst is
     confirmed in any case, by FEWEST releases at least, the next ones while there is time.
@@ -143,7 +143,7 @@ def _confidence(place: int) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Asking:
-    """A table, to be released again and again and asked the same."""
+    """A table that is released again and again and asked the same questions."""
 
     run: Run
     table: Table
@@ -208,7 +208,7 @@ def _holds(answer: object, truth: float) -> bool:
 
 
 def _answered(run: Run, table: Table, entropy: Entropy) -> frozenset[str]:
-    """The kinds of question that have guaranteed intervals: what is refused hangs on the question alone."""
+    """Kinds of question that have guaranteed intervals: a refusal depends on the question alone."""
     content, questions = _Asking(run, table, entropy, frozenset()).released(), table.ground.questions
     found = set()
     for place, kind in {one.kind: (place, one.kind) for place, one in enumerate(questions)}.values():
@@ -253,7 +253,7 @@ def _described(table: Table) -> str:
 
 
 def _at_once(name: str, run: Run, table: Table, search: Search, entropy: Entropy, tried: int) -> SureFinding:
-    """All groups of one table at once; fewer releases where these take long."""
+    """Test all groups of one table together; fewer releases where these take long."""
     asking, axes = _Asking(run, table, entropy, frozenset()), len(table.ground.shape)
     every = tuple(range(axes)), PILOT_CONFIDENCE
     asking.shares([every])

@@ -42,7 +42,7 @@ NEARLY_EXACT = Fraction(10**5)
 
 @dataclass(frozen=True)
 class Answered:
-    """Whether one interval held the truth. exact: it rests on the noise alone. release: number within its case."""
+    """Outcome of one interval. exact: it rests on the noise alone. release: number within its case."""
 
     case: str
     kind: str
@@ -60,7 +60,7 @@ class Pool:
 
     @property
     def covered(self) -> float:
-        """The mean share. Nothing asked is nothing missed."""
+        """Mean share of intervals that hold; 1 where nothing was asked."""
         return float(self.shares.mean()) if len(self.shares) else 1.0
 
     @property
@@ -91,7 +91,7 @@ class Pool:
         return float(np.clip((k * self.shares.var() / (p * (1 - p)) - 1) / (k - 1), 0, 1))
 
     def power(self, alpha: float, truth: float = 0.85) -> float:
-        """The chance to find that intervals hold too seldom if they hold this often, hits being alike as these are."""
+        """Probability of finding too low a coverage at this true coverage, with this correlation of hits."""
         made = shares_at(truth, len(self.shares), self.questions, self.alike)
         return float(_too_few(made, alpha).mean())
 
@@ -179,12 +179,12 @@ def unlisted(answers: Iterable[Answered], limits: Sequence[Limit]) -> list[Answe
 
 
 def pool_alpha() -> float:
-    """The chance of a false alarm about one of the pools of one mechanism: together half of what is allowed."""
+    """Probability of a false alarm about one pool of one mechanism: together half of what is allowed."""
     return FALSE_ALARM / 2 / len(MECHANISMS) / POOLS
 
 
 def part_alpha() -> float:
-    """The same about one of its parts: together the other half."""
+    """Probability of a false alarm about one table or kind of question: together the other half."""
     return FALSE_ALARM / 2 / len(MECHANISMS) / PARTS
 
 

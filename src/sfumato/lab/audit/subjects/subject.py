@@ -159,7 +159,7 @@ def best_partition_subject() -> Subject:
 
 
 def threshold_decisions() -> Subject:
-    """The set of cells published above a threshold of 1, without their counts."""
+    """Subject: the set of cells published above a threshold of 1, without their counts."""
 
     def run(which: int, runs: int, entropy: Entropy) -> Outputs:
         return np.where(_above_threshold(which, runs, 1, entropy) == HIDDEN, 0, 1)

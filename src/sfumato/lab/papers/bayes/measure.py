@@ -59,14 +59,14 @@ class Family:
 
 
 def smoothed(noisy: Floats, one_way: Sequence[Floats]) -> Floats:
-    """A table near what was measured that is not negative and has these margins. one_way: of its axes."""
+    """Non-negative table near the measured one that has these margins. one_way: of its axes."""
     total = float(one_way[0].sum())
     table = onto_total(noisy.reshape(-1), total).reshape(noisy.shape) if total > 0 else np.zeros(noisy.shape)
     return raked(table + LITTLE * total / max(1, table.size), one_way)
 
 
 def raked(table: Floats, one_way: Sequence[Floats]) -> Floats:
-    """A table brought to its one-way margins, in proportion."""
+    """Table raked to its one-way margins (iterative proportional fitting)."""
     axes = tuple(range(table.ndim))
     for _ in range(ROUNDS if len(one_way) > 1 else 1):
         for axis, margin in enumerate(one_way):
@@ -180,7 +180,7 @@ class _Building:
             self._measure((place,), share)
 
     def grow(self, for_choices: Budget, for_tables: Budget) -> None:
-        """Give every attribute its place. Each has one choice and one table of an even share."""
+        """Add every attribute to the network. Each has one choice and one table of an even share."""
         first = min(range(len(self.sizes)), key=lambda place: self.sizes[place])
         rounds = len(self.sizes)
         choices, shares = for_choices.evenly(max(1, rounds - 1)), for_tables.evenly(rounds)
@@ -208,7 +208,7 @@ class _Building:
         return found | larger_tables(self.noisy, found)
 
     def _candidates(self, share: Budget) -> Iterator[Family]:
-        """Families of attributes without a place, the fewest parents first, taken in turn."""
+        """Families of attributes that are not in the network, the fewest parents first, taken in turn."""
         placed = [family.place for family in self.families]
         left = [place for place in range(len(self.sizes)) if place not in placed]
         room = self._total() / (SETTINGS.useful * self._error(share))
@@ -222,7 +222,7 @@ class _Building:
                         yield Family(place, parents)
 
     def _guess(self, family: Family, rows: Codes, one_way: Sequence[Floats]) -> Codes:
-        """The table of a family if its attribute had nothing to do with its parents. rows: of the network so far."""
+        """Table of a family if its attribute were independent of its parents. rows: of the network so far."""
         total = self._total()
         parents = counted(rows, family.parents, self.sizes, total)
         table = np.multiply.outer(parents, one_way[family.place] / max(total, 1.0))

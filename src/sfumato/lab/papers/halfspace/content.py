@@ -257,7 +257,7 @@ class Halfspaces(Content):
 
     @property
     def variance(self) -> float:
-        """Of the noise of a bin."""
+        """Variance of the noise of a bin."""
         return self.measured[0].noise.variance
 
     def value(self, direction: Floats, offset: float) -> tuple[float, float, float]:
@@ -279,7 +279,7 @@ class Halfspaces(Content):
 
     @cached_property
     def off(self) -> float:
-        """The error of the net over the rows that may be on either side, by the measured misfit.
+        """Error of the net over the rows that may be on either side, by the measured misfit.
 
         Errors are thought of as normal, with the noise's variance and the square of this times those rows.
         """

@@ -95,7 +95,7 @@ class Net:
 
     @cached_property
     def reaches(self) -> Floats:
-        """Largest distance of points along every canonical direction, to either side."""
+        """Bound on the coordinate of points along every canonical direction, to either side."""
         farthest = np.array([np.abs(scaled_middles(axis)).max() for axis in self.axes])
         return np.asarray(np.abs(self.vectors) @ farthest + 1e-9)
 

@@ -345,7 +345,7 @@ def with_similarities(content: Learned, between: str, rows: pa.Table, confidence
 
 
 def profiles_of(content: Learned, between: str) -> Floats:
-    """For each value of the attribute, the model's count of every block of the others."""
+    """Count of every block of the other attributes by the model, for each value of the attribute."""
     blocks = content.blocks
     counts = content.running.predict(blocks.of_sets(np.eye(blocks.size))).reshape(blocks.shape)
     place = content.domain.place(between)

@@ -51,7 +51,7 @@ SETTINGS = Settings()
 
 
 def train_borrowed(name: str, lesson: Lesson, line: Floats, settings: Settings = SETTINGS) -> Model:
-    """A curve on top of the line, trained on what the line leaves, in units of its spread."""
+    """Train a scikit-learn model as a curve on the residuals of the line, in units of their spread."""
     left = lesson.answers - lesson.rows @ line
     unit = float(np.sqrt((left**2).mean()))
     if unit == 0.0:
@@ -166,7 +166,7 @@ def best_of(names: Sequence[str], lesson: Lesson) -> str:
 
 
 def _evenly(lesson: Lesson) -> Floats:
-    """Rows spread evenly over the cells: weights of all features."""
+    """Weights of all features that spread rows evenly over the cells."""
     covered, weights = lesson.rows[:, -1], np.zeros(lesson.rows.shape[1])
     weights[-1] = float(covered @ lesson.answers) / max(float(covered @ covered), LITTLE)
     return weights
@@ -194,7 +194,7 @@ def _gaussian(lesson: Lesson) -> Model:
 
 
 def _shrunk(basis: Floats, lesson: Lesson) -> tuple[Floats, float, float]:
-    """Weights of a basis beside the line, each as likely up as down, of the likeliest spread, and how likely that is.
+    """Ridge weights of a basis beside the line, prior variance by marginal likelihood, and that likelihood.
 
     The noise is known exactly, so that no data are needed to tell it from what there is to learn.
     """
@@ -213,7 +213,7 @@ def _shrunk(basis: Floats, lesson: Lesson) -> tuple[Floats, float, float]:
 
 @lru_cache(maxsize=16)
 def _modes(basis: bytes, covered: bytes, rows: int) -> tuple[Floats, Floats]:
-    """Eigenvalues and vectors of what the basis can say besides the line; public, and the same for every release."""
+    """Eigenvalues and eigenvectors of the basis beside the line; public, and the same for every release."""
     matrix, line = np.frombuffer(basis).reshape(rows, -1), np.frombuffer(covered)
     unit = line / max(float(np.sqrt(line @ line)), LITTLE)
     left = matrix - np.outer(unit, unit @ matrix)
@@ -347,7 +347,7 @@ LITTLE = 1e-9  # no division by nothing; of a largest eigenvalue, nothing
 
 @dataclass(frozen=True, eq=False)
 class Lesson:
-    """Queries and noisy answers.
+    """Training set: queries and noisy answers.
 
     rows: features of queries, the share of cells covered last. blocks: how many of the features are shares of blocks.
     variance: of the noise on each answer.
@@ -359,7 +359,7 @@ class Lesson:
     variance: float
 
     def part(self, keep: NDArray[np.bool_]) -> Lesson:
-        """Some of the queries."""
+        """Subset of the queries."""
         return Lesson(self.rows[keep], self.answers[keep], self.blocks, self.variance)
 
 

@@ -80,7 +80,7 @@ class Rule(Content):
         return self._share((0.0, 1.0, 1.0, 0.0), confidence)
 
     def commoner(self, confidence: float = 0.95) -> Interval:
-        """The share that is wrong for whoever says the same of all rows, whichever is better."""
+        """Share of rows that the better of the two constant rules gets wrong."""
         has, has_not = (float(self.counted.answers[list(places)].sum()) for places in ((0, 2), (1, 3)))
         return self._share((1.0, 0.0, 1.0, 0.0) if has < has_not else (0.0, 1.0, 0.0, 1.0), confidence)
 
@@ -125,7 +125,7 @@ class Rule(Content):
         return with_predictions(rows, [values[says] if sure else None for says, sure in judged], shares)
 
     def _right(self, among: tuple[int, int], kind: int, confidence: float) -> Interval:
-        """The share of one kind of rows among two: those that the rule judges alike."""
+        """Share of one kind of rows among two: those that the rule judges alike."""
         counts, noise = self.counted.answers.astype(np.float64), self.counted.noise
         weights = (float(each == kind) for each in among)
         terms = [Term.of(noise, 1, weight, weight, weight, 1.0, 1.0, 1.0) for weight in weights]

@@ -199,7 +199,7 @@ def label_of(schema: Schema, options: Options) -> str:
 
 
 def place_of(schema: Schema, options: Options) -> int:
-    """The number of the value that is told."""
+    """Index of the value that the rule predicts."""
     axis = schema.domain[label_of(schema, options)]
     if options.positive is None:
         return 1

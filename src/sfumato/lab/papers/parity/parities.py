@@ -90,7 +90,7 @@ TINY, HALVINGS = 1e-9, 20  # below the first Chernoff's bound will do; above it,
 
 
 def parity_doubt(lead: float, gap: float, cells: int, noise: Laplace) -> float:
-    """A bound on the chance that another vector fits the true table better although this one came out so far ahead.
+    """Bound on the probability that another vector fits the true table better although this one is so far ahead.
 
     lead: |C(v)| of the one that was found. gap: to the next.
 

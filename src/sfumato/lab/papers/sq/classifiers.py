@@ -129,7 +129,7 @@ def vectors(classes: int) -> int:
 
 
 def pulls(weights: Whole, points: Whole, truth: Codes, classes: int) -> Whole:
-    """For each cell, what its rows add to all weights: nothing where the label is right.
+    """Update of all weights by the rows of each cell: nothing where the label is right.
 
     weights: a row for each vector. points: the coordinates of each cell, the last of which is the same for all.
     """
@@ -150,7 +150,7 @@ def pulls(weights: Whole, points: Whole, truth: Codes, classes: int) -> Whole:
 
 
 def learnt(updates: Sequence[Whole], axes: Sequence[Axis], classes: int) -> Additive:
-    """The classifier that noisy sums of pulls make, round by round: weights averaged over the later half."""
+    """Averaged perceptron from noisy sums of pulls, round by round: weights averaged over the later half."""
     width = sum(coordinates(axis).shape[1] for axis in axes) + 1
     weights = np.zeros((vectors(classes), width), dtype=np.int64)
     total = weights.copy()
@@ -253,14 +253,14 @@ class Tree:
 
 @dataclass(frozen=True)
 class Split:
-    """The best split of one attribute, and what it tells."""
+    """Best split of one attribute, and its gain."""
 
     gain: float
     cut: int
 
 
 def best_split(table: Floats, variance: float, ordered: bool) -> Split | None:
-    """The split of an attribute that tells most, of those whose sides both have rows; None where none has.
+    """Split of an attribute with the largest gain, of those whose sides both have rows; None where none has.
 
     table: noisy counts by value (rows) and class. variance: of the noise on each of them.
     """
@@ -285,7 +285,7 @@ def best_split(table: Floats, variance: float, ordered: bool) -> Split | None:
 
 
 def _entropy_sum(counts: Floats | float, variance: Floats | float) -> Floats:
-    """n ln n, less what noise adds to it on average; 0 where there are hardly any rows."""
+    """n ln n, less its expected bias by noise; 0 where there are hardly any rows."""
     least = np.sqrt(variance) + 1e-9
     held = np.maximum(counts, least)
     return np.asarray(np.where(np.asarray(counts) > 0, held * np.log(held) - variance / (2 * held), 0.0))

@@ -149,7 +149,7 @@ def _log_likelihood(value: float, weights: Floats, noises: Sequence[Noise], grid
 
 
 def _continued(log_law: Floats, floor: float) -> Floats:
-    """The log of a distribution of even tails, straight on from where it reaches a thousand times the floor."""
+    """Log of a distribution with even tails, extended linearly from where it reaches a thousand times the floor."""
     hidden = np.flatnonzero(log_law < np.log(floor) + np.log(1e3))
     if not len(hidden) or hidden[0] < 2:
         return log_law

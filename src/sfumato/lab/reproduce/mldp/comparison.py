@@ -111,7 +111,7 @@ def model_error(found: tuple[Model, Blocks], counts: Counts, asked: Floats) -> f
 
 
 def mechanism_error(counts: Counts, asked: Floats, epsilon: float, entropy: Entropy, options: Options) -> float:
-    """Of the mechanism as it is released: half of the budget measures how good the model is."""
+    """Mean absolute error of the mechanism as released: half of the budget measures how good the model is."""
     share, schema = Fraction(str(epsilon)), schema_of(counts.shape)
     curator = curator_of(counts, share, entropy)
     content = mldp(curator, schema, curator.charge.budget, options=options)
@@ -120,6 +120,6 @@ def mechanism_error(counts: Counts, asked: Floats, epsilon: float, entropy: Entr
 
 
 def cube_error(mechanism: Recipe, counts: Counts, asked: Floats, epsilon: float, entropy: Entropy) -> float:
-    """Of a mechanism that publishes every cell, optimised for the queries where it takes them."""
+    """Mean absolute error of a mechanism that publishes every cell, optimised for the queries where it takes them."""
     published = released(mechanism, counts, Fraction(str(epsilon)), entropy, as_workload(asked))
     return float(np.abs(asked @ published - asked @ counts).mean())

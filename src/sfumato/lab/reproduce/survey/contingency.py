@@ -41,7 +41,7 @@ def coefficients_of(counts: Whole, entropy: Entropy, options: Options) -> Coeffi
 
 
 def errors(found: Callable[[tuple[int, ...]], Floats], counts: Whole) -> tuple[float, float]:
-    """Of all 3-way margins: the root mean squared error of a cell, and the largest L1 error."""
+    """Errors of all 3-way margins: the root mean squared error of a cell, and the largest L1 error."""
     off = []
     for places in combinations(range(counts.ndim), ORDER):
         truth = counts.sum(axis=tuple(axis for axis in range(counts.ndim) if axis not in places))

@@ -20,7 +20,7 @@ AXES = 6
 
 
 def inference_exhibit(entropy: Entropy, *, quick: bool) -> Exhibit:
-    """Errors of inferred minterms, measured and foretold, beside those of their own tables."""
+    """Errors of inferred minterms, measured and expected, beside those of their own tables."""
     rows = []
     for number, epsilon in ((10_000, 1), (10_000, 10)) if quick else ((10_000, 1), (100_000, 1), (100_000, 10)):
         counts = binary_table(AXES, number, 1)
@@ -54,7 +54,7 @@ def inference_exhibit(entropy: Entropy, *, quick: bool) -> Exhibit:
 
 
 def sample_exhibit() -> Exhibit:
-    """The rows that it needs."""
+    """Number of rows that data inference needs."""
     rows = []
     for axes, literals in ((10, 1), (20, 1), (10, 2)):
         number = comb(axes, literals) * 2**literals

@@ -166,7 +166,7 @@ def beyond_best(wrong: Whole, rate: float) -> float:
 
 
 def one_release(counts: Whole, options: Options, found: Rules, wrong: Whole, entropy: Entropy) -> int:
-    """The same of one release of the mechanism."""
+    """Rows wrong beyond those of the best rule, in one release of the mechanism."""
     made = pac(curator_of(counts, EPSILON, entropy), schema_of(counts.shape), Budget.pure(EPSILON), options=options)
     return int(wrong[found.texts.index(made.text)] - wrong.min())
 
