@@ -7,6 +7,7 @@ import math
 import os
 import signal
 import threading
+import time
 import zipfile
 from decimal import Decimal
 from functools import partial
@@ -15,7 +16,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sparks import needs_spark
-from waiting import wait_until
 
 from sfumato.errors import TableError
 from sfumato.kernel.ledger.ledger import Ledger
@@ -248,7 +248,8 @@ def endless_table():
 
     def once_it_works(then) -> None:
         def wait() -> None:
-            wait_until(tracker.getActiveJobsIds)
+            while not tracker.getActiveJobsIds():
+                time.sleep(0.05)
             then()
 
         threading.Thread(target=wait, daemon=True).start()
@@ -256,12 +257,15 @@ def endless_table():
     return endless, schema, tracker, once_it_works
 
 
-def test_whoever_interrupts_it_stops_spark(ctrl_c):
+def test_whoever_interrupts_it_stops_spark():
     endless, schema, tracker, once_it_works = endless_table()
     once_it_works(lambda: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         open_table(endless, allow_views=True).aggregate(schema, key=1)
-    wait_until(lambda: not tracker.getActiveJobsIds())
+    patience = time.monotonic() + 60
+    while tracker.getActiveJobsIds():
+        assert time.monotonic() < patience
+        time.sleep(0.05)
 
 
 def test_a_job_that_somebody_else_ends_is_told_in_one_line(capfd):
