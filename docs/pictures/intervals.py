@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato.lab.audit.calibration.calibrate import release_of
-from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.answers.results import Estimate
+from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.lab.audit.calibration.calibrate import release_of
 from sfumato.schema import Schema
 
 HERE = Path(__file__).parent

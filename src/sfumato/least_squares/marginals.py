@@ -170,7 +170,7 @@ class MarginalSquares(LeastSquares):
 
 
 def _width(factor: Queries) -> int | None:
-    """Number of even nodes that a family counts along its axis; None if it is no such family."""
+    """Number of equal-sized blocks that the queries of one axis count (1: total, n: single values); None for other queries."""
     n, rows = factor.columns, factor.rows
     if type(factor) is Identity or type(factor) is Total:
         return rows

@@ -74,7 +74,7 @@ def _by_group(predicate: Predicate, names: tuple[str, ...], domain: Domain) -> Q
 
 
 def _box(box: Box, names: tuple[str, ...], domain: Domain) -> Queries | None:
-    """One box is a product of sets, so nothing is laid out; of each axis at least half a bin must lie inside."""
+    """Queries of one box as a Kronecker product of one set per axis; None if no bin of some axis lies inside by half or more."""
     factors = []
     for axis in domain:
         inside = _inside(axis, box[axis.name])
@@ -85,7 +85,7 @@ def _box(box: Box, names: tuple[str, ...], domain: Domain) -> Queries | None:
 
 
 def _boxes(predicate: Predicate, names: tuple[str, ...], domain: Domain) -> Queries | None:
-    """A union of boxes is listed cell by cell, over the axes from the first to the last that matters."""
+    """Queries of a union of boxes, cell by cell over the axes from the first to the last that the condition names."""
     places = sorted(domain.place(name) for name in {*predicate.names, *names})
     first, last = places[0], places[-1] + 1
     middle = Domain(domain.axes[first:last])

@@ -35,12 +35,12 @@ def watched(by: Watch) -> Iterator[None]:
 
 
 def is_watched() -> bool:
-    """Whether there is a watcher."""
+    """Whether a caller has asked to be told how much of the table is read."""
     return bool(_WATCHING)
 
 
 def tell(share: float) -> None:
-    """Report a share to the watcher."""
+    """Tell the callers that asked what share of the table is read."""
     for watch in _WATCHING:
         watch(min(max(share, 0.0), 1.0))
 

@@ -46,7 +46,7 @@ class TextFile:
         return _filled(_turned(_Again(self._seen[0], None), self.encoding), size)
 
     def opened(self) -> Any:
-        """Its bytes in UTF-8, from the beginning."""
+        """Open the file as a binary stream at its beginning, decompressed and converted to UTF-8."""
         if self.path == STANDARD_INPUT:
             if len(self._seen) > 1:
                 raise TableError("the standard input was read already and is used up; write it to a file")

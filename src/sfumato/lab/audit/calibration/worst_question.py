@@ -341,7 +341,7 @@ def share_held(answers: Sequence[Answer]) -> float:
 def _shares(
     ground: Ground, release: Callable[[], Release], questions: list[Question], releases: int
 ) -> dict[Question, Floats]:
-    """Shares held by question and release."""
+    """Share of intervals that hold the truth, for each question in each release: (releases,) by question."""
     found: dict[Question, list[float]] = defaultdict(list)
     for _ in range(releases):
         by_question: dict[Question, list[Answer]] = defaultdict(list)

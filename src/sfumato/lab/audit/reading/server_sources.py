@@ -99,13 +99,13 @@ def dealt_postgres_source(engine: type[Postgres] = Postgres) -> tuple[Make, ...]
 
 
 def _texts_of(kind: str, random: Random) -> AwkwardTable:
-    """A table in which every text is of another kind."""
+    """Random table whose text columns all have the SQL type `kind`."""
     table = dealt_table("string", random)
     return replace(table, types={name: kind if own == "string" else own for name, own in table.types.items()})
 
 
 def _case(made: AwkwardTable, engine: type[Postgres]) -> Case:
-    """One table; no text of PostgreSQL can hold a NUL, and to one of fixed width the blanks at its end are nothing."""
+    """Case of one PostgreSQL table, adapted to its texts: NUL is replaced, blanks at the end of fixed-width text are cut."""
 
     def kept(name: str, value: object) -> object:
         if not isinstance(value, str):
