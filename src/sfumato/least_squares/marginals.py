@@ -170,7 +170,7 @@ class MarginalSquares(LeastSquares):
 
 
 def _width(factor: Queries) -> int | None:
-    """Number of equal-sized blocks that the queries of one axis count (1: total, n: single values); None for other queries."""
+    """Number of equal-sized blocks that queries along one axis count (1: total, n: single values); None for others."""
     n, rows = factor.columns, factor.rows
     if type(factor) is Identity or type(factor) is Total:
         return rows

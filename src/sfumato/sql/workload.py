@@ -74,7 +74,7 @@ def _by_group(predicate: Predicate, names: tuple[str, ...], domain: Domain) -> Q
 
 
 def _box(box: Box, names: tuple[str, ...], domain: Domain) -> Queries | None:
-    """Queries of one box as a Kronecker product of one set per axis; None if no bin of some axis lies inside by half or more."""
+    """Queries of one box: Kronecker product of a set per axis; None if an axis has no bin of which half lies inside."""
     factors = []
     for axis in domain:
         inside = _inside(axis, box[axis.name])

@@ -140,7 +140,7 @@ class Problem:
         return float(shares[-1])
 
     def ratios(self, shares: Floats) -> Floats:
-        """Variance of each kind of question over that of noise on cells: shares (candidates, tables) -> (candidates, kinds)."""
+        """Variance of kinds of question over that of noise on cells: (candidates, tables) -> (candidates, kinds)."""
         known = self.told + shares ** (2 if self.pure else 1) @ self._inside.T
         left = np.mean(1.0 / (1.0 / self.prior + known[:, :, None]), axis=2)
         return np.asarray(left @ (self.asked.energies / self._of_cells[:, None]).T)
@@ -186,5 +186,5 @@ class Problem:
 
     @cached_property
     def _best(self) -> Floats:
-        """Variance ratio of each kind of question if all the budget that is left went to the table best for it, (kinds,)."""
+        """Variance ratio of each kind of question if all of the budget went to the table that is best for it, (kinds,)."""
         return np.asarray(self.ratios(np.eye(len(self.asked.tables))).min(axis=0))

@@ -49,7 +49,7 @@ class Odds:
 
 
 def odds_of(promised: Guarantee) -> tuple[Odds, ...]:
-    """Largest chance of an attacker to guess right, from even odds, who is in the table: one person, families of up to four."""
+    """Largest chance to guess right, from even odds, whether one person, or a family of up to four, is in."""
     groups = group_privacy(promised.epsilon, delta=promised.delta, rho=promised.rho, people=FAMILIES)
     return tuple(Odds(one.people, min(_right(one), _of_rho(promised.rho, one.people))) for one in groups)
 

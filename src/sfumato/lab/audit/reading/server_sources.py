@@ -105,7 +105,7 @@ def _texts_of(kind: str, random: Random) -> AwkwardTable:
 
 
 def _case(made: AwkwardTable, engine: type[Postgres]) -> Case:
-    """Case of one PostgreSQL table, adapted to its texts: NUL is replaced, blanks at the end of fixed-width text are cut."""
+    """Case of one PostgreSQL table: NUL in texts is replaced, blanks at the end of fixed-width texts are cut."""
 
     def kept(name: str, value: object) -> object:
         if not isinstance(value, str):

@@ -83,7 +83,7 @@ def dealt_source(bring: Bring) -> tuple[Make, ...]:
 
 
 def case_of(table: AwkwardTable, opening: Callable[[Sequence[Row]], Table], *, typed: bool = True) -> Case:
-    """Case of the reading audit in which one row at a time is left out; opening: makes a source of the rows that are left."""
+    """Case of the reading audit that leaves out one row at a time; opening: makes a source of the rest."""
     column = table.schema.privacy_unit.column
     return Case(
         table.schema,

@@ -176,7 +176,7 @@ ROWS = (200, 2_000, 20_000)
 
 
 def tables_exhibit() -> Exhibit:
-    """Exhibit: the number of small tables that BLR's exponential mechanism has to choose from, by size of the domain."""
+    """Exhibit: number of small tables that BLR's exponential mechanism chooses from, by size of the domain."""
     rows = []
     for size in (4, 8, 12, 16, 256):
         wanted = int(np.ceil(DIMENSION / GAMMA**2))
