@@ -270,7 +270,7 @@ class Search:
         return views
 
     def _searched(self, sets: Flags, shares: Floats) -> Views:
-        """Local search over sets of attributes to measure, from some with their shares, while the expected error falls."""
+        """Local search over sets of attributes to measure, from some with their shares, while expected error falls."""
         views = self._pruned(self._settled(sets, shares, AT_FIRST))
         for _ in range(STEPS):
             better = self._improved(views)

@@ -186,5 +186,5 @@ class Problem:
 
     @cached_property
     def _best(self) -> Floats:
-        """Variance ratio of each kind of question if all of the budget went to the table that is best for it, (kinds,)."""
+        """Variance ratio of each kind of question if all of the budget went to the table best for it, (kinds,)."""
         return np.asarray(self.ratios(np.eye(len(self.asked.tables))).min(axis=0))
