@@ -244,7 +244,7 @@ def test_on_a_full_table_sfumato_has_about_the_error_that_is_foretold():
     mine, budget, workload = MECHANISMS["sfumato"], Budget.pure(1), default_workload(schema.domain)
     trials = try_out(mine, schema, budget, workload, runs=8).by_shape["rough"]
     error = root_mean_square(np.stack([AllRanges(1000)[::101] @ trial.off for trial in trials]))
-    assert mine.error_if_full(schema, workload, budget) == pytest.approx(error, rel=0.25)
+    assert mine.forecast.error_if_full(schema, workload, budget) == pytest.approx(error, rel=0.25)
 
 
 def test_a_choice_is_quick_the_second_time_and_the_same():
