@@ -30,7 +30,7 @@ def test_the_readme_works_as_written(tmp_path, monkeypatch):
     like_adult()
     for command in commands:
         run = subprocess.run(
-            f"{sys.executable} -m {command}", shell=True, capture_output=True, text=True, timeout=120, check=False
+            f"{sys.executable} -m {command}", shell=True, capture_output=True, text=True, timeout=900, check=False
         )
         assert run.returncode == 0, (command, run.stderr)
         if command.startswith("sfumato init"):
