@@ -16,7 +16,7 @@ import numpy as np
 from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.lab.papers.mldp.measure import Options, mldp
 from sfumato.lab.papers.mldp.training import MODELS
-from sfumato.lab.reproduce.mldp.comparison import laplace_error, random_ranges
+from sfumato.lab.reproduce.mldp.figures import laplace_error, random_ranges
 from sfumato.lab.reproduce.synthetic import curator_of, released, schema_of
 from sfumato.models import find_mechanism
 

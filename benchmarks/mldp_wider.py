@@ -15,7 +15,7 @@ from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.lab.papers.mldp import error_bars
 from sfumato.lab.papers.mldp.error_bars import ErrorBars, boxes_of_tiles, parts_of
 from sfumato.lab.papers.mldp.measure import mldp
-from sfumato.lab.reproduce.mldp.comparison import random_ranges
+from sfumato.lab.reproduce.mldp.figures import random_ranges
 from sfumato.lab.reproduce.synthetic import curator_of, schema_of
 
 WIDER = (0.0, 0.1, 0.15, 0.2, 0.3)

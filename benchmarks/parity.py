@@ -20,7 +20,7 @@ from pyarrow import parquet
 
 import sfumato as sf
 from sfumato.kernel.sampling.entropy import SystemEntropy
-from sfumato.lab.reproduce.tr_2010_003.parity import HIDDEN, parity, release_of
+from sfumato.lab.reproduce.tr_2010_003.parity_and_largest import HIDDEN, parity, release_of
 
 ALPHAS = Fraction(1, 100), Fraction(1, 400), Fraction(1, 800), Fraction(1, 1600)
 BY_ELIMINATION = 20  # releases on which the paper's learner is tried, which takes long

@@ -19,7 +19,7 @@ from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.kernel.verbs.scores import Rank
 from sfumato.lab.audit.mutants.tr_2010_003 import limited_domain_loss
-from sfumato.lab.reproduce.tr_2010_003.largest import ALPHA, PRINTED, outcome
+from sfumato.lab.reproduce.tr_2010_003.parity_and_largest import ALPHA, PRINTED, outcome
 from sfumato.models import find_mechanism
 from sfumato.schema import Schema
 

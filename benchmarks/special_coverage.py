@@ -22,7 +22,7 @@ from sfumato.domain.predicates import Predicate
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import SystemEntropy
-from sfumato.lab.papers.pac.rules import holds_in_cells
+from sfumato.lab.papers.pac.content import holds_in_cells
 from sfumato.models import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.queries import AllRanges, Identity

@@ -14,16 +14,6 @@ Codes = NDArray[np.int64]  # places: of cells, of rows, of values on an axis
 Flags = NDArray[np.bool_]
 
 
-def distinct(values: Codes) -> Codes:
-    """The distinct values, sorted. NumPy's own function loads its masked arrays first, which takes longer.
-
-    >>> distinct(np.array([3, 1, 3])).tolist()
-    [1, 3]
-    """
-    ordered = np.sort(values)
-    return ordered[np.diff(ordered, prepend=ordered[:1] - 1) > 0]
-
-
 MOST_DENSE = 2**25  # cells that are laid out in full; larger domains are published in the sparse form
 MOST_TRACKED = 2**25  # cells for which the charge keeps a number each; larger domains use one bound for all cells
 MOST_MISFIT_GROUPS = 2**25  # groups of queries whose misfits are summed, a number each

@@ -2,7 +2,7 @@
 
 Whatever is built from a text costs steps, and a text has a fixed number of them. A step is a value worked out, or as
 much work besides; a million of them take about a second. Steps are counted, and no clock is read, so that a statement
-is answered or refused everywhere alike. docs/sql.md has the limits as a table (`law`).
+is answered or refused everywhere alike. docs/sql.md has the limits as a table.
 """
 
 from __future__ import annotations
@@ -26,42 +26,6 @@ MOST_DIGITS = 38  # of a whole number that arithmetic makes
 MOST_STEPS = 1_500_000  # to read a statement; as many again to work on the rows of its answer
 STEPS_OF_A_ROW = 100  # more of them, for each row of an answer
 OF_A_NODE = 50  # steps to look at, to copy or to write a node of a syntax tree
-
-LAW: tuple[tuple[str, str, str], ...] = (
-    ("a statement", "linear", f"{MOST_CHARACTERS:,} characters"),
-    ("parentheses within each other, also of functions and subqueries", "linear", f"{DEEPEST} deep"),
-    ("`NOT`, `-`, `::`, `[...]` and operators other than `AND` and `OR` in a row", "linear", f"{MOST_LEVELS} levels"),
-    ("the select list, with `*` written out", "linear", f"{MOST_ITEMS} columns"),
-    ("`ORDER BY`, `GROUP BY`, `PARTITION BY`", "linear", f"{MOST_RULES} keys each"),
-    ("`ROLLUP`, `CUBE`, `GROUPING SETS` and their products", "counted by arithmetic", f"{MOST_SETS} sets"),
-    ("`UNION ALL`, also by `WITH` and subqueries", "doubles with each level", f"{MOST_SELECTS} `SELECT`s"),
-    (
-        "subqueries, `WITH` and aliases written into the `SELECT` around them",
-        "doubles with each level",
-        f"{MOST_NODES:,} names, constants and operators in all",
-    ),
-    ("`LIKE`, `ILIKE`", "length of the text times that of the pattern, 512 places of which are one step", "steps"),
-    ("a text that `\\|\\|`, `CONCAT` and the like make", "doubles with each level", f"{MOST_TEXT:,} characters"),
-    ("a whole number that arithmetic makes", "doubles with each level", f"{MOST_DIGITS} digits"),
-    ("conditions with `OR` and `NOT` across attributes", "at worst the product of both sides", "1,000 boxes"),
-    (
-        "an expression of attributes",
-        "its length times the values of its attributes, or the pieces it makes of a real-valued one",
-        "steps",
-    ),
-    ("`HAVING`, `CASE`, `IN`, ranks and order on the rows of an answer", "their length times the rows", "steps"),
-    (
-        "steps",
-        "counted, not timed",
-        f"{MOST_STEPS:,} to read a statement, as many and {STEPS_OF_A_ROW} for each row to work on its rows",
-    ),
-)
-
-
-def law() -> str:
-    """The limits as a table in Markdown: construct, how its cost grows, where it is refused."""
-    head = ["| construct | grows | at most |", "|---|---|---|"]
-    return "\n".join([*head, *(f"| {' | '.join(row)} |" for row in LAW)])
 
 
 class TooMuchWork(QueryError):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import cached_property
 from math import exp
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,7 @@ class Laplace:
         """The variance of the continuous noise of this scale: `variance` and about 1/6 if the scale is large."""
         return 2.0 * float(self.scale) ** 2
 
-    @property
+    @cached_property
     def variance(self) -> float:
         if self.scale > 10**6:  # the closed form below loses digits where 1 - exp(-1 / scale) does
             return self.continuous_variance
@@ -64,7 +65,7 @@ class Gaussian:
         """The variance of the continuous noise of this sigma squared: more than `variance` where that is small."""
         return float(self.sigma_squared)
 
-    @property
+    @cached_property
     def variance(self) -> float:
         if self.sigma_squared > 9:  # closer to sigma_squared than 1e-70 there (Canonne, Kamath, Steinke 2020)
             return self.continuous_variance

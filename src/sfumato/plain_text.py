@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
+from fractions import Fraction
 from functools import lru_cache
 from html import escape
 from unicodedata import category, combining, east_asian_width, normalize
@@ -127,6 +128,27 @@ def off_on_average(rows: float, hidden: float | None = None) -> str:
 
 def _some_rows(rows: float) -> str:
     return f"{rows:,.0f}" if rows >= 10 else f"{rows:.2g}"
+
+
+def write_fraction(amount: Fraction) -> str:
+    """A fraction as ledgers and receipts have it.
+
+    >>> write_fraction(Fraction(3))
+    '3/1'
+    """
+    return f"{amount.numerator}/{amount.denominator}"
+
+
+def unit_in_words(column: str | None, *contributions: int) -> str:
+    """A privacy unit as a promise names it.
+
+    column: None where every row is a unit. contributions: rows of each unit, of one release or of several.
+    """
+    if column is None:
+        return "any one row"
+    most = sorted(set(contributions))
+    rows = "1 row" if most == [1] else f"{' or '.join(map(str, most))} rows"
+    return f"the rows of any one {column} (at most {rows} each)"
 
 
 def html_block(*parts: str) -> str:

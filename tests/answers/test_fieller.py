@@ -89,7 +89,7 @@ def test_the_set_holds_what_is_compatible_with_zero_and_nothing_else(numerator, 
     found = ratio_interval(exactly(numerator), exactly(60.0), terms, 0.9, bounds)
 
     def excess(r):
-        width = half_width([(t.n - r * t.d, t.noise, t.multiplicity) for t in terms], 0.9)
+        width = half_width([(t.weights[0] - r * t.weights[3], t.noise, t.multiplicity) for t in terms], 0.9)
         return abs(numerator - r * 60.0) / width - 1
 
     for end in (found.low, found.high):
@@ -108,8 +108,8 @@ def test_with_ends_the_set_holds_what_fits_between_them_and_nothing_else(middle)
 
     def fits(r):
         low, high = ("low", "high") if r >= 0 else ("high", "low")
-        below = [(t.n_low - r * getattr(t, f"d_{high}"), t.noise, t.multiplicity) for t in terms]
-        above = [(t.n_high - r * getattr(t, f"d_{low}"), t.noise, t.multiplicity) for t in terms]
+        below = [(t.weights[1] - r * t.weights[{"low": 4, "high": 5}[high]], t.noise, t.multiplicity) for t in terms]
+        above = [(t.weights[2] - r * t.weights[{"low": 4, "high": 5}[low]], t.noise, t.multiplicity) for t in terms]
         return top.low - r * getattr(bottom, high) <= upper_quantile(below, 0.95) and top.high - r * getattr(
             bottom, low
         ) >= -upper_quantile(above, 0.95)

@@ -7,7 +7,7 @@ import pytest
 from curators import curator_of
 from sure_coverage import most_misses
 
-from sfumato.answers.tables import chosen_by
+from sfumato.answers.statement import chosen_by
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.models import find_mechanism

@@ -8,9 +8,9 @@ import sys
 import pytest
 from waiting import wait_until
 
+from sfumato.cli import shared as manner
 from sfumato.cli import show
-from sfumato.cli.shared import conventions as manner
-from sfumato.kernel.reading.engines.silencing import is_watched, tell
+from sfumato.kernel.reading.engines import is_watched, tell
 
 
 class Terminal(io.StringIO):

@@ -36,8 +36,9 @@ import pytest
 from sfumato.errors import BudgetExhausted, LedgerError, ReleaseFileError
 from sfumato.kernel.ledger import ledger as ledger_module
 from sfumato.kernel.ledger.ledger import ROW, Ledger, Receipt
+from sfumato.kernel.ledger.reservation import Wanted
+from sfumato.publishing.prepare import Request
 from sfumato.publishing.publish import publish
-from sfumato.publishing.request import Request
 from sfumato.releases.file.artifact import read_artifact
 from sfumato.schema import Schema
 
@@ -243,7 +244,7 @@ def spend_at_once(folder: Path, spenders: int) -> None:
                 dataset, amount = draw.choice(["one", "two"]), Fraction(draw.randrange(1, 30), 700)
                 nonce = f"{draw.getrandbits(128):032x}"
                 try:
-                    receipt = ledger.reserve(dataset, amount, limit=1, nonce=nonce, **PLAIN)
+                    receipt = ledger.reserve(Wanted(dataset, amount, limit=1, **PLAIN), nonce)
                     os.write(said, (json.dumps(receipt.to_dict()) + "\n").encode())
                 except BudgetExhausted:
                     refused[dataset] += 1
@@ -397,7 +398,7 @@ def test_flipped_bits_never_free_budget_or_pass_for_the_truth(tmp_path, full):
             left_over.unlink()
         ledger.path.write_bytes(damaged)
         try:
-            ledger.reserve("fire", "1e-9", limit=2, nonce=f"{bit:032x}", **PLAIN)
+            ledger.reserve(Wanted("fire", "1e-9", limit=2, **PLAIN), f"{bit:032x}")
             pytest.fail(f"overspent after bit {bit} was flipped")
         except BudgetExhausted:
             assert ledger.entries() == truth
@@ -441,7 +442,7 @@ def test_flipped_bits_in_a_hot_journal(tmp_path, full):
             assert ledger.entries() == before, bit
             ledger.verify(*held)
             with pytest.raises(BudgetExhausted):
-                ledger.reserve("fire", "1.5", limit=2, nonce="0" * 32, **PLAIN)
+                ledger.reserve(Wanted("fire", "1.5", limit=2, **PLAIN), "0" * 32)
             outcomes["rolled back"] += 1
         except LedgerError:
             outcomes["refused"] += 1

@@ -204,13 +204,24 @@ def test_a_trial_is_made_once_for_a_plan_and_its_choice(monkeypatch):
     leave_only(monkeypatch, ["cells", "hierarchical", "sfumato"])
     tried, counted = [], simulate.try_out
 
-    def counting(mechanism, schema, budget, *given):
+    def counting(mechanism, schema, budget, *given, **how):
         tried.append((mechanism.name, budget))
-        return counted(mechanism, schema, budget, *given)
+        return counted(mechanism, schema, budget, *given, **how)
 
     monkeypatch.setattr(simulate, "try_out", counting)
     make_plan(line_of(32, 320), epsilon=1)
     assert len(tried) == len(set(tried)) == 2  # with a delta, too
+
+
+@pytest.mark.parametrize("name", ["sfumato", "kdtree", "ispe", "dawa", "mwem", "pmw"])
+def test_a_trial_without_measured_errors_has_the_same_estimates(name):
+    schema, budget = line_of(32, 320), Budget.pure(1)
+    asked = MECHANISMS[name], schema, budget, default_workload(schema.domain), 1
+    whole, quick = (simulate.try_out(*asked, with_errors=measured).by_shape for measured in (True, False))
+    for shape, (trial,) in whole.items():
+        (other,) = quick[shape]
+        assert (trial.off == other.off).all()
+        assert len(other.content.about.measured) < len(trial.content.about.measured)
 
 
 def test_a_delta_is_planned_with(monkeypatch):

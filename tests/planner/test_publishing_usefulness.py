@@ -7,9 +7,8 @@ import pytest
 
 from sfumato.errors import BudgetError
 from sfumato.kernel.ledger.ledger import Ledger
-from sfumato.publishing.prepare import prepare
+from sfumato.publishing.prepare import Request, prepare
 from sfumato.publishing.publish import release
-from sfumato.publishing.request import Request
 from sfumato.schema import Schema
 
 

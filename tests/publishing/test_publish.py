@@ -40,10 +40,9 @@ from sfumato.measurement import Gaussian, Laplace
 from sfumato.models import MECHANISMS
 from sfumato.models.base.measure_and_fit import measure_and_fit
 from sfumato.models.base.mechanism import Forecast, Mechanism
-from sfumato.publishing.prepare import prepare
+from sfumato.publishing.prepare import Request, prepare
 from sfumato.publishing.publish import publish as publish_by_any
 from sfumato.publishing.publish import release as release_by_any
-from sfumato.publishing.request import Request
 from sfumato.queries import Identity, Kron, Total, Tree, Workload
 from sfumato.queries.strategy import Strategy
 from sfumato.releases.release import open_release
@@ -174,7 +173,7 @@ def test_killed_at_any_step_the_ledger_counts_what_could_have_been_published(fat
         f"""
         import os, signal
         from sfumato.publishing.publish import publish
-        from sfumato.publishing.request import Request
+        from sfumato.publishing.prepare import Request
         from sfumato.schema import Schema
         def step(name):
             if name == {fatal!r}:

@@ -18,8 +18,7 @@ from sfumato.errors import BudgetError, MechanismError
 from sfumato.kernel.budget import Cost
 from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.models import find_mechanism
-from sfumato.publishing.prepare import digest_of_request, name_of_table, prepare
-from sfumato.publishing.request import Request
+from sfumato.publishing.prepare import Request, digest_of_request, name_of_table, prepare
 from sfumato.schema import Schema
 
 PLAIN = {"dataset": "t", "privacy_unit": "row", "attributes": {"ill": {"type": "boolean"}}}

@@ -17,8 +17,7 @@ from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.measurement import Gaussian
 from sfumato.models import MECHANISMS
-from sfumato.publishing.prepare import already_there, prepare
-from sfumato.publishing.request import Request
+from sfumato.publishing.prepare import Request, already_there, prepare
 
 ADULT = {"age": 74, "workclass": 9, "education": 16, "years": 16, "marital": 7, "occupation": 15, "relation": 6}
 ADULT |= {"race": 5, "sex": 2, "gain": 4, "loss": 4, "hours": 5, "country": 42, "income": 2}

@@ -10,6 +10,7 @@ import pytest
 
 from sfumato.answers.results import Estimate, Result
 from sfumato.domain import Domain
+from sfumato.releases.contents.content import Content
 from sfumato.releases.description import typical_errors
 from sfumato.schema import Schema
 
@@ -26,6 +27,8 @@ class Counted:
     @property
     def domain(self) -> Domain:
         return self.schema.domain
+
+    some_counts = Content.some_counts
 
     def select(self, select, confidence):
         self.asked.append(len(select.columns))

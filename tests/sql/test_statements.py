@@ -27,7 +27,8 @@ from sfumato.models import MECHANISMS
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
-from sfumato.sql import compile_statement, read_workload, statements
+from sfumato.sql import compile_statement, read_workload
+from sfumato.sql.compile import MOST_CHARACTERS, MOST_KNOWN
 
 SCHEMA = Schema.from_dict(
     {
@@ -541,11 +542,11 @@ def test_a_statement_is_compiled_once_for_a_schema_and_a_long_one_is_kept_alone(
     first = compile_statement(text, SCHEMA)
     assert compile_statement(text, SCHEMA) is first
     assert compile_statement(text, Schema.from_dict(SCHEMA.to_dict())) is not first
-    long = text + " " * statements.MOST_CHARACTERS
+    long = text + " " * MOST_CHARACTERS
     assert compile_statement(long, SCHEMA) is compile_statement(long, SCHEMA)
     again = compile_statement(text, SCHEMA)
     assert again is not first
-    for number in range(statements.MOST_KNOWN):
+    for number in range(MOST_KNOWN):
         compile_statement(text + " " * (number + 1), SCHEMA)
     assert compile_statement(text, SCHEMA) is not again
 
@@ -598,6 +599,7 @@ def test_columns_have_the_names_that_a_subquery_gives_them_in_every_format(sql, 
         ("SELECT GREATEST(MIN(day), 1e9) FROM visits", "not a date"),
         ("SELECT FLOOR(MIN(day)) FROM visits", "a date can be compared"),
         ("SELECT ROUND(COUNT(*), 'x') FROM visits", "cannot be put together"),
+        ("SELECT age * 1e308 FROM visits", "a number that is too large"),  # infinity is no JSON
         ("SELECT ROUND(COUNT(*) * 1e308) * 1e308 FROM visits", "too large"),
         ("SELECT COUNT(*) + 1e400 FROM visits", "too large"),
         ("SELECT COUNT(*) FROM visits WHERE age < 1e400", "too large"),

@@ -21,6 +21,7 @@ from sfumato.models.calibration.fit import Brought, MeasuredFit
 from sfumato.models.calibration.misfits_by_kind import measure_errors
 from sfumato.models.linear.fit import LinearFit, SolvedFit
 from sfumato.models.partition.buckets import Halvings
+from sfumato.models.partition.coarse_contrasts import CoarseFit
 from sfumato.models.partition.fit import PartitionFit
 from sfumato.models.partition.shrinkage import ShrinkageFit
 from sfumato.models.sums.fit import AveragesFit
@@ -60,11 +61,14 @@ KINDS = (
     "steadied",
     "measured buckets",
     "measured cells",
+    "measured coarse",
     "measured shape",
     "measured cells along",
+    "measured coarse along",
     "measured buckets along",
     "measured shape along",
     "measured cells blocks",
+    "measured coarse blocks",
     "measured buckets blocks",
 )
 
@@ -148,13 +152,14 @@ def measured(kind: str) -> MeasuredFit:
         assert isinstance(shape, ScaledShape)
         errors = measure_errors(curator, Brought(shape), Budget.pure("1/2"), Budget.pure(4), seen=False)
         return MeasuredShape(shape, SCHEMA.domain, *errors)
-    if kind == "cells":
+    if kind in ("cells", "coarse"):
         nested = example("nested")
         assert isinstance(nested, ShrinkageFit)
-        nested = replace(nested, together=False)
-        return MeasuredShrinkage(
-            nested, SCHEMA.domain, *measure_errors(curator, Brought(nested), Budget.pure("1/2"), Budget.pure(4))
-        )
+        fit = replace(nested, together=False)
+        if kind == "coarse":
+            fit = CoarseFit.of_residuals(fit, Blocks(SCHEMA.domain, ((0, 3), (1, 2))))
+        errors = measure_errors(curator, Brought(fit), Budget.pure("1/2"), Budget.pure(4))
+        return MeasuredShrinkage(fit, SCHEMA.domain, *errors)
     buckets = example("tree")
     assert isinstance(buckets, PartitionFit)
     inner = replace(buckets, over=SCHEMA.domain)

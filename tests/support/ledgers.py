@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sfumato.kernel.ledger.ledger import ROW, Ledger, Receipt
+from sfumato.kernel.ledger.reservation import Wanted
 
 OLD = Path(__file__).parent / "old_ledgers"
 _drawn = iter(range(1, 10**9))
@@ -17,9 +18,9 @@ _drawn = iter(range(1, 10**9))
 
 def reserve(ledger: Ledger, epsilon: object = "0.1", **more: object) -> Receipt:
     usual = {"limit": "0.3", "mechanism": "cells", "unit": ROW, "contributions": 1}
-    if more.get("nonce") is None:
-        more["nonce"] = f"f{next(_drawn):031x}"
-    return ledger.reserve(more.pop("dataset", "census"), epsilon, **{**usual, **more})
+    nonce = more.pop("nonce", None)
+    wanted = Wanted(more.pop("dataset", "census"), epsilon, **{**usual, **more})
+    return ledger.reserve(wanted, f"f{next(_drawn):031x}" if nonce is None else nonce)
 
 
 def old_ledger(folder: Path, form: int) -> Path:

@@ -1,50 +1,40 @@
 """Answer a compiled SELECT: an estimate with an interval for every group and aggregate, and notes in words.
 
-The interval is of the kind asked for (question.py, `Manner`). A typical interval T relies on a model whose error was
-calibrated on average, so it is too wide for most cells of a table with few large ones. A guaranteed interval G relies
-on the noise alone and can be the narrower of the two; then G is reported in place of T. It is G as it stands, not the
-intersection of T and G, whose miss rates would add up. P(G misses) <= 1 - confidence for every table, chosen or not, so
-the choice raises the miss rate of T by at most that. The choice depends on the noise: an interval of a count is cut at
-0, so G is narrowest, and chosen most often, where the noise was far below 0. docs/intervals.md has measured rates.
+The interval is of the kind asked for (question.py, `Manner`). Where the guaranteed interval G is narrower than the
+typical one T, it is reported in place of T: as it stands, not intersected with T, whose miss rates would add up. P(G
+misses) <= 1 - confidence for every table, so the choice raises the miss rate of T by at most that (measured rates:
+docs/intervals.md).
 
 Simultaneous intervals of m numbers: each at 1 - (1 - confidence) / m (Bonferroni), or confidence^(1 / m) where all
-noises are independent (Sidak). Such intervals lie in the tails: the largest of 5,000 Laplace noises is at 7 standard
-errors, of 5,000 normal ones at 4. So a sum that is taken as normal elsewhere gets the distribution of the noise that
-was drawn, and a model error gets Student's t distribution (fieller.py).
-
-A difference is called real where its interval excludes zero.
+noises are independent (Sidak). They lie in the tails, so a sum that is taken as normal elsewhere gets the distribution
+of the noise that was drawn, and a model error gets Student's t distribution (fieller.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
-from functools import partial
+from dataclasses import replace
 from math import expm1, inf, isnan, log1p
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sfumato.answers.evaluate import Evaluation, NoiseSource, Sign, Sum, Terms, View
-from sfumato.answers.fitted_noise import terms_in_tails
-from sfumato.answers.formulas import estimates_of
+from sfumato.answers.evaluate import Evaluation, View
+from sfumato.answers.formulas import estimates_by_rule
 from sfumato.answers.guaranteed_columns import guaranteed, narrower, possible, sums_tested
-from sfumato.answers.question import GUARANTEED, MOST_COMPARED, OF_A_SUM, Gathered, Groups, Kinds, Manner, kinds_asked
+from sfumato.answers.noise_sum import check_confidence
+from sfumato.answers.question import GUARANTEED, MOST_COMPARED, OF_A_SUM, Groups, Kinds, Manner, kinds_asked
 from sfumato.answers.results import Estimate, Result
 from sfumato.domain import Domain, Label
 from sfumato.errors import QueryError
-from sfumato.frozen import dataclass
-from sfumato.measurement import Noise
 from sfumato.schema import Schema
 from sfumato.sql import Column, Key, Select
 from sfumato.sql.plan import Quantile
 
 if TYPE_CHECKING:
     from sfumato.answers.guaranteed_columns import Source
-    from sfumato.answers.question import Kinds
-    from sfumato.releases.contents.content import ContentOfCells
+    from sfumato.measurement import Noise
 
 MOST_NAMED = 6  # rows that a note lists
 
@@ -57,7 +47,7 @@ def difference_notes(
     for place, column in enumerate(columns):
         if not isinstance(column, Column) or not column.difference or not rows:
             continue
-        real = [row for row in rows if _is_real(row[place])]
+        real = [row for row in rows if isinstance(cell := row[place], Estimate) and cell.real]
         if len(rows) == 1:
             said = (
                 f"is real at {percent}: its interval excludes zero, so the privacy noise alone did not make it"
@@ -74,11 +64,6 @@ def difference_notes(
             f"{column.name}: the difference is real at {percent} in {len(real)} of {len(rows)} rows{listed}{others}; "
             f"the privacy noise alone makes about {(1.0 - confidence) * len(rows):.2g} of {len(rows)} look real"
         )
-
-
-def _is_real(cell: Label | Estimate) -> bool:
-    """Whether a cell is a difference whose interval excludes zero."""
-    return isinstance(cell, Estimate) and bool(cell.real)
 
 
 # What notes on cut and suppressed cells, on middles and on ends of bins say: why there is more than noise in an error.
@@ -148,38 +133,19 @@ def of_each(confidence: float, numbers: int, *, apart: bool = False) -> float:
     return 1.0 - (1.0 - confidence) / numbers
 
 
-def view_in_tails(content: ContentOfCells, kinds: Kinds, confidence: float) -> View:
-    """View of a content's cells with error distributions that hold in the far tails of simultaneous intervals."""
-    view = content.view(kinds)
-    return replace(view, noises=NoiseInTails(view.noises, content.drawn(confidence)))
+class Viewed(Protocol):
+    """Content that shows its cells; `ContentOfCells` says what each method returns."""
 
+    @property
+    def schema(self) -> Schema: ...
 
-@dataclass(frozen=True, eq=False)
-class NoiseInTails:
-    """Noise terms with their distributions in the far tails (`terms_in_tails`).
+    def view(self, kinds: Kinds) -> View: ...
 
-    near: the terms as used for a single interval. drawn: the noise, and how many of it, whose sum replaces a sum that
-    was approximated as normal; None where none was.
-    """
+    def exact_at(self, confidence: float) -> float | None: ...
 
-    near: NoiseSource
-    drawn: tuple[Noise, int] | None
-    _known: dict[int, tuple[Terms, Terms]] = field(default_factory=dict)
+    def drawn(self, confidence: float) -> tuple[Noise, int] | None: ...
 
-    def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[Terms]:
-        return [self._far(terms) for terms in self.near.terms(sides, cells, groups)]
-
-    def signs_of_rows(self, within: NDArray[np.bool_], cells: Gathered) -> list[Sign] | None:
-        return self.near.signs_of_rows(within, cells)
-
-    def largest_model_part(self, side: Sum, groups: Groups) -> tuple[str, ...] | None:
-        return self.near.largest_model_part(side, groups)
-
-    def _far(self, terms: Terms) -> Terms:
-        """Convert terms to their tail distributions, once for all groups that share the same tuple of terms."""
-        if id(terms) not in self._known:
-            self._known[id(terms)] = terms, None if terms is None else terms_in_tails(terms, self.drawn)
-        return self._known[id(terms)][1]
+    def sure(self, kinds: Kinds) -> Source: ...
 
 
 Reworked = Callable[[Column, list[Estimate], Evaluation], list[Estimate]]
@@ -202,10 +168,16 @@ def answer_select(
     for column in dict.fromkeys(select.aggregates):
         nameless = replace(column, name="")
         if nameless not in computed:
-            found = estimates_of(column, evaluation)
-            computed[nameless] = found if rework is None else rework(column, found, evaluation)
+            typical = estimates_of(column, evaluation)
+            computed[nameless] = typical if rework is None else rework(column, typical, evaluation)
         estimates[column] = computed[nameless]
     return result_of(select, groups, domain, estimates, confidence, _notes(select, evaluation))
+
+
+def estimates_of(column: Column, evaluation: Evaluation) -> list[Estimate]:
+    """Estimate a column of any kind for every present group; for a difference, also whether it is significant."""
+    estimates = evaluation.evaluate(column) if column.rule is None else estimates_by_rule(column, evaluation)
+    return [replace(one, real=one.excludes_zero) for one in estimates] if column.difference else estimates
 
 
 def result_of(
@@ -265,12 +237,6 @@ def rows_shown(
     return tuple(tuple(cell(column, row) for column in select.columns) for row in rows[select.offset : end])
 
 
-def check_confidence(confidence: float) -> None:
-    """Raise a QueryError unless 0 < confidence < 1."""
-    if not 0 < confidence < 1:
-        raise QueryError(f"a confidence lies between 0 and 1, such as 0.95, not {confidence}")
-
-
 def _notes(select: Select, evaluation: Evaluation) -> tuple[str, ...]:
     """Notes on numbers that are not determined by the measurements, and on suppressed cells."""
     if evaluation.undetermined:
@@ -281,13 +247,12 @@ def _notes(select: Select, evaluation: Evaluation) -> tuple[str, ...]:
     return (evaluation.view.suppressed.note,)
 
 
-def select_as(content: ContentOfCells, select: Select, confidence: float, manner: Manner) -> Result:
+def select_as(content: Viewed, select: Select, confidence: float, manner: Manner) -> Result:
     """Answer a compiled SELECT with typical or with guaranteed intervals, one kind at a time."""
     surely = manner.interval == "guaranteed"
     exact = content.exact_at(confidence)
     source = None if exact is not None else _source(content, select, surely=surely)
     sums = 0 if source is None else _sums(select, content.schema.domain)
-
     largest: list[tuple[str, ...]] = []
 
     def rework(column: Column, estimates: list[Estimate], at: Evaluation) -> list[Estimate]:
@@ -300,11 +265,12 @@ def select_as(content: ContentOfCells, select: Select, confidence: float, manner
                 estimates = _no_wider(column, estimates, at, source)
         return possible(column, estimates, content.schema) if manner.possible or surely else estimates
 
-    level, view = confidence, content.view
-    if manner.one_of_many and not (surely and exact is None):
-        view = partial(view_in_tails, content, confidence=confidence)
-    elif surely and exact is not None:
-        level = exact
+    far = manner.one_of_many and not (surely and exact is None)
+
+    def view(kinds: Kinds) -> View:
+        return replace(content.view(kinds), far=True, drawn=content.drawn(confidence)) if far else content.view(kinds)
+
+    level = exact if surely and exact is not None and not far else confidence
     result = answer_select(select, content.schema, view, level, rework)
     kept = (naming(note, largest[0]) if largest else note for note in result.notes)
     notes = (*(note for note in kept if not (surely and OF_WIDTH in note)), *([GUARANTEED] if surely else []))
@@ -317,7 +283,7 @@ def _sums(select: Select, domain: Domain) -> int:
     return sum(sums_tested(column, groups, domain) for column in columns)
 
 
-def _source(content: ContentOfCells, select: Select, *, surely: bool) -> Source | None:
+def _source(content: Viewed, select: Select, *, surely: bool) -> Source | None:
     """Source of guaranteed bounds; None where the content has none and typical intervals were asked for."""
     try:
         return content.sure(kinds_asked(select, content.schema))

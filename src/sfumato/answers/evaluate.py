@@ -3,26 +3,22 @@
 An aggregate is a linear combination of published numbers with public weights, so its error is the same combination of
 independent noises, whose distribution is known exactly (noise_sum.py). A `View` holds the cells of one query and a
 `NoiseSource` that says which noises enter a weighted sum of them. Where every cell has its own noise of one size
-(`CountedNoise`), cells with equal weights are counted, not listed. A content that suppresses cells adds one number, the
-remainder (suppressed.py).
+(`CountedNoise`), cells with equal weights are counted, not listed.
 
 Counts from a model (`of_whole_rows`) end at whole numbers and have a long upper tail: rows come in clusters of mean
-size d, so a count with mean m has variance m d, taken as a gamma distribution (quantile of Wilson and Hilferty 1931).
-An occupied cell of which next to none was expected holds one cluster: the logarithmic series distribution (Fisher
-1943).
-
-Test for rows in a set of cells (`Sign`): a smooth estimate is positive next to the last occupied cell, so the test uses
-only the noisy counts of regions inside the set, which are pure noise if the set is empty.
+size d, so a count with mean m has variance m d, taken as a gamma distribution. An occupied cell of which next to none
+was expected holds one cluster: the logarithmic series distribution (Fisher 1943).
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property, lru_cache
 from math import ceil, floor, inf, isfinite, isinf, nan, sqrt
 from statistics import NormalDist
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,17 +102,29 @@ class Sum:
         return all(w.exact for kind in (self.split, self.whole, self.rest) for w in kind.values())
 
 
-class NoiseSource(Protocol):
+ENDS = ("value", "low", "high")
+
+
+def distinct_ends(sides: Sequence[Sum]) -> tuple[list[tuple[Sum, str]], list[int]]:
+    """Ends of sums that need a column of weights each, and the columns of value, low and high of every sum in turn."""
+    columns = [(side, end) for side in sides for end in (ENDS[:1] if side.exact else ENDS)]
+    return columns, [columns.index((side, end)) for side in sides for end in (ENDS[:1] * 3 if side.exact else ENDS)]
+
+
+class NoiseSource(ABC):
     """Source of the noise terms of weighted sums of cells."""
 
+    @abstractmethod
     def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[Terms]:
         """Noise terms of each present group's sums (numerator, denominator, ...), with the weights of each noise."""
 
     def signs_of_rows(self, within: NDArray[np.bool_], cells: Gathered) -> list[Sign] | None:
         """Test statistics for rows in sets of cells, (cells, sets); None where the fits keep none."""
+        return None
 
     def largest_model_part(self, side: Sum, groups: Groups) -> tuple[str, ...] | None:
         """Attributes that contribute most of the model error of a sum; None where that is unknown."""
+        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +132,8 @@ class View:
     """The cells of a content along the attributes of one query.
 
     estimated: cells are estimates that need not be whole; since counts are, intervals of counts then end at wholes.
+    far: error distributions must hold in the far tails, where `drawn` replaces sums that are taken as normal
+    (`Term.in_tail`).
     """
 
     schema: Schema
@@ -131,10 +141,12 @@ class View:
     noises: NoiseSource
     suppressed: Suppressed | None = None
     estimated: bool = False
+    far: bool = False
+    drawn: tuple[Noise, int] | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class CountedNoise:
+class CountedNoise(NoiseSource):
     """Independent noise on every cell, one size per statistic.
 
     totals: noise on the totals of a content with suppressed cells.
@@ -143,19 +155,10 @@ class CountedNoise:
     noises: Mapping[str, Noise]
     totals: Mapping[str, Noise] = field(default_factory=dict)
 
-    def largest_model_part(self, side: Sum, groups: Groups) -> None:
-        """None: there is no model error."""
-
-    def signs_of_rows(self, within: NDArray[np.bool_], cells: Gathered) -> None:
-        """None: no estimate needs the test, as cells are as measured."""
-
     def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[tuple[Term, ...]]:
         """Noise terms of each present group, computed once for groups with the same counts of equal weights."""
         group = groups.of_cells(cells)
-        kinds = [
-            _Kinds.sort(of, sides, noise, self.totals.get(of), cells, group, groups.number)
-            for of, noise in self.noises.items()
-        ]
+        kinds = [_Kinds(of, sides, self, cells, group, groups.number) for of in self.noises]
         cache: dict[tuple[bytes, ...], tuple[Term, ...]] = {}
         result = []
         for number in groups.present:
@@ -166,7 +169,6 @@ class CountedNoise:
         return result
 
 
-@dataclass(frozen=True, eq=False)
 class _Kinds:
     """Cells of one statistic grouped by equal weights, and the number of each kind in every group.
 
@@ -174,44 +176,21 @@ class _Kinds:
     where an amount is not split by group, and where the remainder (total - published) brings in every cell.
     """
 
-    noise: Noise
-    total_noise: Noise | None
-    merged: int
-    split: Floats  # a row for each kind
-    whole: Floats
-    rest: Floats  # a row for each group
-    inside: NDArray[np.int64]  # how many cells of each kind lie in each group
-    everywhere: NDArray[np.int64]
-
-    @classmethod
-    def sort(
-        cls,
-        of: str,
-        sides: Sequence[Sum],
-        noise: Noise,
-        total: Noise | None,
-        cells: Gathered,
-        group: Codes,
-        groups: int,
-    ) -> _Kinds:
+    def __init__(
+        self, of: str, sides: Sequence[Sum], noise: CountedNoise, cells: Gathered, group: Codes, groups: int
+    ) -> None:
         split = columns_of([side.split.get(of) for side in sides], cells.size)
         whole = columns_of([side.whole.get(of) for side in sides], cells.size)
-        remainder = columns_of([side.rest.get(of) for side in sides], groups)
         kind, example = _alike([*split, *whole], cells.size)
-        count = len(example)
         sizes = None if cells.many is None else cells.many.astype(np.float64)  # whole numbers that a float holds
-        tallied = np.bincount(group * count + kind, weights=sizes, minlength=groups * count)
-        inside = tallied.astype(np.int64).reshape(groups, count)
-        return cls(
-            noise,
-            total,
-            cells.merged,
-            np.stack([column[example] for column in split], axis=1),
-            np.stack([column[example] for column in whole], axis=1),
-            np.stack(remainder, axis=1),
-            inside,
-            inside.sum(axis=0),
-        )
+        label = group * len(example) + kind
+        tallied = np.bincount(label, weights=sizes, minlength=groups * len(example)).astype(np.int64)
+        self.noise, self.total_noise, self.merged = noise.noises[of], noise.totals.get(of), cells.merged
+        self.split = np.stack([column[example] for column in split], axis=1)  # (kinds, weights)
+        self.whole = np.stack([column[example] for column in whole], axis=1)
+        self.rest = np.stack(columns_of([side.rest.get(of) for side in sides], groups), axis=1)  # by group
+        self.inside = tallied.reshape(groups, len(example))  # cells of each kind in each group
+        self.everywhere = self.inside.sum(axis=0)
 
     def signature(self, group: int) -> tuple[bytes, bytes]:
         """Key of the noise terms of a group: equal keys have equal terms."""
@@ -318,9 +297,9 @@ class Evaluation:
         sides = [self.sum_of(amounts) for amounts in (column.numerator, column.denominator) if amounts is not None]
         values = [self.values_of(side) for side in sides]
         estimates, shared = [], Shared()
-        signed = column.denominator is not None and not self._counted(column.denominator)
-        every_noise = self.view.noises.terms(sides, self.view.cells, self.groups)
-        for group, terms in zip(self.groups.present, every_noise, strict=True):
+        schema = self.view.schema
+        signed = any(a.factor < 0.0 or row_bounds(a.of, schema)[0] < 0.0 for a in column.denominator or ())
+        for group, terms in zip(self.groups.present, self.terms(sides), strict=True):
             top, *bottom = (Functional(*(float(part[group]) for part in side)) for side in values)
             if terms is None:
                 self.undetermined.append(column)
@@ -330,17 +309,23 @@ class Evaluation:
                 interval = ratio_interval(top, bottom[0], noises, self.confidence, column.bounds, signed=signed)
             else:
                 interval = linear_interval(top, shared.noises(terms), self.confidence)
-                if self.view.suppressed is not None and _is_plain_count(column):
+                if self.view.suppressed is not None and _counts_rows(column) and column.numerator[0].present is None:
                     unseen = float(sides[0].unseen[group])
                     interval = self.view.suppressed.below_threshold(interval, top, terms, unseen, self.confidence)
                 if self.view.estimated and _counts_rows(column):
                     interval = of_whole_rows(interval, self.confidence)
-            estimates.append(_estimate(interval, column.scale, self.confidence))
-        return estimates
+            estimates.append(interval.at(self.confidence))
+        return estimates if column.scale == 1.0 else [one.times(column.scale) for one in estimates]
 
-    def _counted(self, amounts: tuple[Amount, ...]) -> bool:
-        """Whether the sum of the amounts is non-negative for every table."""
-        return all(amount.factor >= 0.0 <= row_bounds(amount.of, self.view.schema)[0] for amount in amounts)
+    def terms(self, sides: Sequence[Sum]) -> Sequence[Terms]:
+        """Noise terms of each present group's sums, one value for all groups that share them."""
+        every = self.view.noises.terms(sides, self.view.cells, self.groups)
+        if not self.view.far:
+            return every
+        far: dict[int, Terms] = {}
+        for terms in {id(terms): terms for terms in every}.values():
+            far[id(terms)] = None if terms is None else tuple(term.in_tail(self.view.drawn) for term in terms)
+        return [far[id(terms)] for terms in every]
 
     def sum_of(self, amounts: tuple[Amount, ...]) -> Sum:
         """Weights of a linear combination of amounts on the published numbers."""
@@ -374,26 +359,6 @@ class Evaluation:
         return (value, value, value) if side.exact else (value, part("low"), part("high"))
 
 
-def _is_plain_count(column: Column) -> bool:
-    """Whether a column is COUNT(*) of some rows, not the count of non-missing values."""
-    return _counts_rows(column) and column.numerator[0].present is None
-
-
 def _counts_rows(column: Column) -> bool:
     """Whether a column counts rows, or rows with a value, so that it cannot be negative."""
     return [(amount.of, amount.factor) for amount in column.numerator] == [(None, 1.0)]
-
-
-def _estimate(interval: Interval, scale: float, confidence: float) -> Estimate:
-    """Scale an interval by a constant factor; a negative one swaps the ends."""
-    low, high = (interval.low, interval.high) if scale >= 0 else (interval.high, interval.low)
-    size = abs(scale)
-    return Estimate(
-        interval.value * scale,
-        interval.stderr * size,
-        low * scale,
-        high * scale,
-        confidence,
-        interval.noise * size,
-        interval.model * size,
-    )

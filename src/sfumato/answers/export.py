@@ -1,16 +1,17 @@
-"""Export answers: Arrow, pandas and polars tables, plots with error bars.
+"""Export answers: Arrow, pandas and polars tables, plots with error bars; synthetic rows as a marked Arrow table.
 
-Synthetic rows are exported here too, as an Arrow table that is marked in its metadata, since Arrow tables cannot be
-subclassed. A notebook gets one HTML formatter, which renders marked tables and leaves others alone.
+Arrow tables cannot be subclassed, so synthetic rows are marked in the table's metadata. A notebook gets one HTML
+formatter, which renders marked tables and leaves others alone.
 """
 
 from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Collection, Sequence
 from datetime import date, datetime
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sfumato.errors import QueryError, SfumatoError
 from sfumato.plain_text import html_block, html_table, html_text, printable
@@ -22,34 +23,42 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.axes import Axes
 
-    from sfumato.answers.results import Estimate, Result
-
 
 LONGEST = 2**63  # whole numbers of a frame are shorter
 
 
-def as_arrow(result: Result) -> pa.Table:
-    """Arrow table of the records, with date and timestamp types."""
-    import pyarrow as pa
+class Frame(NamedTuple):
+    """Columns of an answer by name; which of them are keys; time unit, "day" or "hour", of those that hold dates."""
 
-    columns, moments = _columns(result), {"day": pa.date32(), "hour": pa.timestamp("s")}
-    types = {name: _arrow_type(name, values, result) for name, values in columns}
-    types |= {name: moments[kind] for name, kind in result.moments.items()}
-    return pa.table({name: pa.array(values, types[name]) for name, values in columns})
+    columns: dict[str, list[Any]]
+    keys: frozenset[str]
+    moments: dict[str, str]
 
+    @property
+    def unknown(self) -> set[str]:
+        """Numeric columns that hold only nulls, so that their type cannot be inferred."""
+        numbers = {name: values for name, values in self.columns.items() if name not in self.keys}
+        return {name for name, values in numbers.items() if all(value is None for value in values)}
 
-def as_pandas(result: Result) -> pd.DataFrame:
-    """pandas frame of the records, with datetime columns."""
-    columns = dict(_columns(result))
-    frame: pd.DataFrame = needed("pandas").DataFrame(columns)
-    types: dict[str, Any] = {name: float for name, values in columns.items() if _all_unknown(name, values, result)}
-    return frame.astype(types | dict.fromkeys(result.moments, "datetime64[s]"))
+    def to_arrow(self) -> pa.Table:
+        """Arrow table, with date and timestamp types."""
+        import pyarrow as pa
 
+        moments = {"day": pa.date32(), "hour": pa.timestamp("s")}
+        types = {name: pa.string() for name, values in self.columns.items() if not values}
+        types |= dict.fromkeys(self.unknown, pa.float64()) | {name: moments[by] for name, by in self.moments.items()}
+        return pa.table({name: pa.array(values, types.get(name)) for name, values in self.columns.items()})
 
-def as_polars(result: Result) -> pl.DataFrame:
-    """polars frame of the records, by way of Arrow."""
-    frame: pl.DataFrame = needed("polars").from_arrow(as_arrow(result))
-    return frame
+    def to_pandas(self) -> pd.DataFrame:
+        """pandas frame, with datetime columns."""
+        frame: pd.DataFrame = needed("pandas").DataFrame(self.columns)
+        types: dict[str, Any] = dict.fromkeys(self.unknown, float)
+        return frame.astype(types | dict.fromkeys(self.moments, "datetime64[s]"))
+
+    def to_polars(self) -> pl.DataFrame:
+        """polars frame, by way of Arrow."""
+        frame: pl.DataFrame = needed("polars").from_arrow(self.to_arrow())
+        return frame
 
 
 def needed(library: str, extra: str | None = None) -> Any:
@@ -62,33 +71,12 @@ def needed(library: str, extra: str | None = None) -> Any:
         raise SfumatoError(f"this needs {package}, which is not installed; run `{command}`") from None
 
 
-def _columns(result: Result) -> list[tuple[str, list[Any]]]:
-    """Columns of the records, by name, in the order of the headers."""
-    records = result.typed_records()
-    return [(name, _in_64_bits([record.get(name) for record in records])) for name in result.headers]
-
-
-def _in_64_bits(values: list[Any]) -> list[Any]:
+def in_64_bits(values: list[Any]) -> list[Any]:
     """Convert a column with integers beyond 64 bits to floats, since data frames hold no longer integers."""
     whole = [value for value in values if isinstance(value, int)]
     if all(-LONGEST <= value < LONGEST for value in whole):
         return values
     return [float(value) if isinstance(value, int) else value for value in values]
-
-
-def _all_unknown(name: str, values: list[Any], result: Result) -> bool:
-    """Whether a numeric column holds only nulls, so that its type cannot be inferred."""
-    is_key = name in result.columns and name not in result.estimated
-    return not is_key and all(value is None for value in values)
-
-
-def _arrow_type(name: str, values: list[Any], result: Result) -> Any:
-    """Arrow type of a column where it cannot be inferred; None where the values tell."""
-    import pyarrow as pa
-
-    if _all_unknown(name, values, result):
-        return pa.float64()
-    return pa.string() if not values else None
 
 
 MOST_BARS = 30  # more groups than that are points
@@ -97,20 +85,44 @@ MOST_LETTERS = 60  # of labels that stand side by side; more are slanted
 MOST_SERIES = 10  # told apart by colour, and named
 
 
-def plot_result(result: Result, column: str | None, ax: Axes | None) -> Axes:
-    """Plot one numeric column with error bars; the first key is the x axis, the others give the coloured series."""
-    name = _number(result, column)
-    index = result.columns.index(name)
-    keys = [at for at, other in enumerate(result.columns) if other not in result.estimated]
-    if not result.rows:
+class Point(NamedTuple):
+    """Number to draw: its place along the axis, its value and its interval."""
+
+    at: int
+    value: float
+    low: float
+    high: float
+
+    @property
+    def bounded(self) -> bool:
+        """Whether value and interval are finite; a value without an error bar would look exact."""
+        return all(map(math.isfinite, self))
+
+
+def plot_result(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    estimated: Collection[str],
+    confidence: float,
+    column: str | None,
+    ax: Axes | None,
+) -> Axes:
+    """Plot one column of estimates with error bars; the first key is the x axis, the others give the series."""
+    numbers = [name for name in columns if name in estimated]
+    name = numbers[0] if column is None and numbers else column
+    if name is None or name not in numbers:
+        listed = ", ".join(numbers) or "none"
+        raise QueryError(f"{column or 'the answer'} is not a number with an error; those to draw are: {listed}")
+    if not rows:
         raise QueryError("the answer has no rows, so that there is nothing to draw")
+    keys = [at for at, other in enumerate(columns) if other not in estimated]
     axes: Axes = needed("matplotlib.pyplot", "plot").subplots(layout="constrained")[1] if ax is None else ax
-    labels = list(dict.fromkeys(_label(row[keys[0]]) if keys else "" for row in result.rows))
-    series: dict[str, list[tuple[int, Estimate]]] = {}
-    for row in result.rows:
-        at = labels.index(_label(row[keys[0]])) if keys else 0
-        found = cast("Estimate", row[index])
-        series.setdefault(", ".join(_label(row[key]) for key in keys[1:]), []).append((at, found))
+    labels = list(dict.fromkeys(_label(row[keys[0]]) if keys else "" for row in rows))
+    series: dict[str, list[Point]] = {}
+    for row in rows:
+        at, number = labels.index(_label(row[keys[0]])) if keys else 0, row[columns.index(name)]
+        named = ", ".join(_label(row[key]) for key in keys[1:])
+        series.setdefault(named, []).append(Point(at, number.value, number.low, number.high))
     if len(series) > MOST_SERIES:
         raise QueryError(f"{len(series):,} series are too many to tell apart; group by fewer values")
     for number, (named, points) in enumerate(series.items()):
@@ -119,27 +131,26 @@ def plot_result(result: Result, column: str | None, ax: Axes | None) -> Axes:
     shown = labels[::every]
     slant: dict[str, Any] = {"rotation": 45, "ha": "right"} if sum(map(len, shown)) > MOST_LETTERS else {}
     axes.set_xticks(range(0, len(labels), every), shown, **slant)
-    axes.set_xlabel(_safe(result.columns[keys[0]]) if keys else "")
+    axes.set_xlabel(_safe(columns[keys[0]]) if keys else "")
     axes.set_ylabel(_safe(name))
-    hidden = sum(not _bounded(found) for points in series.values() for _, found in points)
-    said = f"error bars: {result.confidence * 100:.6g} % intervals" + (f"; {hidden:,} unknown" if hidden else "")
+    hidden = sum(not point.bounded for points in series.values() for point in points)
+    said = f"error bars: {confidence * 100:.6g} % intervals" + (f"; {hidden:,} unknown" if hidden else "")
     axes.set_title(said, fontsize="small", loc="right", color="0.4")
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_axisbelow(True)
     axes.grid(axis="y", color="0.9")
     if len(series) > 1:
-        axes.legend(title=_safe(", ".join(result.columns[key] for key in keys[1:])), frameon=False)
+        axes.legend(title=_safe(", ".join(columns[key] for key in keys[1:])), frameon=False)
     return axes
 
 
-def _draw(axes: Axes, points: list[tuple[int, Estimate]], number: int, of: int, named: str, *, bars: bool) -> None:
+def _draw(axes: Axes, points: list[Point], number: int, of: int, named: str, *, bars: bool) -> None:
     """Draw one series as bars, or as points where there are many, with its error bars."""
-    width = 0.8 / of
-    bounded = [(at, found) for at, found in points if _bounded(found)]
-    x = [at + (number - (of - 1) / 2) * width * (1.0 if bars else 0.5) for at, _ in bounded]
-    values = [found.value for _, found in bounded]
-    below = [max(found.value - found.low, 0.0) for _, found in bounded]
-    above = [max(found.high - found.value, 0.0) for _, found in bounded]
+    width, bounded = 0.8 / of, [point for point in points if point.bounded]
+    x = [point.at + (number - (of - 1) / 2) * width * (1.0 if bars else 0.5) for point in bounded]
+    values = [point.value for point in bounded]
+    below = [max(point.value - point.low, 0.0) for point in bounded]
+    above = [max(point.high - point.value, 0.0) for point in bounded]
     colour = f"C{number}"
     if bars:
         axes.bar(x, values, width * 0.94, color=colour, alpha=0.55, label=named or None)
@@ -149,22 +160,6 @@ def _draw(axes: Axes, points: list[tuple[int, Estimate]], number: int, of: int, 
         axes.errorbar(
             x, values, [below, above], fmt="o", markersize=3, color=colour, elinewidth=0.8, label=named or None
         )
-
-
-def _bounded(estimate: Estimate) -> bool:
-    """Whether value and interval are finite; a value without an error bar would look exact."""
-    return all(map(math.isfinite, (estimate.value, estimate.low, estimate.high)))
-
-
-def _number(result: Result, column: str | None) -> str:
-    """Name of the numeric column to plot, or a QueryError that lists the candidates."""
-    numbers = [name for name in result.columns if name in result.estimated]
-    if column is None and numbers:
-        return numbers[0]
-    if column not in numbers:
-        listed = ", ".join(numbers) or "none"
-        raise QueryError(f"{column or 'the answer'} is not a number with an error; those to draw are: {listed}")
-    return column
 
 
 def _label(key: object) -> str:

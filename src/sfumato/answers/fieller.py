@@ -1,47 +1,45 @@
 """Intervals of linear answers, and of ratios of two of them by Fieller's theorem with exact noise distributions.
 
-A linear answer is x = w . z with public weights w and noisy numbers z. Where a condition cuts a cell, the spread of
-rows inside it is unknown, and x is only known to lie between two such sums, low and high; the interval is [low - q,
-high + q], with q the exact two-sided quantile of each end's noise (noise_sum.py).
+A linear answer is x = w . z with public weights w and noisy numbers z. Where a condition cuts a cell, x lies between
+two such sums, low and high; the interval is [low - q, high + q], with q the exact two-sided quantile of each end's
+noise.
 
-Ratio N / D (Fieller): the interval holds every r for which N - r D, a linear answer itself, is compatible with zero.
-Shared noise is accounted for, and a denominator near zero gives a wide interval. With ends, for r >= 0,
+Ratio N / D (Fieller): the interval holds every r for which N - r D, a linear answer itself, is compatible with zero, so
+shared noise is accounted for. With ends, for r >= 0 (for r < 0 the ends of D swap),
 
-    N_low - r D_high  <=  0  <=  N_high - r D_low
-
-(for r < 0 the ends of D swap), each half tested at its own one-sided level.
+    N_low - r D_high  <=  0  <=  N_high - r D_low,        each half tested at its own one-sided level.
 
 An end solves x D = q(r) s(r), with x = r - N / D, s(r) the standard error of the noise of N - r D and q(r) its quantile
-in standard errors: a quadratic equation for fixed q. As q hardly depends on r the end is found by fixed-point iteration
-(`Side.settled_end`), with bracketing as the fallback (`end_of_interval`).
+in standard errors: a quadratic equation for fixed q. As q hardly depends on r, fixed-point iteration finds the end
+(`Side.settled_end`); bracketing is the fallback (`end_of_interval`).
 
-Model errors are taken as normal, because their variance is known on average over many cells. The largest of many such
-errors lies where the variance is largest: a normal error with inverse-gamma variance is Student's t, here with 3
-degrees of freedom, the fewest whole number with a finite variance. In the tails the reach of noise and of model are
-added in squares, which is exact for normal errors and conservative for long tails.
-
-Weights are stored side by side in `Noises`, (noises, columns), so that all groups of a GROUP BY with the same noises
-share variances and quantiles.
+Model errors are taken as normal. In the far tails of simultaneous intervals their variance, known on average only, is
+taken as inverse-gamma, so they are Student's t with 3 degrees of freedom, the fewest with a finite variance; the reach
+of noise and of model are added in squares: exact for normal errors, conservative for long tails.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import replace
+from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import frexp, hypot, inf, isfinite, nan, sqrt
 from statistics import NormalDist
 
 import numpy as np
 
-from sfumato.answers.noise_sum import check_confidence, half_width_of, moments_of
-from sfumato.arrays import Flags, Floats
+from sfumato.answers.noise_sum import check_confidence, cornish_fisher, half_width_of, moments_of
+from sfumato.answers.results import Estimate
+from sfumato.arrays import Codes, Flags, Floats
 from sfumato.frozen import dataclass
-from sfumato.measurement import Noise
+from sfumato.measurement import Gaussian, Noise
 
 DEGREES = 3  # of freedom, the fewest with a variance
-
-
+SMOOTH = 2**10  # steps in a standard deviation of the lattice that stands for a normal distribution
+NORMAL = Gaussian(Fraction(SMOOTH**2))
+NEGLIGIBLE = 1e-12  # a share of the variance that changes no figure of any answer
 NEARLY = 0.05  # kurtosis up to which a width is guessed, before it is worked out: its square does not matter
 
 
@@ -55,10 +53,8 @@ class Noises:
     def __init__(
         self, noises: Sequence[Noise], many: Floats, weights: Floats, model: Flags, *, far: bool = False
     ) -> None:
-        first: dict[int, int] = {}
-        which = [first.setdefault(id(noise), place) for place, noise in enumerate(noises)]
-        known = {place: moments_of(noises[place]) for place in first.values()}
-        self._moments = np.array([known[place] for place in which], dtype=np.float64).reshape(len(which), 2).T
+        known = {id(noise): moments_of(noise) for noise in {id(noise): noise for noise in noises}.values()}
+        self._moments = np.array([known[id(noise)] for noise in noises], dtype=np.float64).reshape(len(noises), 2).T
         self.many, self.weights, self.model, self.far = many, weights, model, far
         self._widths: dict[tuple[int, float], float] = {}
 
@@ -97,16 +93,12 @@ class Noises:
         squares = np.ldexp(weights, -frexp(float(np.abs(weights).max(initial=0.0)))[1]) ** 2
         fourth = np.where(sigma_squared, 0.0, self.many * (variance + 3.0 * variance**2)) @ squares**2
         kurtosis = float(fourth) / max(float(self.variances @ squares) ** 2, 1e-300)
-        if not kurtosis < NEARLY:
-            return None
-        z = -NormalDist().inv_cdf((1.0 - confidence) / 2.0)
-        return z + kurtosis * (z**3 - 3.0 * z) / 24.0
+        return cornish_fisher(kurtosis, confidence) if kurtosis < NEARLY else None
 
     def surely_within(self, column: int, least: float, confidence: float) -> bool:
         """Whether P(|sum of a column| < least) >= confidence: by Chebyshev's inequality, else by the exact width."""
         check_confidence(confidence)
         spread = sqrt(float(self.variances @ self.weights[:, column] ** 2))
-        # By Chebyshev's inequality; most often that is enough, and takes no distribution.
         return least > spread / sqrt(1.0 - confidence) or least > self.width_along(column, confidence)
 
     def width_along(self, column: int, confidence: float) -> float:
@@ -158,9 +150,9 @@ class Side:
 
         The result is rounded outwards, and is the start itself where that has no room.
         """
-        r, guessed = start, self._guess(start)
-        if guessed is not None and start < guessed < limit:
-            r = guessed
+        q = self.noises.nearly(self._weights(start), self.confidence)
+        guessed = None if q is None else self._solved(q)
+        r = guessed if guessed is not None and start < guessed < limit else start
         for _ in range(ROUNDS):
             onward = self._solved(self._reach(r))
             if onward is None:
@@ -173,11 +165,6 @@ class Side:
             r = onward
         return None
 
-    def _guess(self, start: float) -> float | None:
-        """End of the interval by the Cornish-Fisher quantile at the start; None where the noise is not near normal."""
-        q = self.noises.nearly(self._weights(start), self.confidence)
-        return None if q is None else self._solved(q)
-
     def _weights(self, r: float) -> Floats:
         """Weights of N - r D, (noises,)."""
         return np.asarray(self.n - r * self.d[int(r < 0.0)])
@@ -189,7 +176,10 @@ class Side:
         return self.noises.width(weights, self.confidence) / error if error > 0.0 else 0.0
 
     def _solved(self, q: float) -> float | None:
-        """Root of the quadratic equation (x D)^2 = q^2 s(r)^2 for a fixed quantile q; None where it has none."""
+        """Upper end r >= N / D of Fieller's interval: N - r D is q of its standard errors from 0; None if unbounded.
+
+        With x = r - N / D and s(r)^2 the noise variance of N - r D, it is the root x >= 0 of (x D)^2 = q^2 s(r)^2.
+        """
         error = sqrt(float(self.noises.variances @ self.n**2))
         negative = int(self.top + q * error < 0.0)  # nothing is left at zero
         bottom, d = self.bottom[negative], self.d[negative]
@@ -227,35 +217,54 @@ class Functional:
 
 @dataclass(frozen=True)
 class Term:
-    """Independent noises with equal weights: n, n_low, n_high in the numerator, d, d_low, d_high in the denominator.
+    """Independent noises with equal weights in several sums: value, low and high of the numerator, the denominator, ...
 
-    multiplicity: how many such noises. further: value, low and high weights in sums beyond these two
-    (function_interval.py). model: a model error, not a drawn noise. far: whether its far tail matters (simultaneous
-    intervals).
+    multiplicity: how many such noises. model: a model error, not a drawn noise. far: whether its far tail matters
+    (simultaneous intervals).
     """
 
     noise: Noise
     multiplicity: int
-    n: float
-    n_low: float
-    n_high: float
-    d: float = 0.0
-    d_low: float = 0.0
-    d_high: float = 0.0
+    weights: tuple[float, ...]
     model: bool = False
-    further: tuple[float, ...] = ()
     far: bool = False
 
     @classmethod
     def of(cls, noise: Noise, multiplicity: int, *weights: float) -> Term:
-        """Term from weights in order: value, low, high of the numerator, of the denominator, of further sums."""
-        n, n_low, n_high, d, d_low, d_high = (*weights[:6], *[0.0] * (6 - len(weights)))
-        return cls(noise, multiplicity, n, n_low, n_high, d, d_low, d_high, further=weights[6:])
+        """Term of a drawn noise from its weights in order."""
+        return cls(noise, multiplicity, weights)
 
     @property
-    def weights(self) -> tuple[float, ...]:
-        """All weights, in the order of `Term.of`."""
-        return (self.n, self.n_low, self.n_high, self.d, self.d_low, self.d_high, *self.further)
+    def high(self) -> float:
+        """Weight in the high end of the numerator."""
+        return self.weights[_HIGH]
+
+    def in_tail(self, drawn: tuple[Noise, int] | None) -> Term:
+        """Term of equal variance whose distribution holds in the far tails.
+
+        A model error gets Student's t. drawn: a noise and how many of it; their sum has the longest tail of the sums
+        that are approximated as normal, and takes the place of such a one.
+        """
+        if self.model:
+            return replace(self, far=True)
+        if drawn is None or self.noise != NORMAL:
+            return self
+        noise, many = drawn
+        size = float(np.sqrt(NORMAL.variance * self.multiplicity / (noise.variance * many)))
+        return Term.of(noise, many, *(size * weight for weight in self.weights))
+
+
+def normal_terms(covariance: Floats, back: Codes, *, model: bool) -> list[Term]:
+    """Independent normal terms with a given covariance, (sums, sums), by its eigendecomposition."""
+    if not covariance.any():
+        return []
+    if len(covariance) == 1:
+        factor = np.sqrt(np.maximum(covariance[0], 0.0)) / SMOOTH
+        return [Term(NORMAL, 1, tuple(factor[back].tolist()), model)]
+    values, vectors = np.linalg.eigh(covariance)
+    kept = np.flatnonzero(values > NEGLIGIBLE * max(values.max(), 0.0))
+    factors = vectors[:, kept] * np.sqrt(values[kept]) / SMOOTH
+    return [Term(NORMAL, 1, tuple(factor[back].tolist()), model) for factor in factors.T]
 
 
 @dataclass(frozen=True)
@@ -268,6 +277,10 @@ class Interval:
     high: float
     noise: float
     model: float = 0.0
+
+    def at(self, confidence: float) -> Estimate:
+        """Estimate with this interval at a confidence."""
+        return Estimate(self.value, self.stderr, self.low, self.high, confidence, self.noise, self.model)
 
 
 def side_by_side(terms: Sequence[Term] | Noises) -> Noises:

@@ -1,17 +1,12 @@
 """Fit: an estimate of one statistic in every cell, with the error of any weighted sum of cells.
 
 For columns C of weights, (cells, sums), a fit returns `Errors`: W, (measured rows, sums), the weights with which each
-measured noise enters the sums; M, (sums, sums), the covariance of the model errors; and which sums are not determined.
-So
+measured noise enters the sums; M, (sums, sums), the covariance of the model errors; and which sums are not determined:
 
-    Var(C^T (estimate - truth)) = W^T diag(noise variances) W + M,
+    Var(C^T (estimate - truth)) = W^T diag(noise variances) W + M
 
-and the exact distribution of the noise part is known too. A fit also bounds sums for every table (`guaranteed`), and
-writes itself to a file and reads itself back from one that nobody has vouched for.
-
-`Grouped` holds the weights of many groups at once: every cell lies in one group, so it stores one row of weights per
-cell, in place of a dense array (cells, groups, sums); weights common to all groups, such as the denominator of a share,
-are kept beside.
+A fit also bounds sums for every table (`guaranteed`), and writes itself to a file and reads itself back. `Grouped`
+holds the weights of many groups at once, one row per cell, since every cell lies in one group.
 """
 
 from __future__ import annotations
@@ -24,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.answers.noise_sum import ANYTHING, NONE, Ends, Find, reach
 from sfumato.arrays import Codes, Floats, Whole
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
@@ -31,7 +27,6 @@ from sfumato.frozen import dataclass
 from sfumato.measurement import Design, Measurement
 
 if TYPE_CHECKING:
-    from sfumato.answers.noise_sum import Find
     from sfumato.least_squares.merged import Merged
 
 PARTS = 2**10  # an estimate is kept in whole multiples of 1 / PARTS, so that a file holds it exactly
@@ -54,6 +49,12 @@ class Errors:
     model: Floats
     unknown: NDArray[np.bool_]
     counts: Whole | None = None
+
+    @classmethod
+    def all_model(cls, design: Design, covariance: Floats) -> Errors:
+        """Errors whose covariance (sums, sums) counts as the model's altogether, with no noise term."""
+        nothing, sums = Design(design.queries[:1], design.noises[:1]), len(covariance)
+        return cls(nothing, np.zeros((1, sums)), covariance, np.zeros(sums, dtype=np.bool_))
 
 
 class Fit(Protocol):
@@ -90,7 +91,7 @@ class Fit(Protocol):
         """Marginal estimate along some axes, flat: the sum over the other axes."""
 
     def merged(self, domain: Domain) -> Merged | None:
-        """Error computation over merged cells, where the fit has one; None otherwise."""
+        """Faster computation of errors, in which values that a query weighs alike are one; None where there is none."""
 
     def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
         """Function that bounds weighted sums for every table; a QueryError where there is none.
@@ -182,9 +183,17 @@ class Unbiased(Plain):
     exact = True
 
     def guaranteed(self: Fit, domain: Domain, rows: Find | None = None) -> Find:
-        from sfumato.answers.guaranteed_sums import of_squares
+        """Bounds: the estimate plus or minus the quantile of its noise."""
 
-        return of_squares(self)
+        def find(low: Floats, high: Floats, tail: float) -> Ends:
+            errors = self.errors(np.stack([low, high], axis=1))
+            if errors.unknown.any():
+                return ANYTHING
+            rows = np.arange(len(errors.weights))
+            below, above = (reach(errors.design, rows, weights, tail) for weights in errors.weights.T)
+            return Ends(float(low @ self.estimate) - below, float(high @ self.estimate) + above)
+
+        return find
 
 
 class ByModel(Plain):
@@ -193,8 +202,6 @@ class ByModel(Plain):
     exact = False
 
     def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
-        from sfumato.answers.noise_sum import NONE
-
         raise QueryError(NONE)
 
 

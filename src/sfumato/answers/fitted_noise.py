@@ -1,26 +1,22 @@
 """Noise terms of weighted sums of a fitted cube's cells, for every group of a query.
 
-A fit gives the weight of each measured noise in a weighted sum (`Fit.errors`). Rows with equal weights are counted
-together. Of very many distinct rows the 24 of largest variance keep their own distribution; the others are replaced by
-one normal vector with their covariance, which moves the end of a 95 % interval by less than 0.3 %.
+Rows with equal weights are counted together. Of very many distinct rows the 24 of largest variance keep their own
+distribution; the others are one normal vector, which moves the end of a 95 % interval by less than 0.3 %.
 
 Three ways to the terms of all groups, the first that the fit offers: over merged cells (least_squares/merged.py), when
-a group is a box of attribute values and equal weights make classes along each axis; by `errors_by_group`, sparse
-weights of all groups at once; by dense weights over all cells of the domain, in blocks of groups.
+a group is a box of attribute values; by `errors_by_group`; by dense weights over all cells, in blocks of groups.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from fractions import Fraction
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.answers.evaluate import Sign, Sum, Terms, signs_of_rows
-from sfumato.answers.fieller import Term
+from sfumato.answers.evaluate import NoiseSource, Sign, Sum, Terms, distinct_ends, signs_of_rows
+from sfumato.answers.fieller import NEGLIGIBLE, Term, normal_terms
 from sfumato.answers.fit import ByGroup, Errors, Fit, Grouped
 from sfumato.answers.question import ByStatistic, Gathered, Groups
 from sfumato.arrays import Codes, Floats
@@ -28,16 +24,12 @@ from sfumato.domain import Domain
 from sfumato.frozen import dataclass
 from sfumato.least_squares.classes import Along, told_apart
 from sfumato.least_squares.merged import Merged, Weighed
-from sfumato.measurement import Gaussian, Noise
 
 NUMBERS_AT_ONCE = 2**24  # weights of cells that are laid out at a time
 SUMS_AT_ONCE = 240
 ALONE = 24  # measured rows that keep their own distribution
 MANY = 2**16  # rows from which those of a small share are not looked at one by one
 SMALL = 2.0**-12  # of the variance
-NEGLIGIBLE = 1e-12  # a share of the variance that changes no figure of any answer
-SMOOTH = 2**10  # steps in a standard deviation of the lattice that stands for a normal distribution
-NORMAL = Gaussian(Fraction(SMOOTH**2))
 
 
 def spread_over(domain: Domain, names: Sequence[str], columns: Floats) -> Floats:
@@ -53,24 +45,21 @@ def at_once(cells: int) -> int:
     return max(6, min(SUMS_AT_ONCE, NUMBERS_AT_ONCE // cells))
 
 
-def noises_of(fits: Sequence[tuple[Fit, Floats]], order: Sequence[Sequence[int]]) -> list[tuple[Term, ...] | None]:
+def noises_of(fit: Fit, columns: Floats, order: Sequence[Sequence[int]]) -> list[Terms]:
     """Noise terms of several answers; None for an answer that the measurements do not determine.
 
-    fits: each statistic's fit with weights on its cells, (cells, k). order: for every answer, the columns of its value,
-    low and high, then of its denominator.
+    columns: weights on the fit's cells, (cells, k). order: for every answer, the columns of its value, low and high,
+    then of its denominator.
     """
-    terms_by_answer: list[list[Term]] = [[] for _ in order]
-    unknown = [False] * len(order)
-    for fit, columns in fits:
-        if not columns.any():
-            continue
-        errors = fit.errors(columns)
-        for index, chosen in enumerate(order):
-            if errors.unknown[list(chosen)].any():
-                unknown[index] = True
-            else:
-                terms_by_answer[index] += terms_of(errors, list(chosen))
-    return [None if unknown[place] else tuple(terms) for place, terms in enumerate(terms_by_answer)]
+    if not columns.any():
+        return [() for _ in order]
+    errors = fit.errors(columns)
+    return [_terms_if_known(errors, chosen) for chosen in order]
+
+
+def _terms_if_known(errors: Errors, chosen: Sequence[int]) -> Terms:
+    """Noise terms of one answer; None where the measurements do not determine it."""
+    return None if errors.unknown[list(chosen)].any() else tuple(terms_of(errors, chosen))
 
 
 def terms_of(errors: Errors, chosen: Sequence[int]) -> list[Term]:
@@ -97,8 +86,9 @@ def terms_of(errors: Errors, chosen: Sequence[int]) -> list[Term]:
         pooled = pooled + _covariance(weights[rows[kinds[many]]], variances[rows[kinds[many]]] * counts[many])
         kinds, counts = kinds[order[:ALONE]], counts[order[:ALONE]]
     for kind, count in zip(kinds, counts, strict=True):
-        row = rows[kind]
-        terms.append(Term.of(_noise(errors, int(row)), int(count), *weights[row][back].tolist()))
+        row, which = rows[kind], errors.design.which
+        noise = errors.design.noises[0 if which is None else int(which[row])]
+        terms.append(Term.of(noise, int(count), *weights[row][back].tolist()))
     model = errors.model[np.ix_(distinct, distinct)]
     return [*terms, *normal_terms(pooled, back, model=False), *normal_terms(model, back, model=True)]
 
@@ -106,12 +96,6 @@ def terms_of(errors: Errors, chosen: Sequence[int]) -> list[Term]:
 def _covariance(weights: Floats, variances: Floats) -> Floats:
     """Covariance W^T diag(variances) W of weighted sums; weights is (rows, sums)."""
     return np.asarray(weights.T @ (weights * variances[:, None]))
-
-
-def _noise(errors: Errors, row: int) -> Noise:
-    """Noise of one measured row."""
-    which = errors.design.which
-    return errors.design.noises[0 if which is None else int(which[row])]
 
 
 def _alike(errors: Errors, weights: Floats, rows: Codes, multiplicity: Codes) -> tuple[Codes, Codes]:
@@ -126,64 +110,30 @@ def _alike(errors: Errors, weights: Floats, rows: Codes, multiplicity: Codes) ->
     return np.unique(kind, return_index=True)[1], np.bincount(kind, multiplicity).astype(np.int64)
 
 
-def normal_terms(covariance: Floats, back: NDArray[np.int64], *, model: bool) -> list[Term]:
-    """Independent normal terms with a given covariance, (sums, sums), by its eigendecomposition."""
-    if not covariance.any():
-        return []
-    if len(covariance) == 1:
-        factor = np.sqrt(np.maximum(covariance[0], 0.0)) / SMOOTH
-        return [replace(Term.of(NORMAL, 1, *factor[back].tolist()), model=model)]
-    values, vectors = np.linalg.eigh(covariance)
-    kept = np.flatnonzero(values > NEGLIGIBLE * max(values.max(), 0.0))
-    factors = vectors[:, kept] * np.sqrt(values[kept]) / SMOOTH
-    return [replace(Term.of(NORMAL, 1, *factor[back].tolist()), model=model) for factor in factors.T]
-
-
-def terms_in_tails(terms: Sequence[Term], drawn: tuple[Noise, int] | None) -> tuple[Term, ...]:
-    """Replace each term by one of equal variance whose distribution holds in the far tails.
-
-    A model error gets Student's t (fieller.py). drawn: a noise and how many of it; their sum has the longest tail of
-    the sums that are approximated as normal. None where every noise has its own distribution.
-    """
-    return tuple(_in_tail(term, drawn) for term in terms)
-
-
-def _in_tail(term: Term, drawn: tuple[Noise, int] | None) -> Term:
-    """Tail distribution of one term."""
-    if term.model:
-        return replace(term, far=True)
-    if drawn is None or term.noise != NORMAL:
-        return term
-    noise, many = drawn
-    size = float(np.sqrt(NORMAL.variance * term.multiplicity / (noise.variance * many)))
-    return Term.of(noise, many, *(size * weight for weight in term.weights))
-
-
-NoiseTerms = Sequence[Term] | None  # of one statistic in one group; None where what was measured does not determine it
-
-
 @dataclass(frozen=True, eq=False)
-class Asked:
-    """Weights of a query in one statistic: on the cells of a group and on all cells, (cells mentioned, sums)."""
+class SumWeights:
+    """Weights of a query in one statistic: on the cells of a group and on all cells, (cells mentioned, sums).
+
+    names: attributes mentioned. group: of each mentioned cell, (cells,). answer: columns of its value, low and high,
+    then of its denominator.
+    """
 
     fit: Fit
     split: Floats
     whole: Floats
+    names: tuple[str, ...]
+    group: Codes
+    answer: Sequence[int]
 
 
-def merged_terms(
-    query: Asked, fit: Merged, domain: Domain, names: Sequence[str], group: Codes, present: Codes, answer: Sequence[int]
-) -> list[NoiseTerms]:
-    """Noise terms of every present group over merged cells; () where the dense computation is needed.
-
-    group: of each mentioned cell, (cells,). present: groups in question. answer: columns of value, low and high.
-    """
-    result: list[NoiseTerms] = [() for _ in present]
-    places = sorted(domain.place(name) for name in names)
+def merged_terms(query: SumWeights, fit: Merged, domain: Domain, present: Codes) -> dict[int, Terms]:
+    """Noise terms over merged cells, by the index of a present group; without those that need the dense computation."""
+    result: dict[int, Terms] = {}
+    places = sorted(domain.place(name) for name in query.names)
     grid = tuple(domain.shape[place] for place in places)
-    statistic = _Statistic(fit, query, group.reshape(grid), places, answer)
-    order = np.argsort(group, kind="stable")
-    starts, ends = (np.searchsorted(group[order], present, side=side) for side in ("left", "right"))
+    statistic = _Statistic(fit, query, grid, places)
+    order = np.argsort(query.group, kind="stable")
+    starts, ends = (np.searchsorted(query.group[order], present, side=side) for side in ("left", "right"))
     for index, number in enumerate(present.tolist()):
         box = _box(order[starts[index] : ends[index]], grid)
         errors = None if box is None else statistic.errors(number, box)
@@ -201,16 +151,16 @@ def _box(cells: Codes, grid: tuple[int, ...]) -> tuple[Codes, ...] | None:
 class _Statistic:
     """Merged-cell errors of one statistic of a query, for all groups."""
 
-    def __init__(self, fit: Merged, query: Asked, group: Codes, places: list[int], answer: Sequence[int]) -> None:
-        grid, sums = group.shape, query.split.shape[1]
-        self._fit, self._group, self._places, self._answer = fit, group, places, answer
+    def __init__(self, fit: Merged, query: SumWeights, grid: tuple[int, ...], places: list[int]) -> None:
+        sums = query.split.shape[1]
+        self._fit, self._group, self._places, self._answer = fit, query.group.reshape(grid), places, query.answer
         self._split, self._whole = query.split.reshape(*grid, sums), query.whole.reshape(*grid, sums)
         whole = query.whole.any()
         self._base = [
             told_apart(np.moveaxis(self._whole, axis, 0)) if whole else np.zeros(size, dtype=np.int64)
             for axis, size in enumerate(grid)
         ]
-        self._known: dict[int, tuple[Weighed, list[Term] | None]] = {}
+        self._known: dict[int, tuple[Weighed, Terms]] = {}
 
     def errors(self, number: int, box: tuple[Codes, ...]) -> Weighed | None:
         """Errors of one group; None where there are too many classes of cells."""
@@ -225,14 +175,13 @@ class _Statistic:
         spread = np.broadcast_to(weights.reshape(*narrow, sums), (*shape, sums)).reshape(-1, sums)
         return self._fit.errors(axes, np.ascontiguousarray(spread))
 
-    def noises(self, weighed: Weighed) -> list[Term] | None:
+    def noises(self, weighed: Weighed) -> Terms:
         """Noise terms of one group, cached by its errors; None where the measurements do not determine it."""
         if id(weighed) not in self._known:
             sums = weighed.weights.shape[1]
             errors = Errors(weighed.design, weighed.weights, np.zeros((sums, sums)), ~weighed.known, weighed.counts)
-            unknown = errors.unknown[list(self._answer)].any()
             # The errors are kept too, so that the number by which they are known stays their own.
-            self._known[id(weighed)] = weighed, None if unknown else terms_of(errors, self._answer)
+            self._known[id(weighed)] = weighed, _terms_if_known(errors, self._answer)
         return self._known[id(weighed)][1]
 
     def _axes(self, box: tuple[Codes, ...]) -> list[Along] | None:
@@ -253,11 +202,8 @@ class _Statistic:
         return result
 
 
-ENDS = ("value", "low", "high")
-
-
 @dataclass(frozen=True, eq=False)
-class FittedNoise:
+class FittedNoise(NoiseSource):
     """Noise source of a fitted cube: the fits of all statistics over the cells of a domain."""
 
     fits: tuple[Fit, ...]
@@ -265,19 +211,16 @@ class FittedNoise:
 
     def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[Terms]:
         """Noise terms of each present group; a column of weights for every end that differs from the value."""
-        columns = [(side, end) for side in sides for end in (ENDS[:1] if side.exact else ENDS)]
-        answer = [columns.index((side, end)) for side in sides for end in (ENDS[:1] * 3 if side.exact else ENDS)]
-        queries = [
-            Asked(
-                fit,
-                np.stack([_weights(side.split, fit.of, end, cells.size) for side, end in columns], axis=1),
-                np.stack([_weights(side.whole, fit.of, end, cells.size) for side, end in columns], axis=1),
+        columns, answer = distinct_ends(sides)
+        by_statistic, group = [], groups.of_cells(cells)
+        for fit in self.fits:
+            split, whole = (
+                np.stack([_weights(getattr(side, kind), fit.of, end, cells.size) for side, end in columns], axis=1)
+                for kind in ("split", "whole")
             )
-            for fit in self.fits
-        ]
-        group, names = groups.of_cells(cells), tuple(cells.codes)
-        weighed = [one for one in queries if one.split.any() or one.whole.any()]
-        by_statistic = [self._of_statistic(one, names, group, groups.present, answer) for one in weighed]
+            if split.any() or whole.any():
+                query = SumWeights(fit, split, whole, tuple(cells.codes), group, answer)
+                by_statistic.append(self._of_statistic(query, groups.present))
         cache: dict[tuple[int, ...], Terms] = {}  # groups with the same noises get them as the same value
         result = []
         for parts in zip(*by_statistic, strict=True) if by_statistic else [() for _ in groups.present]:
@@ -287,26 +230,20 @@ class FittedNoise:
             result.append(cache[same])
         return result
 
-    def _of_statistic(
-        self, query: Asked, names: tuple[str, ...], group: Codes, present: Codes, answer: Sequence[int]
-    ) -> list[NoiseTerms]:
+    def _of_statistic(self, query: SumWeights, present: Codes) -> list[Terms]:
         """Noise terms of each present group in one statistic, by the quickest way that the fit offers."""
-        fit, result = query.fit, list[NoiseTerms]([() for _ in present])
+        fit, result = query.fit, dict[int, Terms]()
         if (merged := fit.merged(self.domain)) is not None:
-            result = merged_terms(query, merged, self.domain, names, group, present, answer)
+            result = merged_terms(query, merged, self.domain, present)
         elif isinstance(fit, ByGroup) and len(present) > 1:
-            result = self._at_once(fit, query, names, group, present, answer) or result
-        left = [place for place, terms in enumerate(result) if terms == ()]
+            result = dict(enumerate(self._at_once(fit, query, present) or ()))
+        left = [place for place in range(len(present)) if place not in result]
         block = max(1, at_once(self.domain.size) // query.split.shape[1])
         for start in range(0, len(left), block):
             places = left[start : start + block]
-            noises = self._laid_out(query, names, group, present[places], answer)
-            for place, terms in zip(places, noises, strict=True):
-                result[place] = terms
-        return result
-
-    def largest_model_part(self, side: Sum, groups: Groups) -> None:
-        """None: the fits do not say."""
+            noises = self._laid_out(query, present[places])
+            result.update(zip(places, noises, strict=True))
+        return [result[place] for place in range(len(present))]
 
     def signs_of_rows(self, within: NDArray[np.bool_], cells: Gathered) -> list[Sign] | None:
         """Test statistics for rows in sets of cells, (cells, sets), in blocks."""
@@ -320,30 +257,26 @@ class FittedNoise:
             result += signs
         return result
 
-    def _at_once(
-        self, fit: ByGroup, query: Asked, names: tuple[str, ...], group: Codes, present: Codes, answer: Sequence[int]
-    ) -> list[NoiseTerms] | None:
+    def _at_once(self, fit: ByGroup, query: SumWeights, present: Codes) -> list[Terms] | None:
         """Noise terms of all groups from sparse weights (`errors_by_group`)."""
-        number = np.full(int(group.max(initial=0)) + 1, -1)
+        group, number = query.group, np.full(int(query.group.max(initial=0)) + 1, -1)
         here = present[present < len(number)]
         number[here] = np.arange(len(here))
-        cells = spread_over(self.domain, names, np.arange(float(len(group)))[:, None])[:, 0].astype(np.int64)
+        cells = spread_over(self.domain, query.names, np.arange(float(len(group)))[:, None])[:, 0].astype(np.int64)
         whole = query.whole[cells] if query.whole.any() else None
         errors = fit.errors_by_group(Grouped.of_cells(number[group][cells], len(present), query.split[cells], whole))
         if errors is None:
             return None
-        return [None if one.unknown[list(answer)].any() else terms_of(one, answer) for one in errors]
+        return [_terms_if_known(one, query.answer) for one in errors]
 
-    def _laid_out(
-        self, query: Asked, names: tuple[str, ...], group: Codes, present: Codes, answer: Sequence[int]
-    ) -> list[Terms]:
+    def _laid_out(self, query: SumWeights, present: Codes) -> list[Terms]:
         """Noise terms of some groups from dense weights over the domain."""
-        inside = (group[:, None] == present).astype(np.float64)
+        inside = (query.group[:, None] == present).astype(np.float64)
         ends = query.split.shape[1]
         each = query.split[:, None, :] * inside[:, :, None] + query.whole[:, None, :]
-        weighed = spread_over(self.domain, names, each.reshape(len(group), -1))
-        order = [[place * ends + end for end in answer] for place in range(len(present))]
-        return [*noises_of([(query.fit, weighed)], order)]
+        weighed = spread_over(self.domain, query.names, each.reshape(len(inside), -1))
+        order = [[place * ends + end for end in query.answer] for place in range(len(present))]
+        return noises_of(query.fit, weighed, order)
 
 
 def _weights(by_statistic: ByStatistic, of: str, end: str, size: int) -> Floats:

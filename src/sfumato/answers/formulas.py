@@ -1,15 +1,14 @@
 """Arithmetic of aggregates without a common denominator, such as the difference of two averages.
 
-All sums under the averages are treated jointly, with the noises they share (function_interval.py); gradients come from
-forward-mode differentiation (`Sloped`). Where a denominator may be zero, and for quantiles and variances, whose noises
-are not treated jointly, every part gets its own interval at 1 - (1 - confidence) / parts (Bonferroni), and interval
-arithmetic (`Range`) combines them.
+All sums under the averages are treated jointly, with the noises they share (function_interval.py) and gradients by
+forward-mode differentiation (`Dual`). Where a denominator may be zero, and for quantiles and variances, every part gets
+its own interval at 1 - (1 - confidence) / parts (Bonferroni), and interval arithmetic combines them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import cached_property
 from math import hypot, inf, isfinite, isnan, nan
 from typing import Protocol, Self, TypeVar
@@ -17,9 +16,9 @@ from typing import Protocol, Self, TypeVar
 import numpy as np
 
 from sfumato.answers.evaluate import Evaluation, Terms
-from sfumato.answers.fieller import Functional, Interval, Shared, Term
-from sfumato.answers.fitted_noise import NORMAL, SMOOTH
+from sfumato.answers.fieller import NORMAL, SMOOTH, Functional, Interval, Noises, Shared, Term
 from sfumato.answers.function_interval import Function, function_interval
+from sfumato.answers.noise_sum import Ends
 from sfumato.answers.quantiles import quantiles
 from sfumato.answers.results import Estimate
 from sfumato.answers.spreads import spreads
@@ -51,76 +50,36 @@ def work_out(part: Formula | Column | float, of: Callable[[Column | float], N]) 
 
 
 @dataclass(frozen=True, eq=False)
-class Sloped:
+class Dual:
     """Dual number: a value and its gradient with respect to some sums, (sums,)."""
 
     value: float
     slope: Floats
 
-    def __add__(self, other: Sloped) -> Sloped:
-        return Sloped(self.value + other.value, self.slope + other.slope)
+    def __add__(self, other: Dual) -> Dual:
+        return Dual(self.value + other.value, self.slope + other.slope)
 
-    def __mul__(self, other: Sloped) -> Sloped:
-        return Sloped(self.value * other.value, self.slope * other.value + other.slope * self.value)
+    def __mul__(self, other: Dual) -> Dual:
+        return Dual(self.value * other.value, self.slope * other.value + other.slope * self.value)
 
-    def __truediv__(self, other: Sloped) -> Sloped:
+    def __truediv__(self, other: Dual) -> Dual:
         if other.value == 0.0:
-            return Sloped(nan, np.full_like(self.slope, nan))
+            return Dual(nan, np.full_like(self.slope, nan))
         value = self.value / other.value
-        return Sloped(value, (self.slope - value * other.slope) / other.value)
+        return Dual(value, (self.slope - value * other.slope) / other.value)
 
 
-@dataclass(frozen=True)
-class Range:
-    """Interval of reals, with interval arithmetic.
-
-    >>> Range(1.0, 2.0) / Range(-1.0, 1.0)
-    Range(low=-inf, high=inf)
-    >>> Range(1.0, 2.0) / Range(3.0, 0.0)
-    Range(low=-inf, high=inf)
-    >>> Range(1.0, 2.0) * Range(-3.0, 1.0)
-    Range(low=-6.0, high=2.0)
-    """
-
-    low: float
-    high: float
-
-    def __add__(self, other: Range) -> Range:
-        return _range([self.low + other.low, self.high + other.high])
-
-    def __mul__(self, other: Range) -> Range:
-        # 0 times unbounded is 0: both are limits of finite values, and 0 is one for certain.
-        return _range([0.0 if 0.0 in (a, b) else a * b for a in self.ends for b in other.ends])
-
-    def __truediv__(self, other: Range) -> Range:
-        if min(other.ends) <= 0.0 <= max(other.ends):  # ends that noise has turned round are ends all the same
-            return Range(-inf, inf)
-        return self * _range([1.0 / other.low, 1.0 / other.high])
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        return self.low, self.high
-
-
-def _range(ends: list[float]) -> Range:
-    """Interval that spans the given ends; unbounded where one is nan."""
-    return Range(-inf, inf) if any(isnan(end) for end in ends) else Range(min(ends), max(ends))
-
-
-def estimates_of(column: Column, evaluation: Evaluation) -> list[Estimate]:
-    """Estimate a column of any kind for every present group; for a difference, also whether it is significant."""
-    rule = column.rule
-    if rule is None:
-        estimates = evaluation.evaluate(column)
-    elif isinstance(rule, Formula):
+def estimates_by_rule(column: Column, evaluation: Evaluation) -> list[Estimate]:
+    """Estimate a column that is a formula, a quantile or a variance, for every present group."""
+    if isinstance(column.rule, Formula):
         with np.errstate(all="ignore"):  # what is beyond all numbers is found unknown, and its interval unbounded
-            estimates = _Together(column, rule, evaluation).estimates()
+            return _Together(column, column.rule, evaluation).estimates()
+    if isinstance(column.rule, Quantile):
+        estimates = quantiles(column, column.rule, evaluation)
     else:
-        each = quantiles(column, rule, evaluation) if isinstance(rule, Quantile) else spreads(column, rule, evaluation)
-        estimates = [_scaled(one, column.scale) for one in each]
-    if not column.difference:
-        return estimates
-    return [replace(one, real=bool(one.low > 0.0 or one.high < 0.0)) for one in estimates]
+        assert column.rule is not None  # noqa: S101 (for the type checker)
+        estimates = spreads(column, column.rule, evaluation)
+    return [one.times(column.scale) for one in estimates]
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +89,8 @@ class _Together:
     column: Column
     formula: Formula
     evaluation: Evaluation
+    _shared: Shared = field(default_factory=Shared)
+    _memory: dict[float, list[list[Estimate]]] = field(default_factory=dict)  # of every part, by confidence
 
     @cached_property
     def sums(self) -> tuple[tuple[Amount, ...], ...]:
@@ -146,7 +107,7 @@ class _Together:
         sides = [at.sum_of(amounts) for amounts in self.sums]
         values = [at.values_of(side) for side in sides]
         result = []
-        for index, terms in enumerate(at.view.noises.terms(sides, at.view.cells, at.groups)):
+        for index, terms in enumerate(at.terms(sides)):
             group = at.groups.present[index]
             numbers = [Functional(*(float(part[group]) for part in each)) for each in values]
             if terms is None:
@@ -164,15 +125,10 @@ class _Together:
         if terms is None:
             return None
         function, divisors = self._function(self.formula), list(self._divisors(self.formula))
-        noises = self._shared.noises(terms)
-        if not noises.model.any() and not self.evaluation.view.estimated:
-            return function_interval(function, divisors, numbers, noises, self.evaluation.confidence)
-        errors = self._adversely(numbers, terms)
+        errors: Noises | Sequence[Term] = self._shared.noises(terms)
+        if self.evaluation.view.estimated or self._shared.noises(terms).model.any():
+            errors = self._adversely(numbers, terms)
         return function_interval(function, divisors, numbers, errors, self.evaluation.confidence)
-
-    @cached_property
-    def _shared(self) -> Shared:
-        return Shared()
 
     def _adversely(self, numbers: list[Functional], terms: Sequence[Term]) -> Sequence[Term]:
         """Replace model errors by one normal error that moves every part in the direction that changes the answer most.
@@ -188,10 +144,10 @@ class _Together:
         x = np.array([one.value for one in numbers])
         variances = np.array([term.noise.variance * term.multiplicity for term in assumed])
         weights = np.array([term.weights[: 3 * len(x) : 3] for term in assumed]).reshape(len(assumed), len(x))
-        slopes = self._of_parts(lambda column: self._sloped(column, x).value).slope
+        slopes = self._of_parts(lambda column: self._dual(column, x).value).slope
         moves = np.zeros(len(x))
         for column, slope in zip(self.formula.columns, slopes, strict=True):
-            along = self._sloped(column, x).slope
+            along = self._dual(column, x).slope
             top = self.sums.index(column.numerator)
             if along[top]:  # where not, as in COUNT(*) / COUNT(*), the sums move and the part does not
                 size = float(np.sqrt((variances * (weights @ along) ** 2).sum()))
@@ -204,7 +160,7 @@ class _Together:
         """Value and gradient of a part as a function of the sums."""
 
         def at(x: Floats) -> tuple[float, Floats]:
-            found = work_out(part, lambda one: self._sloped(one, x))
+            found = work_out(part, lambda one: self._dual(one, x))
             return found.value, found.slope
 
         return at
@@ -223,46 +179,46 @@ class _Together:
             if part.operator == "/":
                 yield self._function(part.right)
 
-    def _sloped(self, part: Column | float, x: Floats) -> Sloped:
+    def _dual(self, part: Column | float, x: Floats) -> Dual:
         """Value and gradient of a column or constant at the sums x, (sums,)."""
         if isinstance(part, float):
-            return Sloped(part, np.zeros(len(x)))
+            return Dual(part, np.zeros(len(x)))
         top = self._one(part.numerator, x)
         ratio = top if part.denominator is None else top / self._one(part.denominator, x)
-        return Sloped(ratio.value * part.scale, ratio.slope * part.scale)
+        return Dual(ratio.value * part.scale, ratio.slope * part.scale)
 
-    def _possible(self, part: Column | float, numbers: list[Functional]) -> Sloped:
+    def _possible(self, part: Column | float, numbers: list[Functional]) -> Dual:
         """Value of a part clipped to its range; nan where its noisy denominator is not positive."""
         x = np.array([one.value for one in numbers])
-        estimate = self._sloped(part, x)
+        estimate = self._dual(part, x)
         if isinstance(part, float) or part.denominator is None:
             return estimate
         bounds = self._bounds(part)
         determined = self._one(part.denominator, x).value > 0.0
         return replace(estimate, value=min(max(estimate.value, bounds.low), bounds.high) if determined else nan)
 
-    def _one(self, amounts: tuple[Amount, ...], x: Floats) -> Sloped:
+    def _one(self, amounts: tuple[Amount, ...], x: Floats) -> Dual:
         """One sum as a dual number."""
         slope = np.zeros(len(x))
         slope[self.sums.index(amounts)] = 1.0
-        return Sloped(float(slope @ x), slope)
+        return Dual(float(slope @ x), slope)
 
-    def _bounds(self, part: Column | float) -> Range:
+    def _bounds(self, part: Column | float) -> Ends:
         """Range of a column over all tables."""
         if isinstance(part, float):
-            return Range(part, part)
-        return Range(*(part.bounds or (-inf, inf))) * Range(part.scale, part.scale)
+            return Ends(part, part)
+        return Ends(*(part.bounds or (-inf, inf))) * Ends(part.scale, part.scale)
 
-    def _apart(self, index: int, bounds: Range) -> Estimate:
+    def _apart(self, index: int, bounds: Ends) -> Estimate:
         """Interval arithmetic on the parts' own intervals, which hold simultaneously (Bonferroni)."""
         columns, at = self.formula.columns, self.evaluation
         apart, surer = (self._parts(c) for c in (at.confidence, 1.0 - (1.0 - at.confidence) / len(columns)))
 
-        def span(part: Column | float) -> Range:
+        def span(part: Column | float) -> Ends:
             if isinstance(part, float):
-                return Range(part, part)
+                return Ends(part, part)
             one = surer[columns.index(part)][index]
-            return Range(one.low, one.high)
+            return Ends(one.low, one.high)
 
         ends = work_out(self.formula, span)
         estimate = self._of_parts(lambda column: apart[columns.index(column)][index].value)
@@ -274,32 +230,30 @@ class _Together:
             Interval(estimate.value, hypot(noise, model), ends.low, ends.high, noise, model), bounds, at.confidence
         )
 
-    def _of_parts(self, value: Callable[[Column], float]) -> Sloped:
+    def _of_parts(self, value: Callable[[Column], float]) -> Dual:
         """Value of the formula and its gradient with respect to the parts."""
         columns = self.formula.columns
 
-        def sloped(part: Column | float) -> Sloped:
+        def dual(part: Column | float) -> Dual:
             slope = np.zeros(len(columns))
             if isinstance(part, float):
-                return Sloped(part, slope)
+                return Dual(part, slope)
             slope[columns.index(part)] = 1.0
-            return Sloped(value(part), slope)
+            return Dual(value(part), slope)
 
-        return work_out(self.formula, sloped)
-
-    @cached_property
-    def _memory(self) -> dict[float, list[list[Estimate]]]:
-        return {}
+        return work_out(self.formula, dual)
 
     def _parts(self, confidence: float) -> list[list[Estimate]]:
         """Estimates of every part for all groups at one confidence, cached."""
         if confidence not in self._memory:
             at = replace(self.evaluation, confidence=confidence)
-            self._memory[confidence] = [estimates_of(one, at) for one in self.formula.columns]
+            self._memory[confidence] = [
+                at.evaluate(one) if one.rule is None else estimates_by_rule(one, at) for one in self.formula.columns
+            ]
         return self._memory[confidence]
 
 
-def _within(interval: Interval, bounds: Range, confidence: float) -> Estimate:
+def _within(interval: Interval, bounds: Ends, confidence: float) -> Estimate:
     """Clip an interval to the possible range; nan value and errors where the value is not finite."""
     low, high = max(interval.low, bounds.low), min(interval.high, bounds.high)
     if not isfinite(interval.value):
@@ -310,22 +264,3 @@ def _within(interval: Interval, bounds: Range, confidence: float) -> Estimate:
         nan if isnan(interval.value) else x for x in (interval.stderr, interval.noise, interval.model)
     )
     return Estimate(interval.value, stderr, low, high, confidence, noise, model)
-
-
-def _scaled(estimate: Estimate, scale: float) -> Estimate:
-    """Multiply an estimate by a constant; a multiple of a date is no date."""
-    if scale == 1.0:
-        return estimate
-    low, high = sorted((estimate.low * scale, estimate.high * scale))
-    size = abs(scale)
-    return replace(
-        estimate,
-        value=estimate.value * scale,
-        stderr=estimate.stderr * size,
-        low=low,
-        high=high,
-        noise=estimate.noise * size,
-        model=estimate.model * size,
-        dates=False,
-        timed=False,
-    )

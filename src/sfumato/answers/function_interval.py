@@ -1,14 +1,12 @@
 """Intervals of functions f of several noisy sums (generalised Fieller), such as the difference of two averages.
 
-Fieller's interval of a ratio holds every value that the ratio takes at sums within q standard errors of the noisy ones,
-in the metric of the noise covariance C. The same holds for any f. The upper end is f at the point
+The upper end is f at the point
 
-    x = x_hat + q * C g / sqrt(g^T C g),   g the gradient of f at x,
+    x = x_hat + q * C g / sqrt(g^T C g),   g the gradient of f at x, C the covariance of the noise,
 
 with q standard errors the exact quantile of the noise of g . x, found by fixed-point iteration. For f = N / D it is
-Fieller's end, for a linear f the linear interval. Noise shared by the sums is accounted for, since they move jointly.
-
-Where a sum is known between two ends only, the end that moves f further is taken.
+Fieller's end, for a linear f the linear interval. Where a sum is known between two ends only, the end that moves f
+further is taken.
 """
 
 from __future__ import annotations

@@ -1,35 +1,32 @@
-"""Guaranteed intervals of the columns of an answer: bounds that hold for every table with the stated confidence.
+"""Guaranteed intervals of the columns of an answer, built from bounds of weighted sums (guaranteed_sums.py).
 
-They are built from bounds of weighted sums (guaranteed_sums.py). A ratio N / D equals r + (N - r D) / D for any fixed
-r, here the middle of its possible range: two sums, each with half of the tail. A share A / (A + B) is least at the
-least A and the greatest B, and greatest the other way round.
+A ratio N / D equals r + (N - r D) / D for any fixed r, here the middle of its possible range: two sums, each with half
+of the tail. A share A / (A + B) is least at the least A and the greatest B.
 
-Quantiles: with C_j the rows up to cell j of the attribute and N all rows, T_j = C_j - p N is at least about 0 in the
-cell of the quantile p and T_(j-1) at most (quantiles.py). That cell does not depend on the noise, so it is excluded
-wrongly only if the bounds of T_j or T_(j-1) err: all cells are tested and no level is split. Where that takes too many
-tests, bisection does, and each of its log2(cells) tests gets its part of the tail.
-
-Possible ranges: an interval may be clipped to values that some table has (no negative count). The value is not clipped;
-that would bias sums and averages of many values.
+Quantiles: T_j = C_j - p N (quantiles.py) is at least about 0 in the cell of the quantile and T_(j-1) at most. That cell
+does not depend on the noise, so it is excluded wrongly only if the bounds of T_j or T_(j-1) err: all cells are tested
+and no level is split. Where that takes too many tests, each of the log2(cells) tests of a bisection gets its part.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import ceil, floor, inf, isfinite, isnan, log2
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 
 from sfumato.answers.evaluate import Evaluation, Sum
+from sfumato.answers.fit import Fit
 from sfumato.answers.fitted_noise import spread_over
-from sfumato.answers.formulas import Range, work_out
+from sfumato.answers.formulas import work_out
 from sfumato.answers.noise_sum import Ends, Find
 from sfumato.answers.quantiles import slack_of, values_along
-from sfumato.answers.question import Asked, Gathered, Kinds
+from sfumato.answers.question import Gathered, Kinds, WeightRange
 from sfumato.answers.results import Estimate
-from sfumato.answers.spreads import Along
+from sfumato.answers.spreads import ValueCounts
 from sfumato.arrays import Floats
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
@@ -75,27 +72,28 @@ def _sign(amount: Amount, schema: Schema) -> int:
     return 1 if ends[0] >= 0.0 else -1 if ends[1] <= 0.0 else 0
 
 
-class Source(Protocol):
+class Source(ABC):
     """Source of guaranteed bounds of sums. signed: whether weights may be negative."""
 
-    signed: ClassVar[bool]
+    signed: ClassVar[bool] = True
 
     @property
+    @abstractmethod
     def work(self) -> int:
         """Numbers read for the bounds of one sum, besides the cells of a view."""
 
     def refuse(self, amounts: Sequence[Amount]) -> None:
         """Raise a QueryError where sums of such amounts have no bounds."""
+        return
 
-    def ends(self, query: Asked, cells: Gathered, tail: float) -> Ends:
+    @abstractmethod
+    def ends(self, query: WeightRange, cells: Gathered, tail: float) -> Ends:
         """Bounds of a sum; each end is exceeded with probability at most `tail`."""
 
 
 @dataclass(frozen=True, eq=False)
-class FromFits:
+class FromFits(Source):
     """Bounds from the fits of all statistics over a domain. kinds: class of each value of the mentioned attributes."""
-
-    signed: ClassVar[bool] = True
 
     domain: Domain
     finders: Mapping[str, Find]
@@ -105,18 +103,15 @@ class FromFits:
     def work(self) -> int:
         return self.domain.size
 
-    def refuse(self, amounts: Sequence[Amount]) -> None:
-        """Accept every sum."""
-
-    def ends(self, query: Asked, cells: Gathered, tail: float) -> Ends:
+    def ends(self, query: WeightRange, cells: Gathered, tail: float) -> Ends:
         """Bounds of a sum: those of each statistic, with the tail split evenly between them."""
-        names, parts = tuple(cells.codes), query.statistics
-        bounds = Ends(0.0, 0.0)
+        names, parts, low, high = tuple(cells.codes), query.statistics, 0.0, 0.0
         for of in parts:
             both = np.stack([query.low[of], query.high[of]], axis=1)
             both = spread_over(self.domain, names, both if cells.many is None else self._single(both, names))
-            bounds += self.finders[of](both[:, 0], both[:, 1], tail / len(parts))
-        return bounds
+            ends = self.finders[of](both[:, 0], both[:, 1], tail / len(parts))
+            low, high = low + ends.low, high + ends.high
+        return Ends(low, high)
 
     def _single(self, weights: Floats, names: Sequence[str]) -> Floats:
         """Expand weights on merged cells to weights on single cells, (cells, k)."""
@@ -125,12 +120,18 @@ class FromFits:
         return np.asarray(few[np.ix_(*kinds)]).reshape(-1, weights.shape[1])
 
 
+def finders(fits: Sequence[Fit], domain: Domain) -> dict[str, Find]:
+    """Bounding functions by statistic; those of measures may use that of the count, the first fit."""
+    rows = fits[0].guaranteed(domain)
+    return {fits[0].of: rows} | {fit.of: fit.guaranteed(domain, rows) for fit in fits[1:]}
+
+
 MOST_TESTED = 256  # cells of all groups together that are tested one by one
 
 
 def quantile_ends(rule: Quantile, at: Evaluation, source: Source, tail: float) -> list[Ends]:
     """Bounds of a quantile in each present group. tail: probability beyond each end."""
-    along = Along.of(rule, at)
+    along = ValueCounts.of(rule, at)
     source.refuse((along.counted,))
     groups = along.evaluation.groups
     low, high = values_along(along)
@@ -142,20 +143,11 @@ def quantile_ends(rule: Quantile, at: Evaluation, source: Source, tail: float) -
     return bounds if rule.grouped else bounds * len(at.groups.present)
 
 
-def quantile_tests(size: int, groups: int) -> int:
-    """Cost of the guaranteed intervals of a quantile in all groups, as the number of sums to be bounded.
-
-    size: values of the attribute. Testing a cell costs two sums, and as much again to lay out their weights.
-    """
-    tested = size if size * groups <= MOST_TESTED else 2 * max(1, ceil(log2(size)))
-    return 4 * groups * tested
-
-
 @dataclass(frozen=True, eq=False)
 class _Cells:
     """Cells of an attribute that may hold the quantile of one group."""
 
-    along: Along
+    along: ValueCounts
     share: float
     group: int
     source: Source
@@ -193,14 +185,14 @@ class _Cells:
             low, high = low + min(both), high + max(both)
         return Ends(low, high)
 
-    def _asked(self, cell: int, before: float, beyond: float) -> Asked:
+    def _asked(self, cell: int, before: float, beyond: float) -> WeightRange:
         """Weights of `before` on the rows up to a cell and `beyond` on the rows after it."""
         mine = (self.along.evaluation.group == self.group).astype(np.float64)
         weights = self.along.sum(lambda group, code: np.where(code <= cell, before, beyond)).split["count"]
         sides = np.where(np.arange(self.along.axis.size) <= cell, before, beyond)
         unseen = float(np.abs(sides) @ self.along.rests[1][self.group])
         low, high = ({"count": np.asarray(end * mine)} for end in (weights.low, weights.high))
-        return Asked(low, high, unseen)
+        return WeightRange(low, high, unseen)
 
 
 def _halving(holds: Callable[[int], bool], last: int) -> int:
@@ -241,7 +233,9 @@ def sums_tested(column: Column, groups: int, domain: Domain) -> int:
     if isinstance(column.rule, Formula):
         return sum(sums_tested(part, groups, domain) for part in column.rule.columns)
     if isinstance(column.rule, Quantile):
-        return quantile_tests(domain[column.rule.of].size, groups)
+        size = domain[column.rule.of].size
+        tested = size if size * groups <= MOST_TESTED else 2 * max(1, ceil(log2(size)))
+        return 4 * groups * tested  # a cell costs two sums, and as much again to lay out their weights
     return groups if column.denominator is None else 2 * groups
 
 
@@ -257,7 +251,8 @@ class _Columns:
         if isinstance(column.rule, Formula):
             return self._formula(column, column.rule, tail)
         if isinstance(column.rule, Quantile):
-            return self._scaled(quantile_ends(column.rule, self.at, self.source, tail), column.scale)
+            scale = Ends(column.scale, column.scale)
+            return [ends * scale for ends in quantile_ends(column.rule, self.at, self.source, tail)]
         if column.rule is not None:
             raise QueryError(
                 f"{column.name} has no guaranteed interval in a release that was fitted: variances have typical ones "
@@ -269,15 +264,10 @@ class _Columns:
         else:
             bottom = self._asked(column.denominator)
             bounds = [self._ratio(one, other, column, tail / 2.0) for one, other in zip(top, bottom, strict=True)]
-        ends = self._scaled(bounds, column.scale)
+        ends = [one * Ends(column.scale, column.scale) for one in bounds]
         return [whole(one) for one in ends] if column.kind == "count" and column.scale == 1.0 else ends
 
-    def _scaled(self, bounds: list[Ends], scale: float) -> list[Ends]:
-        """Bounds times a constant; a negative one swaps the ends."""
-        spans = [Range(one.low, one.high) * Range(scale, scale) for one in bounds]
-        return [Ends(one.low, one.high) for one in spans]
-
-    def _sum(self, query: Asked, tail: float) -> Ends:
+    def _sum(self, query: WeightRange, tail: float) -> Ends:
         """Bounds of a sum, clipped at 0 where counts have weights of one sign."""
         bounds = self.source.ends(query, self.at.view.cells, tail)
         counts = query.statistics == ("count",)
@@ -285,7 +275,7 @@ class _Columns:
         most = 0.0 if counts and query.high["count"].max(initial=0.0) <= 0.0 and not query.unseen else inf
         return Ends(max(bounds.low, least), max(min(bounds.high, most), least))
 
-    def _ratio(self, top: Asked, bottom: Asked, column: Column, tail: float) -> Ends:
+    def _ratio(self, top: WeightRange, bottom: WeightRange, column: Column, tail: float) -> Ends:
         """Bounds of a ratio: a share by its two disjoint counts, any other by r + (N - r D) / D."""
         least, most = column.bounds or (-inf, inf)
         exact = all((asked.low[of] == asked.high[of]).all() for asked in (top, bottom) for of in asked.low)
@@ -295,24 +285,19 @@ class _Columns:
             return Ends(_share(low, beside.high), _share(max(inside.high, low), high, of_nothing=1.0))
         middle = (least + most) / 2.0 if exact and isfinite(least) and isfinite(most) else 0.0
         above, below = self._sum(top.less(bottom, middle), tail), self._sum(bottom, tail)
-        ratio = Range(above.low, above.high) / Range(below.low, below.high) + Range(middle, middle)
+        ratio = above / below + Ends(middle, middle)
         return Ends(max(ratio.low, least), min(ratio.high, most))
 
     def _formula(self, column: Column, rule: Formula, tail: float) -> list[Ends]:
         """Bounds of a formula by interval arithmetic; the tail is split evenly between its parts."""
         by_column = {one: self.ends(one, tail / len(rule.columns)) for one in rule.columns}
-        result = []
-        for place in range(len(self.at.groups.present)):
 
-            def span(part: Column | float, place: int = place) -> Range:
-                ends = Ends(part, part) if isinstance(part, float) else by_column[part][place]
-                return Range(ends.low, ends.high)
+        def in_group(place: int) -> Ends:
+            return work_out(rule, lambda part: Ends(part, part) if isinstance(part, float) else by_column[part][place])
 
-            one = work_out(rule, span)
-            result.append(Ends(one.low, one.high))
-        return result
+        return [in_group(place) for place in range(len(self.at.groups.present))]
 
-    def _asked(self, amounts: tuple[Amount, ...]) -> list[Asked]:
+    def _asked(self, amounts: tuple[Amount, ...]) -> list[WeightRange]:
         """Weights of a sum, for every present group."""
         self.source.refuse(amounts)
         side = self.at.sum_of(amounts)
@@ -320,7 +305,7 @@ class _Columns:
         for number in self.at.groups.present:
             mine = (self.at.group == number).astype(np.float64)
             low, high = (_weights(side, end, mine) for end in ("low", "high"))
-            result.append(Asked(low, high, float(side.unseen[number])))
+            result.append(WeightRange(low, high, float(side.unseen[number])))
         return result
 
 
@@ -340,8 +325,8 @@ def whole(ends: Ends) -> Ends:
 
 def with_ends(estimate: Estimate, ends: Ends) -> Estimate:
     """Estimate with guaranteed bounds in place of its own interval."""
-    real = None if estimate.real is None else bool(ends.low > 0.0 or ends.high < 0.0)
-    return replace(estimate, low=ends.low, high=ends.high, real=real)
+    guaranteed = replace(estimate, low=ends.low, high=ends.high)
+    return guaranteed if estimate.real is None else replace(guaranteed, real=guaranteed.excludes_zero)
 
 
 def _share(part: float, other: float, of_nothing: float = 0.0) -> float:

@@ -1,17 +1,14 @@
 """Bounds of weighted sums of cells that hold for every table: P(sum beyond either end) <= tail.
 
-Least squares is unbiased, so its noise gives the bounds. For a partition into buckets chosen before the buckets were
-measured, a bucket enters with the least and the greatest weight of its cells. Bounds from two measurements are combined
-with half of the tail each (`of_both`). So are counts of runs of cells that were measured first (`with_counts_along`):
-the query alone decides which partition into runs is used, the coarsest on whose runs its weights are constant. Each fit
-chooses among these (`Fit.guaranteed`).
+A bucket of a partition chosen before the buckets were measured enters with the least and the greatest weight of its
+cells. Counts of runs of cells that were measured first are used on the coarsest partition on whose runs the weights are
+constant (`with_counts_along`). Each fit chooses among these (`Fit.guaranteed`).
 
-Thresholded cells (only noisy counts >= threshold are published, and the total). Upper end: an unpublished cell has
-count + noise < threshold, so n cells hold at most what is published of them + (threshold - 1) per unpublished cell -
-the sum of all n noises; or at most the total less the lower end of all other cells. Lower end: published counts are
-selected by their noise and biased upwards. For a cell with x rows let D = published count (or 0) - x. Its moment
-generating function is known, and Markov's inequality bounds the sum of all D by (sum of log E exp(a D) + log 1 / tail)
-/ a. An empty cell adds log E exp(a D_0), one with x rows at most k x more, so with Y rows published of n cells
+Thresholded cells (only noisy counts >= threshold are published, and the total). Upper end: n cells hold at most what is
+published of them + (threshold - 1) per unpublished cell - the sum of all n noises; or at most the total less the lower
+end of all other cells. Lower end: published counts are selected by their noise. For a cell with x rows let D =
+published count (or 0) - x. Markov's inequality bounds the sum of all D by (sum of log E exp(a D) + log 1 / tail) / a.
+An empty cell adds log E exp(a D_0), one with x rows at most k x more, so with Y rows published of n cells
 
     rows >= (Y - (n log E exp(a D_0) + log 1 / tail) / a) / (1 + k / a),
 
@@ -23,44 +20,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import ceil, exp, inf, log, log1p
-from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from sfumato.answers.noise_sum import ANYTHING, Ends, Find, lowest, reach, reach_of_count
-from sfumato.answers.question import Asked, Gathered
+from sfumato.answers.guaranteed_columns import Source
+from sfumato.answers.noise_sum import Ends, Find, lowest, reach_of_count
+from sfumato.answers.question import Gathered, WeightRange
 from sfumato.arrays import Codes, Floats
-from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.measurement import Laplace, Measurement, Noise
 from sfumato.queries import Ranges
 from sfumato.sql import Amount
 
-if TYPE_CHECKING:
-    from sfumato.answers.fit import Fit
-
 MOST_KNOWN = 1024  # sums of buckets whose ends are kept
-
-
-def finders(fits: Sequence[Fit], domain: Domain) -> dict[str, Find]:
-    """Bounding functions by statistic; those of measures may use that of the count, the first fit."""
-    rows = fits[0].guaranteed(domain)
-    return {fits[0].of: rows} | {fit.of: fit.guaranteed(domain, rows) for fit in fits[1:]}
-
-
-def of_squares(fit: Fit) -> Find:
-    """Bounds of an unbiased fit: estimate plus or minus the quantile of its noise."""
-
-    def find(low: Floats, high: Floats, tail: float) -> Ends:
-        errors = fit.errors(np.stack([low, high], axis=1))
-        if errors.unknown.any():
-            return ANYTHING
-        rows = np.arange(len(errors.weights))
-        below, above = (reach(errors.design, rows, weights, tail) for weights in errors.weights.T)
-        return Ends(float(low @ fit.estimate) - below, float(high @ fit.estimate) + above)
-
-    return find
 
 
 def over_buckets(labels: Codes, totals: Find) -> Find:
@@ -252,10 +225,10 @@ def log_moments(rows: Codes, threshold: int, scale: float, a: float) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class FromThreshold:
+class FromThreshold(Source):
     """Source of bounds for counts over thresholded cells. size: cells of the domain."""
 
-    signed: ClassVar[bool] = False
+    signed = False
 
     known: Thresholded
     size: float
@@ -272,7 +245,7 @@ class FromThreshold:
                 "shares; ask for the typical interval of sums and averages"
             )
 
-    def ends(self, query: Asked, cells: Gathered, tail: float) -> Ends:
+    def ends(self, query: WeightRange, cells: Gathered, tail: float) -> Ends:
         """Bounds of a count over published and unpublished cells."""
         low, high = (each.get("count", np.zeros(cells.size)) for each in (query.low, query.high))
         values = cells.values["count"]

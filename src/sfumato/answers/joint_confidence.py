@@ -1,30 +1,29 @@
 """Simultaneous intervals of correlated normal errors: the max-|t| quantile from their joint covariance.
 
-Answers from the same measurements share noises. With the correlation matrix R of the errors, the quantile of max_i
-|z_i|, z ~ N(0, R), gives half-widths that hold together, narrower than Bonferroni's. It is computed by quasi-Monte
-Carlo with a fixed scrambled Sobol sequence and rounded up by twice the standard error of as many random points.
+With the correlation matrix R of the errors, the quantile of max_i |z_i|, z ~ N(0, R), gives half-widths that hold
+together. It is computed by quasi-Monte Carlo with a fixed scrambled Sobol sequence and rounded up by twice the standard
+error of as many random points.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from math import ceil, sqrt
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from sfumato.answers.evaluate import Evaluation
+from sfumato.answers.evaluate import Evaluation, View
 from sfumato.answers.fieller import NEARLY
+from sfumato.answers.fit import Fit
 from sfumato.answers.fitted_noise import NUMBERS_AT_ONCE, spread_over
-from sfumato.answers.question import Groups, kinds_asked
+from sfumato.answers.question import Groups, Kinds, kinds_asked
 from sfumato.arrays import Floats
 from sfumato.measurement import Design, Gaussian
+from sfumato.schema import Schema
 from sfumato.sql import Select
-
-if TYPE_CHECKING:
-    from sfumato.releases.contents.cube import Cube
 
 POINTS = 2**14
 SEED = 1  # of the scrambling: any does, and it must not change from one reading of a release to the next
@@ -62,27 +61,30 @@ def joint_confidence(covariance: Floats, confidence: float) -> float:
 MOST = 400  # numbers whose noises are looked at together
 
 
-def together(select: Select, content: Cube, confidence: float) -> float | None:
+def together(
+    select: Select, schema: Schema, view: Callable[[Kinds], View], fits: Sequence[Fit], confidence: float
+) -> float | None:
     """Confidence of each number of a SELECT for simultaneous coverage; None where the noises are not near normal.
 
+    view: of the cells along some attributes. fits: of each statistic over all cells.
     Counts and sums from least squares have errors that are weighted sums of noises: normal where the noises are, or
     where many enter each. Checked by the fourth cumulant.
     """
     columns = list(dict.fromkeys(select.aggregates))
-    groups = Groups.of(select, content.domain)
+    groups = Groups.of(select, schema.domain)
     numbers = len(groups.present) * len(columns)
     plain = all(column.rule is None and column.denominator is None for column in columns)
-    if not plain or not 2 <= numbers <= MOST or content.domain.size * numbers > NUMBERS_AT_ONCE:
+    if not plain or not 2 <= numbers <= MOST or schema.domain.size * numbers > NUMBERS_AT_ONCE:
         return None
-    names = kinds_asked(select, content.schema)
-    classes = {name: np.arange(content.domain[name].size) for name in names}  # the fits are asked about single cells
-    at = Evaluation(content.view(classes), groups, confidence)
+    names = kinds_asked(select, schema)
+    classes = {name: np.arange(schema.domain[name].size) for name in names}  # the fits are asked about single cells
+    at = Evaluation(view(classes), groups, confidence)
     sides = [at.sum_of(column.numerator) for column in columns]
     if not all(side.exact for side in sides):
         return None
     inside = (at.group[:, None] == groups.present).astype(np.float64)
     covariance, fourth = np.zeros((numbers, numbers)), np.zeros(numbers)
-    for fit in content.fits:
+    for fit in fits:
         parts = []
         for side in sides:
             split, whole = (kind.get(fit.of) for kind in (side.split, side.whole))
@@ -91,7 +93,7 @@ def together(select: Select, content: Cube, confidence: float) -> float | None:
         weights = np.concatenate(parts, axis=1)
         if not weights.any():
             continue
-        errors = fit.errors(spread_over(content.domain, tuple(at.view.cells.codes), weights))
+        errors = fit.errors(spread_over(schema.domain, tuple(at.view.cells.codes), weights))
         if errors.unknown.any() or errors.model.any():
             return None
         many = np.ones(len(errors.weights)) if errors.counts is None else errors.counts.astype(np.float64)

@@ -31,23 +31,12 @@ def answer_by_fit(queries: Queries, fit: Fit, confidence: float) -> list[Estimat
     for start in range(0, queries.rows, block):
         columns = queries[start : start + block].dense().T.astype(np.float64)
         order = [[place] * 3 for place in range(columns.shape[1])]
-        noises = noises_of([(fit, columns)], order)
+        noises = noises_of(fit, columns, order)
         for value, terms in zip(values[start : start + block].tolist(), noises, strict=True):
             if terms is None:
                 estimates.append(Estimate(nan, nan, -inf, inf, confidence, nan))
                 continue
-            interval = linear_interval(Functional(value, value, value), terms, confidence)
-            estimates.append(
-                Estimate(
-                    interval.value,
-                    interval.stderr,
-                    interval.low,
-                    interval.high,
-                    confidence,
-                    interval.noise,
-                    interval.model,
-                )
-            )
+            estimates.append(linear_interval(Functional(value, value, value), terms, confidence).at(confidence))
     return estimates
 
 

@@ -1,19 +1,15 @@
 """Quantiles, minima and maxima from noisy counts: intervals by inversion of tests on the cumulative distribution.
 
-Let C_j be the rows in the cells of the attribute up to j, and N all rows. The quantile of share p lies in cell j if T_j
-= C_j - p N is about 0 there and negative before it. T_j is a linear answer with a known interval, so the cells that may
-hold the quantile are those where T_j is not significantly below 0 and T_(j-1) not significantly above. The interval
-runs from the low end of the first such cell to the high end of the last. Each cell is tested at its own level, half of
-the error on either side: the quantile lies in one cell of the true table, and the interval misses it only if the test
-of that cell fails, so no confidence band of the whole distribution is needed.
+Let C_j be the rows in the cells of the attribute up to j, and N all rows. The quantile of share p lies in cell j if the
+linear answer T_j = C_j - p N is about 0 there and negative before it. Cells that may hold it are those where T_j is not
+significantly below 0 and T_(j-1) not significantly above. Each cell is tested at its own level: the interval misses
+only if the test of the quantile's own cell fails, so no confidence band is needed.
 
-PERCENTILE_CONT lies between the rows of rank floor and ceiling of (N - 1) p, counted from 0. The former's cell has T_j
-> -p, the latter's T_(j-1) < 1 - p; the minimum has C_j >= 1 and C_(j-1) < 1, the maximum the same from above.
+PERCENTILE_CONT lies between the rows of rank floor and ceiling of (N - 1) p, counted from 0: T_j > -p and T_(j-1) < 1 -
+p; the minimum has C_j >= 1 and C_(j-1) < 1, the maximum the same from above.
 
-Minima and maxima of model-based estimates (`Extremes`): a smooth model puts rows next to the last occupied cell, wrong
-at the very place that MIN and MAX ask about. So the hypothesis "all cells up to j are empty" is tested by the noisy
-measurements of those cells alone (`Sign` in evaluate.py), and the interval ends behind the last cell where it is not
-rejected.
+Minima and maxima of model-based estimates (`_extreme`): a smooth model puts rows next to the last occupied cell. So the
+hypothesis "all cells up to j are empty" is tested by the noisy measurements of those cells alone (`Sign`).
 """
 
 from __future__ import annotations
@@ -28,7 +24,7 @@ import numpy as np
 from sfumato.answers.evaluate import RULE_OF_THREE, Evaluation
 from sfumato.answers.fieller import Shared
 from sfumato.answers.results import Estimate
-from sfumato.answers.spreads import Along
+from sfumato.answers.spreads import ValueCounts
 from sfumato.arrays import Codes, Floats
 from sfumato.frozen import dataclass
 from sfumato.sql import Column
@@ -37,53 +33,13 @@ from sfumato.sql.plan import Quantile
 AT_ONCE = 15  # places along the attribute that are tested together, then between two of them again
 
 
-@dataclass(eq=False)
-class Extremes:
-    """Test-based end of the interval of a minimum or maximum, group by group.
-
-    least: whether it is the minimum. found: end cell by group; None where the fit keeps no measurements of regions.
-    """
-
-    along: Along
-    least: bool
-    found: dict[int, int | None] = field(default_factory=dict)
-
-    def ends(self, index: int, begin: int, end: int) -> tuple[int, int]:
-        """First and last cell of a group's extreme value: the model's `begin` and `end`, one replaced by the test's."""
-        if index not in self.found:
-            self.found[index] = self._search(index)
-        sure = self.found[index]
-        if sure is None:
-            return begin, end
-        return (begin, sure) if self.least else (sure, end)
-
-    def _search(self, index: int) -> int | None:
-        """Last cell of the group that the extreme value may lie in, by a multi-way search over emptiness tests."""
-        evaluation, last = self.along.evaluation, self.along.axis.size - 1
-        inside = (evaluation.group == evaluation.groups.present[index]) & (self.along.base.low > 1.0 - 1e-9)
-        code = self.along.code if self.least else last - self.along.code
-        level = (1.0 + evaluation.confidence) / 2.0
-        empty, held = -1, last  # up to here there may be no rows; up to here there are, or the attribute ends
-        while held - empty > 1:
-            steps = min(held - empty, AT_ONCE + 1)
-            cells = empty + (held - empty) * np.arange(1, steps, dtype=np.int64) // steps
-            within = inside[:, None] & (code[:, None] <= cells)
-            signs = evaluation.view.noises.signs_of_rows(within, evaluation.view.cells)
-            if signs is None:
-                return None
-            unsure = [at for at, sign in enumerate(signs) if not sign.is_sure(level)]
-            ends = [empty, *cells.tolist(), held]
-            empty, held = ends[unsure[-1] + 1 if unsure else 0], ends[unsure[-1] + 2 if unsure else 1]
-        return held if self.least else last - held
-
-
 SECOND = 1.0 / 86_400  # in days
 ROUNDS = 24  # of looking at the noise where an end seems to be
 
 
 def quantiles(column: Column, rule: Quantile, evaluation: Evaluation) -> list[Estimate]:
     """Quantile with its interval for every present group."""
-    search = _Search(Along.of(rule, evaluation), rule.share)
+    search = _Search(ValueCounts.of(rule, evaluation), rule.share)
     determined = search.run()
     if not all(determined):
         evaluation.undetermined.append(column)
@@ -98,13 +54,15 @@ class _Search:
 
     widths: per present group, by cell, the one-sided quantiles of the noise of T_j below and above. errors: per group,
     by cell, the standard errors of T_j from noise and from model. modelled: per group, whether it has model error.
+    extremes: per group, the end of the interval of a minimum or maximum by tests.
     """
 
-    along: Along
+    along: ValueCounts
     share: float
     widths: list[dict[int, tuple[float, float]]] = field(default_factory=list)
     errors: list[dict[int, tuple[float, float]]] = field(default_factory=list)
     modelled: list[bool] = field(default_factory=list)
+    extremes: dict[int, int | None] = field(default_factory=dict)
 
     @cached_property
     def sums(self) -> tuple[Floats, Floats, Floats]:
@@ -178,13 +136,34 @@ class _Search:
         begin = int(first[0]) if len(first) else self.along.axis.size - 1
         end = min(int(last[-1]) + 1, self.along.axis.size - 1) if len(last) else 0
         if self.modelled[index] and self.share in (0.0, 1.0):
-            begin, end = self.extremes.ends(index, begin, end)
+            if index not in self.extremes:
+                self.extremes[index] = self._extreme(index)
+            sure = self.extremes[index]
+            if sure is not None:
+                begin, end = (begin, sure) if self.share == 0.0 else (sure, end)
         return min(begin, end), max(begin, end)
 
-    @cached_property
-    def extremes(self) -> Extremes:
-        """Test-based ends for MIN and MAX."""
-        return Extremes(self.along, least=self.share == 0.0)
+    def _extreme(self, index: int) -> int | None:
+        """Last cell that a group's minimum or maximum may lie in, by a multi-way search over emptiness tests.
+
+        None where the fit keeps no measurements of regions.
+        """
+        evaluation, last = self.along.evaluation, self.along.axis.size - 1
+        inside = (evaluation.group == evaluation.groups.present[index]) & (self.along.base.low > 1.0 - 1e-9)
+        code = self.along.code if self.share == 0.0 else last - self.along.code
+        level = (1.0 + evaluation.confidence) / 2.0
+        empty, held = -1, last  # up to here there may be no rows; up to here there are, or the attribute ends
+        while held - empty > 1:
+            steps = min(held - empty, AT_ONCE + 1)
+            cells = empty + (held - empty) * np.arange(1, steps, dtype=np.int64) // steps
+            within = inside[:, None] & (code[:, None] <= cells)
+            signs = evaluation.view.noises.signs_of_rows(within, evaluation.view.cells)
+            if signs is None:
+                return None
+            unsure = [at for at, sign in enumerate(signs) if not sign.is_sure(level)]
+            ends = [empty, *cells.tolist(), held]
+            empty, held = ends[unsure[-1] + 1 if unsure else 0], ends[unsure[-1] + 2 if unsure else 1]
+        return held if self.share == 0.0 else last - held
 
     def _look(self, cells: Codes) -> list[bool]:
         """Compute the noise quantiles of T_j at two cells for each present group; cells is (2, present groups).
@@ -200,7 +179,7 @@ class _Search:
             for at in edge
         ]
         determined, shared = [], Shared()
-        for index, terms in enumerate(evaluation.view.noises.terms(sides, evaluation.view.cells, groups)):
+        for index, terms in enumerate(evaluation.terms(sides)):
             determined.append(terms is not None)
             if terms is None:
                 continue
@@ -241,7 +220,7 @@ def slack_of(share: float, few: float) -> tuple[float, float]:
     return (low, high) if share == 0.0 else (-high, -low)
 
 
-def values_along(along: Along) -> tuple[Floats, Floats]:
+def values_along(along: ValueCounts) -> tuple[Floats, Floats]:
     """Least and greatest value of each cell of the attribute, (cells,), within the query's condition on it."""
     axis = along.axis
     # A cell of days ends with its last day, one of hours with its last second.

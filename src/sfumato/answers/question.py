@@ -1,13 +1,10 @@
 """Weights of a query on the published numbers: kind of interval, cells, groups, value classes and amounts.
 
 An amount is a weighted sum over rows. Where a condition cuts a cell, or a value is known only by its bin, the true sum
-lies between a least and a greatest one. So an amount becomes three weight vectors (`Weights`), each (cells,): for its
-value if rows are spread evenly inside cells, and for its low and high end over all spreads.
+lies between a least and a greatest one, so an amount becomes three weight vectors (`Weights`).
 
-`Gathered` holds the cells of a query, summed over the attributes that it does not mention; `Groups` the combinations of
-its GROUP BY attributes. Value classes (`kinds_asked`): values of an attribute that the query weighs alike, as `hours >
-40` makes two classes of a hundred hours. Cells with equal classes get equal weights in every sum, so contents that
-aggregate on demand need to do so by class only.
+Value classes (`kinds_asked`): values of an attribute that the query weighs alike, as `hours > 40` makes two classes of
+a hundred hours. Contents that aggregate on demand do so by class only.
 """
 
 from __future__ import annotations
@@ -54,11 +51,6 @@ class Manner:
     def __post_init__(self) -> None:
         if self.interval not in KINDS:
             raise QueryError(f"an interval is {', '.join(KINDS[:-1])} or {KINDS[-1]}, not {self.interval!r}")
-
-    @property
-    def plain(self) -> bool:
-        """Whether columns need no further processing: typical and not clipped."""
-        return self.interval == "typical" and not self.possible
 
 
 @dataclass(frozen=True, eq=False)
@@ -333,11 +325,12 @@ def volume(amount: Amount, schema: Schema, group_by: tuple[str, ...]) -> tuple[F
     domain = schema.domain
     groups = [domain[name].size for name in group_by] if amount.grouped else []
     value, possible = np.zeros(groups), np.zeros(groups)
+    valued = None if amount.of in schema.measures else amount.of  # the attribute whose own values are summed
     for box in amount.predicate.boxes:
         shares, touched = np.ones(groups), np.ones(groups)
         for axis in domain:
             covered = cover(axis, box[axis.name])
-            along = axis.moment(box[axis.name]) if axis.name == _valued(amount, schema) else covered.share
+            along = axis.moment(box[axis.name]) if axis.name == valued else covered.share
             if amount.grouped and axis.name in group_by:
                 place = [-1 if name == axis.name else 1 for name in group_by]
                 shares, touched = shares * along.reshape(place), touched * covered.possible.reshape(place)
@@ -347,11 +340,6 @@ def volume(amount: Amount, schema: Schema, group_by: tuple[str, ...]) -> tuple[F
     boxes = amount.predicate.boxes
     whole = len(boxes) == 1 and all(cover(domain[name], values).sure.all() for name, values in boxes[0].sets)
     return value.reshape(-1), possible.reshape(-1), bool(whole and not groups)
-
-
-def _valued(amount: Amount, schema: Schema) -> str | None:
-    """Attribute whose own values are summed by the amount; None for a count or a measure."""
-    return amount.of if amount.of is not None and amount.of not in schema.measures else None
 
 
 def _along(box: Box, domain: Domain, of: str, codes: Mapping[str, Codes], size: int) -> Floats:
@@ -364,7 +352,7 @@ def _along(box: Box, domain: Domain, of: str, codes: Mapping[str, Codes], size: 
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class WeightRange:
     """Weighted sum for one group: weights by statistic on the cells of a view.
 
     low, high: least and greatest weight of each cell, (cells,). unseen: number of suppressed cells that may belong to
@@ -380,11 +368,13 @@ class Asked:
         """Statistics with a nonzero weight."""
         return tuple(of for of in self.low if self.low[of].any() or self.high[of].any())
 
-    def less(self, other: Asked, factor: float = 1.0) -> Asked:
+    def less(self, other: WeightRange, factor: float = 1.0) -> WeightRange:
         """Difference self - factor * other, where no cell of `other` is cut."""
         of_any = dict.fromkeys((*self.low, *other.low))
 
         def apart(mine: Mapping[str, Floats], theirs: Mapping[str, Floats]) -> dict[str, Floats]:
             return {of: np.asarray(mine.get(of, 0.0) - factor * theirs.get(of, 0.0)) for of in of_any}
 
-        return Asked(apart(self.low, other.low), apart(self.high, other.high), self.unseen - factor * other.unseen)
+        return WeightRange(
+            apart(self.low, other.low), apart(self.high, other.high), self.unseen - factor * other.unseen
+        )

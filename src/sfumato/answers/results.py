@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
     from matplotlib.axes import Axes
+
+    from sfumato.answers.export import Frame
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,21 @@ class Estimate:
     timed: bool = False
     real: bool | None = None
     sure: tuple[float, float] | None = None
+
+    def times(self, factor: float) -> Estimate:
+        """Multiply by a constant: a negative one swaps the ends, and a multiple of a date is no date."""
+        if factor == 1.0:
+            return self
+        ends = (self.low, self.high) if factor >= 0.0 else (self.high, self.low)
+        low, high = (end * factor for end in ends) if factor else (0.0, 0.0)
+        stderr, noise, model = (abs(factor) * error for error in (self.stderr, self.noise, self.model))
+        scaled = replace(self, value=self.value * factor, stderr=stderr, low=low, high=high, noise=noise, model=model)
+        return replace(scaled, dates=False, timed=False)
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether the interval excludes zero, so that the noise alone did not make the value."""
+        return bool(self.low > 0.0 or self.high < 0.0)
 
     @property
     def source(self) -> str:
@@ -141,21 +158,23 @@ class Result:
 
     def to_arrow(self) -> pa.Table:
         """Arrow table of the records; unknown values are null."""
-        from sfumato.answers.export import as_arrow
-
-        return as_arrow(self)
+        return self._frame().to_arrow()
 
     def to_pandas(self) -> pd.DataFrame:
         """pandas frame of the records; unknown values are NaN."""
-        from sfumato.answers.export import as_pandas
-
-        return as_pandas(self)
+        return self._frame().to_pandas()
 
     def to_polars(self) -> pl.DataFrame:
         """polars frame of the records; unknown values are null."""
-        from sfumato.answers.export import as_polars
+        return self._frame().to_polars()
 
-        return as_polars(self)
+    def _frame(self) -> Frame:
+        """Typed columns of the records."""
+        from sfumato.answers.export import Frame, in_64_bits
+
+        records = self.typed_records()
+        columns = {name: in_64_bits([record.get(name) for record in records]) for name in self.headers}
+        return Frame(columns, frozenset(self.columns) - self.estimated, self.moments)
 
     def plot(self, column: str | None = None, *, ax: Axes | None = None) -> Axes:
         """Plot a number of every row with its interval; the first number, unless `column` names another.
@@ -164,7 +183,7 @@ class Result:
         """
         from sfumato.answers.export import plot_result
 
-        return plot_result(self, column, ax)
+        return plot_result(self.columns, self.rows, self.estimated, self.confidence, column, ax)
 
     def to_csv(self, *, notes: bool = False) -> str:
         """CSV text of the records, one line each; unknown values are empty.

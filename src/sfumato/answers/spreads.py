@@ -1,16 +1,10 @@
 """Variances and standard deviations from noisy counts by bins.
 
-With N rows, M the sum of their bin midpoints and S the sum of squared midpoints, the variance of the midpoints is
-
-    S / N - (M / N)^2,
-
-a function of three noisy sums, with the interval of function_interval.py. A row lies within half a bin of its midpoint,
-so by the triangle inequality the standard deviations of rows and of midpoints differ by at most the root mean square of
-half a bin: the interval is widened by that. The value is that of the midpoints. Rows spread evenly in each bin would
-have a variance larger by width^2 / 12, rows of a smooth density one smaller by as much (Sheppard 1898).
-
-`Along` gives the rows of a condition by group and value of one attribute, and sums of them weighted by a factor of the
-value; quantiles.py uses it too.
+With N rows, M the sum of their bin midpoints and S the sum of squared midpoints, the variance of the midpoints is S / N
+- (M / N)^2, a function of three noisy sums (function_interval.py). A row lies within half a bin of its midpoint, so the
+interval of the standard deviation is widened by the root mean square of half a bin. The value is that of the midpoints:
+rows spread evenly in each bin would have a variance larger by width^2 / 12, rows of a smooth density one smaller by as
+much (Sheppard 1898).
 """
 
 from __future__ import annotations
@@ -42,7 +36,7 @@ EVERY_ROW = Groups((), (), np.zeros(1, dtype=np.int64))
 
 
 @dataclass(frozen=True, eq=False)
-class Along:
+class ValueCounts:
     """Rows of a predicate by group and by cell of one attribute."""
 
     evaluation: Evaluation
@@ -50,7 +44,7 @@ class Along:
     axis: Axis
 
     @classmethod
-    def of(cls, rule: Quantile | Spread, evaluation: Evaluation) -> Along:
+    def of(cls, rule: Quantile | Spread, evaluation: Evaluation) -> ValueCounts:
         """Rows that a quantile or variance is about; all groups merged where GROUP BY does not split it."""
         if not rule.grouped:
             evaluation = replace(evaluation, groups=EVERY_ROW)
@@ -86,7 +80,8 @@ class Along:
         suppressed, cells = self.evaluation.view.suppressed, self.evaluation.view.cells
         if suppressed is not None:
             for cell in range(self.axis.size):
-                amount = replace(self.counted, predicate=self.predicate & _at(self.axis, cell))
+                here = Predicate.where(self.axis.name, self.axis.values_in(cell))
+                amount = replace(self.counted, predicate=self.predicate & here)
                 rest = suppressed.rest_weights(amount, cells, groups, self.evaluation.group)
                 shares[:, cell], unseen[:, cell] = rest.weights["count"].value, rest.unseen
         return shares, unseen
@@ -136,14 +131,9 @@ def _times(base: Weights, factor: Floats) -> Weights:
     return Weights(base.value * factor, np.where(factor > 0, *ends), np.where(factor > 0, *reversed(ends)))
 
 
-def _at(axis: Axis, cell: int) -> Predicate:
-    """Predicate of one cell of an axis."""
-    return Predicate.where(axis.name, axis.values_in(cell))
-
-
 def spreads(column: Column, rule: Spread, evaluation: Evaluation) -> list[Estimate]:
     """Variance or standard deviation with its interval for every present group."""
-    along = Along.of(rule, evaluation)
+    along = ValueCounts.of(rule, evaluation)
     at = along.evaluation
     low, middle, high = along.axis.amounts
     centre = _centres(along, middle)  # squares of large numbers would cost digits
@@ -156,7 +146,7 @@ def spreads(column: Column, rule: Spread, evaluation: Evaluation) -> list[Estima
     ]
     values = [at.values_of(one) for one in sums]
     estimates = []
-    for group, terms in zip(at.groups.present, at.view.noises.terms(sums, at.view.cells, at.groups), strict=True):
+    for group, terms in zip(at.groups.present, at.terms(sums), strict=True):
         if terms is None:
             evaluation.undetermined.append(column)
         numbers = [Functional(*(float(part[group]) for part in each)) for each in values]
@@ -165,7 +155,7 @@ def spreads(column: Column, rule: Spread, evaluation: Evaluation) -> list[Estima
     return estimates if rule.grouped else estimates * len(evaluation.groups.present)
 
 
-def _centres(along: Along, middle: Floats) -> Floats:
+def _centres(along: ValueCounts, middle: Floats) -> Floats:
     """Approximate mean of each group, (groups,), to centre the squares."""
     counts = np.maximum(along.histogram()[0], 0.0)
     total = counts.sum(axis=1)

@@ -1,30 +1,285 @@
-"""Answer a statement with the kind of interval asked for: single, simultaneous, or adjusted for selection.
+"""Answer statements with the kind of interval asked for: single, simultaneous, or adjusted for selection.
 
-Simultaneous intervals of m numbers hold together if each has confidence 1 - (1 - c) / m (Bonferroni). With independent
-noises c^(1 / m) is exact (Sidak); with shared noises that are near normal their joint distribution gives the level
-(joint_confidence.py). m counts all numbers that could have been shown: LIMIT and HAVING select those that noise made
-large, and intervals that hold for all hold for the selected ones too.
+Statements of several SELECTs (grouping sets, UNION) are answered one by one, and table_values.py works on their rows.
+
+Simultaneous intervals count all m numbers that could have been shown, so they hold for those that LIMIT and HAVING
+select by their noise too. Each has the confidence of Bonferroni or Sidak (`of_each`), or, with shared noises that are
+near normal, that of their joint distribution (joint_confidence.py).
+
+Selection: the k of m groups with the largest noisy values are those whose noise was large. Intervals at 1 - R (1 - c) /
+m each, R of m rows shown, keep the false coverage rate at 1 - c (Benjamini, Yekutieli 2005): under any dependence for
+fixed R, as by LIMIT; where noise decides R, as by HAVING, it is proved for independent noises. Selection by public keys
+needs no adjustment, and rows removed that way do not count in m.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from math import ceil, log10
-from typing import TYPE_CHECKING
+from datetime import date, datetime
+from math import ceil, log10, prod
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sfumato.answers.answer import check_confidence, of_each, said_once
-from sfumato.answers.noise_sum import NONE
+import numpy as np
+
+from sfumato.answers.answer import difference_notes, moment_of, of_each, said_once
+from sfumato.answers.noise_sum import NONE, check_confidence
 from sfumato.answers.question import Groups, Manner
 from sfumato.answers.results import Estimate, Result
-from sfumato.answers.tables import Answered, Choices, Chosen, chosen_by, confidence_of_each, run_tables
+from sfumato.answers.table_values import Row, done, known_for_sure, shown, work_out
 from sfumato.domain import Domain
+from sfumato.effort import MOST_STEPS, STEPS_OF_A_ROW, counted, spend
 from sfumato.errors import QueryError
-from sfumato.sql import Select, selects_of
+from sfumato.frozen import dataclass
+from sfumato.sql import Column, Key, Select, selects_of
+from sfumato.sql.table.plan import Item, Keep, Part, Rank, Sort, Step, Table, Tables, Take, trees_of
+from sfumato.sql.values.tree import Ref, Tree, places, size
 
 if TYPE_CHECKING:
     from sfumato.releases.contents.content import Content
-    from sfumato.sql.statements import Statement
+    from sfumato.sql.compile import Statement
+
+HIGHEST, LOWEST, CONDITION = "came out highest", "came out lowest", "met the condition"
+_OFF = {HIGHEST: "too high", LOWEST: "too low", CONDITION: "off to the side that let them in"}
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Selection of `shown` rows among `among` by their noisy values. how: the criterion, in words."""
+
+    shown: int
+    among: int
+    how: str = CONDITION
+
+    @property
+    def share(self) -> float:
+        return self.shown / self.among
+
+    def note(self, confidence: float, *, allowed: bool, together: bool) -> str:
+        """Note for readers on the selection. allowed: intervals account for it; together: they are simultaneous."""
+        one = self.shown == 1
+        rows = "the row shown was" if one else f"the {self.shown:,} rows shown were"
+        whose, are = ("its noisy value", "it is") if one else ("their noisy values", "they are")
+        text = f"{rows} chosen among {self.among:,} because {whose} {self.how}, so on average {are} {_OFF[self.how]}; "
+        if together:
+            return text + "the intervals hold for all rows together, and so for the chosen ones"
+        if allowed:
+            return text + f"the intervals are wide enough for that: of rows chosen so, {confidence * 100:.6g} % hold"
+        return text + "the intervals do not allow for that and may hold less often: ask for selected ones"
+
+
+def confidence_of_each(confidence: float, choices: Iterable[Chosen]) -> float:
+    """Confidence of each interval that keeps the false coverage rate of the selected ones (Benjamini, Yekutieli).
+
+    >>> round(confidence_of_each(0.95, [Chosen(5, 1000, HIGHEST)]), 6)
+    0.99975
+    """
+    return 1.0 - prod(choice.share for choice in choices) * (1.0 - confidence)
+
+
+def chosen_by(select: Select, domain: Domain) -> Chosen | None:
+    """Selection by LIMIT after ORDER BY a noisy number; None where keys alone decide, or every group is shown."""
+    if not select.chooses:
+        return None
+    among = len(Groups.of(select, domain).present)
+    left = max(0, among - select.offset)
+    shown = left if select.limit is None else min(select.limit, left)
+    how = CONDITION if select.offset else HIGHEST if select.ordering[0][1] else LOWEST
+    return Chosen(shown, among, how) if 0 < shown < among else None
+
+
+class Followed:
+    """Tracker of row operations: records those that select rows by noisy numbers."""
+
+    def __init__(self, noisy: Iterable[int], next_rank: int) -> None:
+        """noisy: column indices of noisy numbers. next_rank: column index of the next rank."""
+        self.noisy, self._next = set(noisy), next_rank
+        self._order = ""  # of the last sort, if it went by noise
+        self.choices: list[Chosen] = []
+
+    def step(self, step: Step, before: int, after: int) -> None:
+        """Record a row operation, with the number of rows before and after it."""
+        looks = any(self.looks_at_noise(tree) for tree in trees_of(step))
+        if isinstance(step, Rank):
+            if looks:
+                self.noisy.add(self._next)
+            self._next += 1
+        elif isinstance(step, Sort):
+            falling = [rule.descending for rule in step.rules if self.looks_at_noise(rule.by)]
+            self._order = "" if not falling else HIGHEST if falling[0] else LOWEST
+        elif isinstance(step, Keep) and looks:
+            self._chose(before, after, CONDITION)
+        elif isinstance(step, Take) and self._order:
+            self._chose(before, after, CONDITION if step.offset else self._order)
+
+    def looks_at_noise(self, tree: Tree) -> bool:
+        """Whether an expression refers to noisy numbers."""
+        return bool(places(tree) & self.noisy)
+
+    def _chose(self, before: int, after: int, how: str) -> None:
+        """Record a selection that removed some rows but not all."""
+        if 0 < after < before:
+            self.choices.append(Chosen(after, before, how))
+
+
+def followed(table: Table) -> Followed:
+    """Selection tracker of a table, before its first operation."""
+    return Followed(range(table.keys, table.keys + table.aggregates), table.keys + table.aggregates + 1)
+
+
+Ask = Callable[[Select], Result]
+Choices = tuple[tuple[Chosen, ...], ...]
+
+
+class Answered(NamedTuple):
+    """Result of a statement, and for each of its tables the selections by noisy values."""
+
+    result: Result
+    chosen: Choices
+
+
+def run_tables(tables: Tables, domain: Domain, ask: Ask, confidence: float) -> Answered:
+    """Answer a statement of several SELECTs. ask: answers a plain SELECT."""
+    rows: list[Row] = []
+    notes: list[str] = []
+    moments: list[list[str | None]] = []
+    chosen: list[tuple[Chosen, ...]] = []
+    noisy: set[int] = set()
+    for table in tables.tables:
+        path = followed(table)
+        table_rows = _run(table, domain, ask, notes, path)
+        chosen.append(tuple(path.choices))
+        noisy |= {place for place, item in enumerate(table.items) if path.looks_at_noise(item.tree)}
+        notes += difference_notes(_columns(table, table_rows), table_rows, confidence)
+        moments.append([_moment_of(item, place, table_rows, table, domain) for place, item in enumerate(table.items)])
+        rows += table_rows
+    last = Followed(noisy, len(tables.tables[0].items))
+    for step in tables.steps:
+        before, rows = len(rows), done(step, rows, {})
+        last.step(step, before, len(rows))
+    first = tables.tables[0].items
+    numbers = [any(table.items[place].number for table in tables.tables) for place in range(len(first))]
+    _refuse_mixed(rows, [item.name for item in first])
+    cells = tuple(
+        tuple(
+            known_for_sure(cell, confidence) if number and not isinstance(cell, Estimate) else shown(cell)
+            for cell, number in zip(row, numbers, strict=True)
+        )
+        for row in rows
+    )
+    estimated = frozenset(item.name for item, number in zip(first, numbers, strict=True) if number)
+    names = tuple(item.name for item in first)
+    alike = [kinds[0] if len({*kinds}) == 1 else None for kinds in zip(*moments, strict=True)]
+    dated = {name: kind for name, kind in zip(names, alike, strict=True) if kind is not None}
+    result = Result(names, cells, confidence, said_once(notes), numbers=estimated, dated=dated)
+    return Answered(result, tuple((*choices, *last.choices) for choices in chosen))
+
+
+def _moment_of(item: Item, index: int, rows: list[Row], table: Table, domain: Domain) -> str | None:
+    """Time unit of an item that holds dates ("day" or "hour"), from its source column or else from its values."""
+    if isinstance(item.tree, Ref):
+        kinds = {_moment_at(item.tree.place, part, table, domain) for part in table.parts} - {""}
+        if len(kinds) == 1 and (kind := kinds.pop()) is not None:
+            return kind
+    types = {type(row[index]) for row in rows} - {type(None)}
+    return "day" if types == {date} else "hour" if types == {datetime} else None
+
+
+def _moment_at(index: int, part: Part, table: Table, domain: Domain) -> str | None:
+    """Time unit of a key or aggregate of one grouping set; empty where it is NULL in all rows."""
+    names = part.select.group_by
+    if index < table.keys:
+        source = part.keys[index]
+        if source is None:
+            return ""
+        return moment_of(Key(names[source[1]], names[source[1]]), domain) if source[0] == "attribute" else None
+    if index < table.keys + table.aggregates and part.blocks:
+        return moment_of(part.select.columns[len(names) + index - table.keys], domain)
+    return None
+
+
+def _refuse_mixed(rows: list[Row], names: list[str]) -> None:
+    """Raise a QueryError for a column with text in some rows and numbers or truth values in others."""
+    for name, column in zip(names, zip(*rows, strict=True), strict=False):
+        if len({_kind(cell) for cell in column if cell is not None}) > 1:
+            raise QueryError(f"{name} has values of several types; let all branches of CASE and the like have one")
+
+
+def _kind(cell: Any) -> str:
+    """Column type of a cell; dates count as text."""
+    if isinstance(cell, bool):
+        return "truth"
+    return "number" if isinstance(cell, int | float) or (isinstance(cell, Estimate) and not cell.dates) else "text"
+
+
+def _run(table: Table, domain: Domain, ask: Ask, notes: list[str], path: Followed) -> list[Row]:
+    """Rows of one table after its operations. notes: extended in place. path: selection tracker."""
+    rows = [row for number, part in enumerate(table.parts) for row in _rows_of(part, number, table, domain, ask, notes)]
+    orders = {
+        place: {label: cell for cell, label in enumerate(domain[part.select.group_by[source[1]]].labels())}
+        for part in table.parts
+        for place, source in enumerate(part.keys)
+        if source is not None and source[0] == "attribute"
+    }
+    with counted(MOST_STEPS + STEPS_OF_A_ROW * len(rows)):
+        for step in table.steps:
+            before, rows = len(rows), done(step, rows, orders)
+            path.step(step, before, len(rows))
+        spend(len(rows) * sum(size(item.tree) for item in table.items), "the select list")
+        notes += table.notes
+        return [[work_out(item.tree, row) for item in table.items] for row in rows]
+
+
+def _rows_of(part: Part, number: int, table: Table, domain: Domain, ask: Ask, notes: list[str]) -> list[Row]:
+    """Rows of one grouping set in key order: keys, aggregates, and the number of the set."""
+    names = part.select.group_by
+    groups = Groups.of(part.select, domain)
+    codes = [groups.code(name).tolist() for name in names]
+    answers: Sequence[tuple[Any, ...]]
+    if table.aggregates and part.blocks:
+        result = ask(part.select)
+        answers = result.rows
+        notes += result.notes
+    else:  # values alone, which are public
+        labels = [[domain[name].label(code) for code in along] for name, along in zip(names, codes, strict=True)]
+        answers = list(zip(*labels, strict=True)) if names else [()]
+        notes += part.select.notes
+    constants = zip(*(block.keys for block in part.blocks), strict=True)  # by their first appearance
+    ordinals = [{value: place for place, value in enumerate(dict.fromkeys(column))} for column in constants]
+    keyed = []
+    for place, block in enumerate(part.blocks):
+        there = Groups.of(Select((), names, block.where), domain).present
+        start = len(names) + place * table.aggregates
+        for row in np.flatnonzero(np.isin(groups.present, there)).tolist():
+            keys: list[Any] = []
+            order: list[int] = []
+            for source in part.keys:
+                if source is None:
+                    keys.append(None)
+                elif source[0] == "attribute":
+                    keys.append(answers[row][source[1]])
+                    order.append(codes[source[1]][row])
+                else:
+                    keys.append(block.keys[source[1]])
+                    order.append(ordinals[source[1]][keys[-1]])
+            numbers = answers[row][start : start + table.aggregates]
+            keyed.append((order, [*keys, *map(_with_real, numbers, table.differences), number]))
+    return [row for _, row in sorted(keyed, key=lambda pair: pair[0])]
+
+
+def _with_real(cell: Estimate, difference: bool) -> Estimate:
+    """Mark a difference as significant where its interval excludes zero."""
+    return replace(cell, real=cell.excludes_zero) if difference else cell
+
+
+def _columns(table: Table, rows: list[Row]) -> list[Key | Column]:
+    """Columns of a table, marked as differences where their cells are, for the notes."""
+    estimates = [[row[place] for row in rows if isinstance(row[place], Estimate)] for place in range(len(table.items))]
+    different = [any(cell.real is not None for cell in column) for column in estimates]
+    return [
+        Column(item.name, (), difference=real) if item.number else Key(item.name, "")
+        for item, real in zip(table.items, different, strict=True)
+    ]
 
 
 UNBIASED = "counts and sums are as measured: noise is all that they are off by, and they may be negative"
@@ -37,8 +292,12 @@ def run_in_manner(statement: Statement, content: Content, confidence: float, man
     level, note = confidence, tuple[str, ...]()
     if manner.simultaneous:
         selects = selects_of(statement)
-        numbers = sum(_numbers(select, content.domain) for select in selects)
-        apart = len(selects) == 1 and _one_each(selects[0]) and content.independent
+        numbers = sum(
+            len(Groups.of(select, content.domain).present) * max(1, len(set(select.aggregates))) for select in selects
+        )
+        # One number for each group that depends on its own cells alone has noises of its own.
+        own = len(selects) == 1 and all(amount.grouped for amount in selects[0].amounts)
+        apart = own and len(set(selects[0].aggregates)) == 1 and content.independent
         level = of_each(confidence, numbers, apart=apart)
         joint = content.together(selects[0], confidence) if len(selects) == 1 and not apart else None
         level, by_joint = (joint, True) if joint is not None and joint < level else (level, False)
@@ -90,16 +349,6 @@ def text_in_manner(sql: str, content: Content, confidence: float, manner: Manner
     level = of_each(confidence, numbers)
     result = content.answer_text(sql, level) or own
     return replace(result, confidence=confidence, notes=(*result.notes, _said(numbers, confidence, level)))
-
-
-def _numbers(select: Select, domain: Domain) -> int:
-    """Number of estimates of a SELECT, shown or not."""
-    return len(Groups.of(select, domain).present) * max(1, len(set(select.aggregates)))
-
-
-def _one_each(select: Select) -> bool:
-    """Whether each group has one number that depends on its own cells alone, so that noises are independent."""
-    return len(set(select.aggregates)) == 1 and all(amount.grouped for amount in select.amounts)
 
 
 def _said(numbers: int, confidence: float, level: float) -> str:

@@ -105,10 +105,11 @@ class Suppressed:
             return interval
         level, noise = 1 - (1 - confidence) / 4, self.noise
         # The high end takes the whole rest, total less published; taking it back leaves the published cells alone.
-        cells = [(term.n_high + 1.0, noise, term.multiplicity) for term in terms if term.noise == noise]
+        cells = [(term.high + 1.0, noise, term.multiplicity) for term in terms if term.noise == noise]
         by_threshold = top.high - max(self.remainder["count"], 0.0) + unseen * (self.threshold - 1)
         by_threshold += upper_quantile([*cells, (1.0, noise, int(unseen))], level)
-        by_rest = top.high + upper_quantile([(term.n_high, term.noise, term.multiplicity) for term in terms], level)
+        whole = [(term.high, term.noise, term.multiplicity) for term in terms]
+        by_rest = top.high + upper_quantile(whole, level)
         high = min(by_threshold, by_rest)
         model = min(interval.model, max(high - top.low, 0.0) / 12**0.5)
         stderr = hypot(interval.noise, model)

@@ -49,7 +49,8 @@ def _call(name: str, args: list[Any]) -> Any:
     if not any(isinstance(arg, Estimate) for arg in args):
         return functions.call(name, args)
     if name == "case":
-        return functions.call(name, [*(_alternated(args)), args[-1]])
+        conditions = [arg if place % 2 else _plain(arg) for place, arg in enumerate(args[:-1])]
+        return functions.call(name, [*conditions, args[-1]])
     if name in _NUMBERS:
         if name not in _OF_DATES and any(isinstance(arg, Estimate) and arg.dates for arg in args):
             raise QueryError("a date can be compared, and subtracted from a date, as in MAX(day) - MIN(day), no more")
@@ -61,11 +62,6 @@ def _call(name: str, args: list[Any]) -> Any:
             raise QueryError("the query works out a number that is too large; use smaller constants")
         return value
     return functions.call(name, [_plain(arg) for arg in args])
-
-
-def _alternated(args: list[Any]) -> list[Any]:
-    """Arguments of a CASE with its conditions as plain values and its results unchanged."""
-    return [arg if place % 2 else _plain(arg) for place, arg in enumerate(args[:-1])]
 
 
 def _plain(value: Any) -> Any:
@@ -110,21 +106,6 @@ def _shifted(estimate: Estimate, by: Number) -> Estimate:
     return replace(_mapped(estimate, lambda number: number + by), real=None)
 
 
-def _scaled(estimate: Estimate, factor: float) -> Estimate:
-    """Multiply an estimate by a constant."""
-    ends = sorted((estimate.low * factor, estimate.high * factor)) if factor else [0.0, 0.0]
-    size = abs(factor)
-    return replace(
-        estimate,
-        value=estimate.value * factor,
-        stderr=estimate.stderr * size,
-        low=ends[0],
-        high=ends[1],
-        noise=estimate.noise * size,
-        model=estimate.model * size,
-    )
-
-
 def _with_number(change: Callable[[Estimate, Number], Any]) -> Callable[[Any, Any], Any]:
     """Lift a function of an estimate and a constant to either order of arguments; NULL gives NULL."""
 
@@ -141,19 +122,13 @@ def _less(left: Any, right: Any) -> Any:
         return None
     if isinstance(left, Estimate):
         return _shifted(left, -_number(right))
-    return _shifted(_scaled(right, -1.0), _number(left))
+    return _shifted(right.times(-1.0), _number(left))
 
 
-def _divided(left: Estimate, right: Number | None) -> Any:
-    """Divide an estimate by a constant; NULL for NULL or 0."""
-    return None if not right else _scaled(left, 1.0 / _number(right))
-
-
-def _size(estimate: Estimate) -> Estimate:
+def _absolute(estimate: Estimate) -> Estimate:
     """Absolute value of an estimate."""
-    ends = sorted((abs(estimate.low), abs(estimate.high)))
-    low = 0.0 if estimate.low < 0 < estimate.high else ends[0]
-    return replace(estimate, value=abs(estimate.value), low=low, high=ends[1])
+    low, high = sorted((abs(estimate.low), abs(estimate.high)))
+    return replace(estimate, value=abs(estimate.value), low=0.0 if estimate.low < 0 < estimate.high else low, high=high)
 
 
 def _or_else(*args: Any) -> Any:
@@ -187,19 +162,14 @@ def _limit(choose: Callable[..., Any]) -> Callable[..., Any]:
     return limited
 
 
-def _rounded(estimate: Estimate, decimals: int = 0) -> Estimate:
-    """Round value and interval ends half up."""
-    return _mapped(estimate, lambda number: functions.round_half_up(number, decimals))
-
-
 _NUMBERS: dict[str, Callable[..., Any]] = {
     "add": _with_number(_shifted),
     "sub": _less,
-    "mul": _with_number(_scaled),
-    "div": _divided,
-    "neg": lambda estimate: _scaled(estimate, -1.0),
-    "abs": _size,
-    "round": _rounded,
+    "mul": _with_number(Estimate.times),
+    "div": lambda estimate, by: None if not by else estimate.times(1.0 / _number(by)),
+    "neg": lambda estimate: estimate.times(-1.0),
+    "abs": _absolute,
+    "round": lambda estimate, decimals=0: _mapped(estimate, lambda x: functions.round_half_up(x, decimals)),
     "floor": lambda estimate: _mapped(estimate, math.floor),
     "ceil": lambda estimate: _mapped(estimate, math.ceil),
     "trunc": lambda estimate: _mapped(estimate, math.trunc),

@@ -6,9 +6,16 @@ import atexit
 import gc
 import os
 import sys
+from copy import copy
+from typing import TYPE_CHECKING
 
 from sfumato.errors import SfumatoError
 from sfumato.plain_text import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from typer import Typer
 
 
 def command() -> None:
@@ -35,7 +42,7 @@ def command() -> None:
 def main() -> None:
     """Run the command line; errors a user can mend are one line and exit code 1, an interrupt has exit code 130.
 
-    `shared/conventions.py` has all codes. To a script that asked for JSON a refusal is an object as well.
+    `shared.py` has all codes. To a script that asked for JSON a refusal is an object as well.
     """
     # A command is over before threads for linear algebra, plugins for validation or a search for garbage among the
     # thousands of classes it loads could be of any use.
@@ -45,7 +52,7 @@ def main() -> None:
     try:
         run()
     except SfumatoError as error:
-        from sfumato.cli.shared.conventions import code_of
+        from sfumato.cli.shared import code_of
 
         _fail(str(error), code_of(error), error.kind)
     except KeyboardInterrupt:  # before or after a command
@@ -64,8 +71,8 @@ def main() -> None:
 
 
 def run() -> None:
-    from sfumato.cli.app import only
-    from sfumato.cli.shared.conventions import EXIT_CODE, Interrupted, begin
+    from sfumato.cli.app import app
+    from sfumato.cli.shared import EXIT_CODE, Interrupted, begin
 
     begin()
     if "_SFUMATO_COMPLETE" in os.environ:
@@ -73,13 +80,24 @@ def run() -> None:
 
         prepare()
     try:
-        only(sys.argv[1:2])(complete_var="_SFUMATO_COMPLETE")
+        only(app, sys.argv[1:2])(complete_var="_SFUMATO_COMPLETE")
     except Interrupted as stopped:
         _fail(str(stopped), EXIT_CODE, "interrupted")
 
 
+def only(app: Typer, names: Sequence[str]) -> Typer:
+    """Restrict the application to the commands asked for, so that others need not be inspected; all, if none was."""
+    commands = [one for one in app.registered_commands if one.name in names]
+    groups = [one for one in app.registered_groups if one.name in names]
+    if not commands and not groups:
+        return app
+    few = copy(app)
+    few.registered_commands, few.registered_groups = commands, groups
+    return few
+
+
 def _fail(message: str, code: int = 1, kind: str = "refused") -> None:
-    from sfumato.cli.shared.conventions import MANNER, give
+    from sfumato.cli.shared import MANNER, give
 
     text = printable(" ".join(message.split()))
     print("sfumato: " + text, file=sys.stderr)  # noqa: T201

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from copy import copy
+from collections.abc import Callable
 from importlib import import_module
 
 import typer
@@ -25,7 +24,7 @@ from sfumato.cli import (
     sample,
     signing,
 )
-from sfumato.cli.shared.conventions import HELP, Stoppable
+from sfumato.cli.shared import HELP, Stoppable, version
 
 
 def registered(module: str, name: str) -> Callable[..., None]:
@@ -68,25 +67,4 @@ app.add_typer(ledger.app, name="ledger")
 app.command("audit")(registered("sfumato.lab.cli.audit", "audit"))
 app.command("reproduce")(registered("sfumato.lab.cli.reproduce", "reproduce"))
 app.command("completion")(completion.completion)
-
-
-@app.callback(invoke_without_command=True)
-def _version(
-    version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True),
-) -> None:
-    if version:
-        from sfumato.version import __version__
-
-        typer.echo(f"sfumato {__version__}")
-        raise typer.Exit
-
-
-def only(names: Sequence[str]) -> typer.Typer:
-    """Restrict the application to the commands asked for, so that others need not be inspected; all, if none was."""
-    commands = [one for one in app.registered_commands if one.name in names]
-    groups = [one for one in app.registered_groups if one.name in names]
-    if not commands and not groups:
-        return app
-    few = copy(app)
-    few.registered_commands, few.registered_groups = commands, groups
-    return few
+app.callback(invoke_without_command=True)(version)

@@ -52,13 +52,12 @@ def certificate(
     if out is None:
         typer.echo(text, nl=False)
         return
-    from sfumato.cli.show import say
-    from sfumato.releases.file.atomic_write import write_text
+    from sfumato.cli.show import say, say_kept
+    from sfumato.releases.file.artifact import write_text
 
     kept = write_text(out, text)
     say(f"{out}: the certificate of {release}.")
-    if kept is not None:
-        say(f"An earlier file of that name was kept as {kept}.")
+    say_kept(kept)
 
 
 def facts_in(stated: list[str]) -> dict[str, str]:

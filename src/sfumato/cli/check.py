@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sfumato.cli.shared.file_options import Given, takes_file_options
+from sfumato.cli.shared import Given, takes_file_options, written
 
 if TYPE_CHECKING:
     from sfumato.kernel.reading.checking import Checked, Part
@@ -38,7 +38,6 @@ def check(
 
     The figures are exact and NOT PRIVATE: only the curator may see them.
     """
-    from sfumato.cli.shared.file_options import written
     from sfumato.errors import TableError
     from sfumato.kernel.reading.table import open_table
     from sfumato.schema import Schema

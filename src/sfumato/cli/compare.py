@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 
 from sfumato.cli.query import MOST_CELLS, SIGNED
-from sfumato.cli.shared.conventions import ANSWER_ONLY, MANNER
+from sfumato.cli.shared import ANSWER_ONLY, MANNER
 
 BEFORE = typer.Argument(help="A release file.", show_default=False)
 AFTER = typer.Argument(
@@ -47,7 +47,7 @@ def compare(
     quiet: bool = ANSWER_ONLY,
 ) -> None:
     """Compare two releases, such as those of two years, and show the differences that noise cannot explain."""
-    from sfumato.cli.show import say, table, working
+    from sfumato.cli.show import say, say_kept, table, working
     from sfumato.public.comparison.compare import compare as compare_releases
     from sfumato.public.comparison.comparison import LEFT, SHOWN
     from sfumato.releases.release import open_release
@@ -77,9 +77,8 @@ def compare(
     if out is None:
         typer.echo(text, nl=False)
         return
-    from sfumato.releases.file.atomic_write import write_text
+    from sfumato.releases.file.artifact import write_text
 
     kept = write_text(out, text)
     say(f"{out}: {found.statement}")
-    if kept is not None:
-        say(f"An earlier file of that name was kept as {kept}.")
+    say_kept(kept)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from html import escape
-from math import ceil, floor, log10
+from math import ceil, floor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from sfumato.cli.shared.conventions import QUIET
+from sfumato.cli.shared import QUIET
 from sfumato.frozen import dataclass
 from sfumato.plain_text import align, printable
 from sfumato.plain_text import width as width_of
@@ -47,8 +47,8 @@ def demo(
     from sfumato.cli.show import command, progress, say
     from sfumato.errors import NewLedgerWarning, TableError
     from sfumato.kernel.ledger.ledger import Ledger
+    from sfumato.publishing.prepare import Request
     from sfumato.publishing.publish import publish
-    from sfumato.publishing.request import Request
     from sfumato.schema import Schema
 
     try:
@@ -68,7 +68,7 @@ def demo(
         published = publish(table, request, out, step=step)
     made = published.release
     say(f"   {made.guarantee.statement}")
-    say(f"   Mechanism {made.mechanism}: {published.why}.")
+    say(f"   Mechanism {made.mechanism}: {published.prepared.why}.")
     say(" (the truth is shown only because these people are made up):", bold="3. Questions to the release")
     say()
     for question, sql in QUESTIONS:
@@ -166,11 +166,13 @@ def text_bars(bars: Sequence[Bar], width: int = 44) -> list[str]:
 
 def svg_bars(bars: Sequence[Bar], *, title: str, subtitle: str) -> str:
     """The bars as a self-contained SVG picture, every one with its error bar."""
+    from sfumato.public.report.pictures import nice_step
+
     left, top, bottom, right = 64, 64, 44, 20
     pitch = max(6, min(36, 900 // max(len(bars), 1)))
     wide, high = left + pitch * len(bars) + right, 360
     peak = max((max(bar.high, bar.value) for bar in bars), default=1.0) or 1.0
-    step = _nice(peak / 5)
+    step = nice_step(peak, 5)
     scale = (high - top - bottom) / (step * ceil(peak / step))
 
     def y(value: float) -> float:
@@ -202,9 +204,3 @@ def svg_bars(bars: Sequence[Bar], *, title: str, subtitle: str) -> str:
                 f"{escape(printable(bar.label))}</text>"
             )
     return "\n".join([*parts, "</svg>"]) + "\n"
-
-
-def _nice(step: float) -> float:
-    """The next larger of 1, 2 or 5 times a power of ten."""
-    power = 10.0 ** floor(log10(step)) if step > 0 else 1.0
-    return next(power * factor for factor in (1.0, 2.0, 5.0, 10.0) if power * factor >= step)

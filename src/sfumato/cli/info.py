@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from sfumato.cli.query import MOST_CELLS, RELEASE, SIGNED
-from sfumato.cli.shared.conventions import JSON, give
+from sfumato.cli.shared import JSON, give
 
 
 def info(

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sfumato.cli.shared.conventions import QUIET
-from sfumato.cli.shared.file_options import Given, takes_file_options
+from sfumato.cli.shared import QUIET, Given, stated, takes_file_options
 
 if TYPE_CHECKING:
     from sfumato.schema.draft import Answers
@@ -29,10 +28,9 @@ def init(
     file: Given = typer.Option({}),
 ) -> None:
     """Draft a schema from column names, types and your answers. Bounds and values are never read from the table."""
-    from sfumato.cli.shared.file_options import stated
-    from sfumato.cli.show import command, say
+    from sfumato.cli.show import command, say, say_kept
     from sfumato.kernel.reading.table import open_table
-    from sfumato.releases.file.atomic_write import write_text
+    from sfumato.releases.file.artifact import write_text
     from sfumato.schema.draft import draft
 
     dataset = name or Path(table).name.split(".")[0].replace("*", "") or "table"
@@ -47,8 +45,7 @@ def init(
         typer.echo(text, nl=False)
         return
     kept = write_text(out, text)
-    if kept is not None:
-        say(f"An earlier file of that name was kept as {kept}.")
+    say_kept(kept)
     next_ = command("plan", "--schema", out, "--epsilon", "1")
     say(f"{out}: fill in the blanks, then see what a budget buys: {next_}")
 

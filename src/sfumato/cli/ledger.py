@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sfumato.cli.shared.conventions import ANSWER_ONLY, JSON, MANNER, QUIET
+from sfumato.cli.shared import ANSWER_ONLY, JSON, MANNER, QUIET
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -73,7 +73,7 @@ def show(
 
 
 def _give(book: Ledger, accounts: list[Account], dataset: str | None) -> None:
-    from sfumato.cli.shared.conventions import give
+    from sfumato.cli.shared import give
 
     changes = [change for account in accounts for change in book.changes(account.dataset)]
     give(
@@ -159,7 +159,7 @@ def set_total(
     as_json: bool = JSON,
 ) -> None:
     """State a dataset's total budget. It is a promise to the people in the data: raise it only with a reason."""
-    from sfumato.cli.show import exact, notes, say
+    from sfumato.cli.show import deltas, exact, notes, say
     from sfumato.kernel.ledger.ledger import Ledger
 
     book = Ledger(ledger)
@@ -170,17 +170,6 @@ def set_total(
         _give(book, [account], dataset)
     spent = f"epsilon {exact(account.total)} in all, {exact(account.spent)} spent, {exact(account.left)} left"
     say(f"{dataset}: {spent}{deltas(account)}.")
-
-
-def deltas(account: Account) -> str:
-    """Describe a dataset's delta, to follow its epsilon; empty where no delta is in play."""
-    from sfumato.cli.show import exact
-
-    if account.total_delta is None or account.left_delta is None:
-        return f"; delta {exact(account.spent_delta)} spent, no total stated" if account.spent_delta else ""
-    return (
-        f"; delta {exact(account.spent_delta)} of {exact(account.total_delta)} spent, {exact(account.left_delta)} left"
-    )
 
 
 def of_account(account: Account) -> dict[str, Any]:

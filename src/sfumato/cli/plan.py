@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sfumato.cli.release import WITH, mechanisms_like
-from sfumato.cli.shared.conventions import ANSWER_ONLY, JSON, MANNER
+from sfumato.cli.shared import ANSWER_ONLY, JSON, MANNER
 
 if TYPE_CHECKING:
     from sfumato.planner.price import Line
@@ -64,7 +64,7 @@ def plan(
             step=step,
         )
     if MANNER.json:
-        from sfumato.cli.shared.conventions import give
+        from sfumato.cli.shared import give
 
         give(of_plan(found))
         return

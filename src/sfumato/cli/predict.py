@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from sfumato.cli.query import MOST_CELLS, RELEASE, SIGNED
-from sfumato.cli.shared.conventions import ANSWER_ONLY
+from sfumato.cli.shared import ANSWER_ONLY
 
 
 def predict(
@@ -29,8 +29,8 @@ def predict(
     import pyarrow as pa
     from pyarrow import csv
 
-    from sfumato.cli.show import say
-    from sfumato.releases.file.atomic_write import keep_earlier
+    from sfumato.cli.show import say, say_kept
+    from sfumato.releases.file.artifact import keep_earlier
     from sfumato.releases.release import open_release
     from sfumato.releases.rows.write import check_place, rows_file
 
@@ -48,5 +48,4 @@ def predict(
             write(batch)
         kept = keep_earlier(out)
     say(f"{out}: {judged.num_rows:,} rows, with predictions of a published model.")
-    if kept is not None:
-        say(f"An earlier file of that name was kept as {kept}.")
+    say_kept(kept)

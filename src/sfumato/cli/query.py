@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sfumato.cli.shared.conventions import ANSWER_ONLY, MANNER
+from sfumato.cli.shared import ANSWER_ONLY, MANNER
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 
@@ -134,14 +134,13 @@ def _form_of(out: Path | None) -> Format:
 
 
 def _write(out: Path, page: str, many: int) -> None:
-    from sfumato.cli.show import say
-    from sfumato.releases.file.atomic_write import write_text
+    from sfumato.cli.show import say, say_kept
+    from sfumato.releases.file.artifact import write_text
 
     kept = write_text(out, page)
     if MANNER.notes:
         say(f"{out}: {'the answer' if many == 1 else f'the answers to {many} statements'}.")
-        if kept is not None:
-            say(f"An earlier file of that name was kept as {kept}.")
+        say_kept(kept)
 
 
 def _print(answers: list[tuple[str, Result]], form: Format, promise: Guarantee, *, many: bool, notes: bool) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from sfumato.cli.certificate import STATED, facts_in
 from sfumato.cli.query import MOST_CELLS, RELEASE, SIGNED
-from sfumato.cli.shared.conventions import QUIET
+from sfumato.cli.shared import QUIET
 
 OUT = typer.Option(..., "-o", "--out", help="The .html file to write. It needs no other file.", show_default=False)
 
@@ -23,9 +23,9 @@ def report(
     quiet: bool = QUIET,
 ) -> None:
     """Write an HTML page about a release: its guarantee, its numbers and their errors. The page works offline."""
-    from sfumato.cli.show import say, working
+    from sfumato.cli.show import say, say_kept, working
     from sfumato.public.report.report import report as report_of
-    from sfumato.releases.file.atomic_write import write_text
+    from sfumato.releases.file.artifact import write_text
 
     with working("writing a report") as step:
         page = report_of(
@@ -38,5 +38,4 @@ def report(
         )
     kept = write_text(out, page)
     say(f"{out}: {len(page.encode()) / 1e6:.2f} MB, one file. Open it in a browser, or send it to somebody.")
-    if kept is not None:
-        say(f"An earlier file of that name was kept as {kept}.")
+    say_kept(kept)

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from sfumato.cli.query import MOST_CELLS, SIGNED
-from sfumato.cli.shared.conventions import QUIET
+from sfumato.cli.shared import QUIET
 
 
 def sample(
@@ -20,7 +20,7 @@ def sample(
     quiet: bool = QUIET,
 ) -> None:
     """Draw synthetic rows from a release. Spends no budget: the release's own guarantee covers the rows."""
-    from sfumato.cli.show import say, table
+    from sfumato.cli.show import say, say_kept, table
     from sfumato.releases.release import open_release
     from sfumato.releases.rows.decode import check_number
     from sfumato.releases.rows.write import check_place
@@ -30,8 +30,7 @@ def sample(
     opened = open_release(release, most_cells=most_cells, require_signature=require_signature)
     drawn = opened.sample_to(out, rows, seed=seed)
     say(f"{out}: {rows:,} synthetic rows, drawn from the release alone.")
-    if drawn.kept is not None:
-        say(f"An earlier file of that name was kept as {drawn.kept}.")
+    say_kept(drawn.kept)
     say()
     say("How far their shares are from the release's own answers, beside what chance alone would do:")
     headers = ["shares by", "tables", "mean", "by chance", "largest", "by chance"]

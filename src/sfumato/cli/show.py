@@ -13,11 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.cli.shared.conventions import MANNER
+from sfumato.cli.shared import MANNER
 from sfumato.plain_text import aligned, printable, width
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from sfumato.kernel.ledger.ledger import Account
 
 STEPS = {
     "plan": "choosing what to measure",
@@ -49,6 +51,12 @@ def say(text: str = "", *, bold: str = "", dim: bool = False, stderr: bool = Fal
     from rich.text import Text
 
     _console(stderr=stderr).print(Text.assemble((start, "bold"), (rest, "dim" if dim else "")))
+
+
+def say_kept(kept: Path | None) -> None:
+    """Say where an earlier file of the same name went, if there was one."""
+    if kept is not None:
+        say(f"An earlier file of that name was kept as {kept}.")
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[int] = ()) -> None:
@@ -106,7 +114,7 @@ def progress() -> Iterator[Callable[[str], None]]:
         if bar is None:
             yield lambda name: None
             return
-        from sfumato.kernel.reading.engines.silencing import watched
+        from sfumato.kernel.reading.engines import watched
 
         at, furthest = list[str](), [0.0]
 
@@ -189,6 +197,15 @@ def exact(number: object) -> str:
     from sfumato.kernel.budget import readable
 
     return readable(number)  # type: ignore[arg-type]
+
+
+def deltas(account: Account) -> str:
+    """Describe a dataset's delta, to follow its epsilon; empty where no delta is in play."""
+    if account.total_delta is None or account.left_delta is None:
+        return f"; delta {exact(account.spent_delta)} spent, no total stated" if account.spent_delta else ""
+    return (
+        f"; delta {exact(account.spent_delta)} of {exact(account.total_delta)} spent, {exact(account.left_delta)} left"
+    )
 
 
 def command(*words: object) -> str:

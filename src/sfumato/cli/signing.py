@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from sfumato.cli.query import RELEASE
-from sfumato.cli.shared.conventions import QUIET
+from sfumato.cli.shared import QUIET
 
 
 def keygen(
@@ -39,13 +39,12 @@ def sign(
     quiet: bool = QUIET,
 ) -> None:
     """Sign a release. The signature goes to RELEASE.sig; the release itself does not change."""
-    from sfumato.cli.show import say
-    from sfumato.releases.file.atomic_write import write_text
+    from sfumato.cli.show import say, say_kept
+    from sfumato.releases.file.artifact import write_text
     from sfumato.releases.signature import sign_release, signature_beside
 
     signature = sign_release(release, key)
     beside = signature_beside(release)
     kept = write_text(beside, signature.text)
     say(f"{beside}: the signature of {release} by {signature.by}. Publish both files together.")
-    if kept is not None:
-        say(f"An earlier file of that name was kept as {kept}.")
+    say_kept(kept)

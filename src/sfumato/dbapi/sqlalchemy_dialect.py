@@ -86,7 +86,7 @@ class SfumatoDialect(default.DefaultDialect):
         return []
 
     def get_table_comment(self, connection: Any, table_name: str, schema: Any = None, **_: Any) -> Any:
-        from sfumato.schema.what_is_counted import counted_in_short
+        from sfumato.schema.schema import counted_in_short
 
         opened = _release(connection)
         return {"text": f"{opened.guarantee.statement} Counted: {counted_in_short(opened.schema)}."}

@@ -1,24 +1,17 @@
-"""Blocks of neighbouring cells, and the features of a query in terms of them.
-
-A query becomes a row of numbers: the share of every block that it covers, its first and last place along every axis,
-and the share of all cells that it covers. These are functions of the query and of the public domain alone.
-"""
+"""Blocks of neighbouring cells: products of runs along every axis."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import prod
+from typing import Self
 
 import numpy as np
 
-from sfumato.arrays import Floats
 from sfumato.domain.grid import Domain, Partition
-from sfumato.domain.predicates import Box, Part, cover
 from sfumato.frozen import dataclass
 
 GOLDEN = 0.6180339887498949  # steps of this size fall evenly into every interval
-Along = Sequence[Floats]  # for each axis, the share of every cell of it that a box covers
 
 
 @dataclass(frozen=True)
@@ -29,7 +22,7 @@ class Blocks:
     starts: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def at_most(cls, domain: Domain, number: int, whole: str | None = None) -> Blocks:
+    def at_most(cls, domain: Domain, number: int, whole: str | None = None) -> Self:
         """At most `number` blocks of runs of equal length; the longest axis is coarsened first.
 
         whole: an axis that stays as it is, so that there may be more blocks than wanted where it is long.
@@ -42,9 +35,9 @@ class Blocks:
         sizes = zip(runs, domain.shape, strict=True)
         return cls(domain, tuple(tuple(k * size // run for k in range(run)) for run, size in sizes))
 
-    def uneven(self, number: int) -> Blocks:
+    def uneven(self, number: int) -> Self:
         """At most `number` other blocks, of uneven length, with limits off the even grid by golden-ratio steps."""
-        coarse = Blocks.at_most(self.domain, number)
+        coarse = self.at_most(self.domain, number)
         starts = []
         for theirs, size in zip(coarse.starts, self.domain.shape, strict=True):
             runs = len(theirs)
@@ -53,7 +46,7 @@ class Blocks:
                 continue
             moved = (int((k + k * GOLDEN % 1.0 - 0.5) * size / runs) for k in range(1, runs))
             starts.append(tuple(sorted({0, *(min(max(start, 1), size - 1) for start in moved)})))
-        return Blocks(self.domain, tuple(starts))
+        return type(self)(self.domain, tuple(starts))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -63,17 +56,6 @@ class Blocks:
     def size(self) -> int:
         return prod(self.shape)
 
-    @property
-    def features(self) -> int:
-        """The number of features of a query."""
-        return self.size + 2 * len(self.starts) + 1
-
-    @cached_property
-    def lengths(self) -> list[Floats]:
-        """Cells in every run, axis by axis."""
-        sizes = zip(self.starts, self.domain.shape, strict=True)
-        return [np.diff([*starts, size]).astype(np.float64) for starts, size in sizes]
-
     @cached_property
     def partition(self) -> Partition:
         """The block of every cell."""
@@ -82,66 +64,3 @@ class Blocks:
             along = np.searchsorted(starts, np.arange(size), side="right") - 1
             label = label * len(starts) + along.reshape([-1 if p == place else 1 for p in range(len(self.starts))])
         return Partition(self.domain, label.reshape(-1))
-
-    def of_boxes(self, boxes: Sequence[Along]) -> Floats:
-        """The features of a query that is a union of disjoint boxes."""
-        shares, ends, covered = np.zeros(self.shape), self._nowhere(), 0.0
-        for along in boxes:
-            share = np.ones(())
-            for each, starts, length in zip(along, self.starts, self.lengths, strict=True):
-                share = np.multiply.outer(share, np.add.reduceat(each, starts) / length)
-            shares += share
-            covered += prod(float(each.mean()) for each in along)
-            ends = _wider(ends, [_ends(each) for each in along])
-        return np.array([*shares.reshape(-1), *ends.reshape(-1), covered])
-
-    def of_sets(self, masks: Floats) -> Floats:
-        """The features of queries that are unions of blocks, a row each. masks: which of the blocks, a row each."""
-        volume = np.ones(())
-        for length in self.lengths:
-            volume = np.multiply.outer(volume, length)
-        found = []
-        for mask in masks.reshape(-1, *self.shape):
-            ends = []
-            for place, (starts, length) in enumerate(zip(self.starts, self.lengths, strict=True)):
-                others = tuple(p for p in range(len(self.starts)) if p != place)
-                along = np.repeat(mask.max(axis=others, initial=0.0), length.astype(np.int64))
-                ends.append(_ends(along) if starts else (0.0, 0.0))
-            covered = float((mask * volume).sum() / volume.sum())
-            found.append(np.array([*mask.reshape(-1), *np.array(ends).reshape(-1), covered]))
-        return np.array(found).reshape(-1, self.features)
-
-    def _nowhere(self) -> Floats:
-        return np.array([[1.0, 0.0]] * len(self.starts))
-
-
-def along_axes(domain: Domain, box: Box, fixed: Mapping[str, int] | None = None, part: Part = "share") -> list[Floats]:
-    """The cover of every axis by a box; fixed: attributes restricted to one cell."""
-    found = []
-    for axis in domain:
-        share = np.asarray(getattr(cover(axis, box[axis.name]), part), dtype=np.float64)
-        if fixed and axis.name in fixed:
-            share = share * (np.arange(axis.size) == fixed[axis.name])
-        found.append(share)
-    return found
-
-
-def along_runs(blocks: Blocks, first: Sequence[int], last: Sequence[int]) -> list[Floats]:
-    """The cover of every axis by the box from one run to another."""
-    found = []
-    for starts, low, high, size in zip(blocks.starts, first, last, blocks.domain.shape, strict=True):
-        ends = [*starts, size]
-        cells = np.arange(size)
-        found.append(((cells >= ends[low]) & (cells < ends[high + 1])).astype(np.float64))
-    return found
-
-
-def _ends(share: Floats) -> tuple[float, float]:
-    """Start and end of the covered part of an axis, as fractions of its length; 1 and 0 if nothing is covered."""
-    covered = np.flatnonzero(share > 0.0)
-    return (float(covered[0]) / len(share), float(covered[-1] + 1) / len(share)) if len(covered) else (1.0, 0.0)
-
-
-def _wider(ends: Floats, others: Sequence[tuple[float, float]]) -> Floats:
-    more = np.array(others)
-    return np.stack([np.minimum(ends[:, 0], more[:, 0]), np.maximum(ends[:, 1], more[:, 1])], axis=1)

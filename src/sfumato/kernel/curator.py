@@ -1,7 +1,7 @@
 """The curator: holds the private counts (`holding.py`) and is the only one who adds noise to them.
 
 Seven verbs spend: `measure`, `measure_misfit`, `measure_margin_misfits`, `select`, `select_margin`, `first_above` and
-`best_partition`; four restrict: `reduce`, `split`, `margin` and `subset`; `lines` does both. The budget is stated once:
+`best_partition`; three restrict: `reduce`, `margin` and `subset`; `lines` does both. The budget is stated once:
 the noise scale is derived from the charge, or the charge from the noise scale; callers never state both.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,7 +41,7 @@ from sfumato.kernel.verbs.measuring import (
     pure_epsilon,
 )
 from sfumato.kernel.verbs.partitioning import cheapest, checked_order, cutting, line_up
-from sfumato.kernel.verbs.scores import SCORES, LargestMisfit, Misfit, Revenue, RowsRight, Score
+from sfumato.kernel.verbs.scores import SCORES, LargestMisfit, Misfit, RowsRight, Score
 from sfumato.kernel.verbs.thresholds import above_noises, checked_threshold, first_exceeding, sift
 from sfumato.measurement import Measurement, Noise
 from sfumato.queries import Cells, Identity, Queries, Total
@@ -121,7 +120,7 @@ class Curator(Holding):
         self._check_size()
         if isinstance(score, Misfit):
             self._check_misfit(score)
-        elif isinstance(score, RowsRight | LargestMisfit | Revenue):
+        elif isinstance(score, RowsRight | LargestMisfit):
             self._check_candidates(score)
         self._charge_all(budget)
         return choose(score.scores(self._dense("count")), self._choice_rate(budget, score.spread), self._entropy)
@@ -219,23 +218,26 @@ class Curator(Holding):
     # -- verbs that restrict
 
     def reduce(self, partition: Partition) -> Curator:
-        """A curator over groups of cells; rows in cells labelled -1 are not seen. Spends from the same charge."""
-        if partition.domain != self.domain:
-            raise QueryError("a partition must be made for the domain it is used on")
-        kept = np.flatnonzero(partition.labels >= 0)
-        return self._restrict(kept, partition.labels[kept], partition.size, "group")
+        """A curator over groups of cells; rows in cells labelled -1 are not seen. Spends from the same charge.
 
-    def split(self, partition: Partition) -> tuple[Curator, ...]:
-        """One curator for each group of cells, over the cells of that group.
-
-        The groups are disjoint, so what is spent on one does not count against the others: the charge sees to it.
+        What is spent on cells that another curator does not see does not count against it: the charge sees to it.
         """
         if partition.domain != self.domain:
             raise QueryError("a partition must be made for the domain it is used on")
-        order = np.argsort(partition.labels, kind="stable")
-        ends = np.searchsorted(partition.labels[order], np.arange(partition.size + 1))
-        groups = (order[a:b] for a, b in pairwise(ends))
-        return tuple(self._restrict(cells, np.arange(len(cells)), len(cells), "cell") for cells in groups)
+        if partition.size == 0:
+            raise QueryError("a partition needs at least one group")
+        label = np.empty(self.domain.size, dtype=np.int64)
+        label[:] = partition.labels  # for privacy a copy: what is charged for and what is seen are the same cells
+        kept = np.flatnonzero(label >= 0)
+        return Curator(
+            Domain((Axis("group", "integer", np.arange(partition.size + 1.0)),)),
+            self._aggregate.regroup(label),
+            self._units,
+            self.charge,
+            self._entropy,
+            view=View(kept, label[kept]) if self._view is None else self._view.within(label),
+            everywhere=self._everywhere,
+        )
 
     def margin(self, names: Sequence[str]) -> Curator:
         """A curator over the cells that some attributes span, whatever the others. Spends from the same charge.
@@ -282,22 +284,6 @@ class Curator(Holding):
 
     # -- inside
 
-    def _restrict(self, kept: Codes, groups: Codes, size: int, name: str) -> Curator:
-        if size == 0:
-            raise QueryError("a partition needs at least one group")
-        label = np.full(self.domain.size, -1, dtype=np.int64)
-        label[kept] = groups
-        domain = Domain((Axis(name, "integer", np.arange(size + 1.0)),))
-        return Curator(
-            domain,
-            self._aggregate.regroup(label),
-            self._units,
-            self.charge,
-            self._entropy,
-            view=View(kept, groups) if self._view is None else self._view.within(label),
-            everywhere=self._everywhere,
-        )
-
     def _choice_rate(self, budget: Budget, spread: int) -> Fraction:
         """Rate of the exponential mechanism, epsilon / (k * spread): k rows move two scores no further apart."""
         return epsilon_to_choose(budget) / (self.charge.contributions * spread)
@@ -316,7 +302,7 @@ class Curator(Holding):
         if not misfit.sensitivity:
             raise QueryError("these queries touch no cell")
 
-    def _check_candidates(self, score: RowsRight | LargestMisfit | Revenue) -> None:
+    def _check_candidates(self, score: RowsRight | LargestMisfit) -> None:
         if isinstance(score, LargestMisfit):
             self._check(score.queries)
         if score.columns != self.domain.size:

@@ -8,7 +8,6 @@ in place: the ledger can over-count, never under-count.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget, Cost
@@ -50,21 +49,24 @@ class Terms:
     another_unit: bool = False
     again: bool = True
 
-    def stated(self) -> dict[str, Any]:
-        """The fields of the reservation besides the dataset and epsilon."""
+    @property
+    def wanted(self) -> Wanted:
+        """The reservation that the ledger is asked for."""
         schema = self.schema
-        return {
-            "delta": self.cost.delta,
-            "limit": schema.epsilon,
-            "limit_delta": schema.delta,
-            "mechanism": self.mechanism,
-            "unit": Unit(schema.privacy_unit.column),
-            "contributions": schema.privacy_unit.contributions,
-            "another_unit": self.another_unit,
-            "identity": schema.ledger,
-            "request": self.request,
-            "again": self.again,
-        }
+        return Wanted(
+            schema.dataset,
+            self.cost.epsilon,
+            schema.epsilon,
+            self.mechanism,
+            Unit(schema.privacy_unit.column),
+            schema.privacy_unit.contributions,
+            self.another_unit,
+            delta=self.cost.delta,
+            limit_delta=schema.delta,
+            identity=schema.ledger,
+            request=self.request,
+            again=self.again,
+        )
 
 
 def open_curator(
@@ -82,7 +84,7 @@ def open_curator(
     # What can be spent and what is reserved come from one value, so that neither can be more than the other.
     budget = cost.budget
     step("reserve")
-    receipt = ledger.reserve(schema.dataset, cost.epsilon, nonce=nonce, **terms.stated())
+    receipt = ledger.reserve(terms.wanted, nonce)
     step("read")
     held = table.read(schema, key, for_margins=for_margins)
     return Opened(curator_of(schema, held, budget, entropy), receipt)
@@ -91,7 +93,7 @@ def open_curator(
 def rehearse(table: Table, terms: Terms, *, ledger: Ledger) -> Account:
     """Refuse what `open_curator` would refuse, by names and types alone; nothing is reserved and no row is read."""
     table.check(terms.schema)
-    return ledger.foresee(Wanted.stated(terms.schema.dataset, terms.cost.epsilon, **terms.stated()))
+    return ledger.foresee(terms.wanted)
 
 
 def curator_of(

@@ -62,8 +62,6 @@ def choose_mechanism(
 
     tried: simulations of this schema and workload made so far, extended in place.
 
-    tried: trials of this schema and workload that are known, to which further ones are added.
-
     >>> schema = Schema(dataset="t", privacy_unit="row", attributes={"ill": {"type": "boolean"}})
     >>> choose_mechanism(schema, Budget.pure(1)).name in MECHANISMS
     True

@@ -32,7 +32,8 @@ if TYPE_CHECKING:  # a choice prices strategies and lists no questions
     from sfumato.planner.questions import Item
     from sfumato.planner.simulate import Trials
 
-Tried = dict[tuple[str, Budget, "int | None"], "Trials"]  # by mechanism, budget and the most work that was allowed
+# By mechanism, budget, the most work that was allowed, and whether errors were measured besides estimates.
+Tried = dict[tuple[str, Budget, "int | None", bool], "Trials"]
 How = Literal["exact", "simulated", "foretold", "promised", "not priced"]
 
 MOST_TRIED = 2**9  # cells up to which one that adapts is tried, in half a second; beyond, it is foretold
@@ -213,24 +214,27 @@ def _foretold(mechanism: Mechanism, question: Question, budget: Budget) -> Outlo
 
 
 def _tried(mechanism: Mechanism, question: Question, budget: Budget, most: int | None) -> Outlook:
-    """Forecast by simulation, where there are not too many cells."""
-    from sfumato.planner.simulate import MOST_SIMULATED
+    """Forecast by simulation on the public shapes, cached, where there are not too many cells."""
+    from sfumato.planner.simulate import (
+        MOST_SIMULATED,
+        SHAPES,
+        geometric_mean,
+        root_mean_square,
+        simulated_line,
+        try_out,
+    )
 
     if question.schema.domain.size > MOST_SIMULATED:
         note = f"the error depends on the data, and is tried out on at most {MOST_SIMULATED:,} cells"
         return Outlook(mechanism.name, "not priced", note=note)
-    return _simulated(mechanism, question, budget, most)
-
-
-def _simulated(mechanism: Mechanism, question: Question, budget: Budget, most: int | None) -> Outlook:
-    """Forecast by simulation on the public shapes, cached."""
-    from sfumato.planner.simulate import SHAPES, geometric_mean, root_mean_square, simulated_line, try_out
-
-    key = mechanism.name, budget, most
+    facts = mechanism.name, budget, most
+    stated = any(item.block is None for item in question.items)  # whose errors are those that a release would state
     try:
-        if key not in question.trials:
-            question.trials[key] = try_out(mechanism, question.schema, budget, question.workload, question.runs, most)
-        trials = question.trials[key]
+        trials = question.trials.get((*facts, True)) or (None if stated else question.trials.get((*facts, False)))
+        if trials is None:
+            workload, runs = question.workload, question.runs
+            trials = try_out(mechanism, question.schema, budget, workload, runs, most, with_errors=stated)
+            question.trials[(*facts, stated)] = trials
     except SfumatoError as problem:
         return Outlook(mechanism.name, "not priced", note=str(problem))
     shapes: dict[str, list[float]] = {shape: [] for shape in trials.by_shape}

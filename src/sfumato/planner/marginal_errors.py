@@ -175,9 +175,7 @@ def _block(schema: Schema, axes: tuple[Axis, ...]) -> Queries:
 
 def _asked(content: Content, axes: tuple[Axis, ...], few: int) -> float:
     """Mean squared error that a release states for a few marginal counts."""
-    from sfumato.releases.description import ask_for_counts
-
-    return float(np.mean([count.stderr**2 for count in ask_for_counts(content, axes, few)]))
+    return float(np.mean([count.stderr**2 for count in content.some_counts(axes, few)]))
 
 
 def one_way_errors(schema: Schema, mechanism: Mechanism, workload: Workload | None, budget: Budget) -> dict[str, float]:

@@ -254,7 +254,9 @@ def _each(step: Step) -> Iterator[Mechanism]:
 
 def _plan_for_error(question: Question, error: float, only: Mechanism | None, step: Step, *, default: bool) -> Plan:
     """Plan for an error: smallest epsilon of all mechanisms, exact ones first."""
-    counts = _counts_only(question) if default else question
+    counts = question
+    if default:  # the wanted error is in rows
+        counts = replace(question, items=tuple(item for item in question.items if item.unit == "rows"))
     if only:
         found = least_epsilon(only, counts, error, line_by_line=True)
         return _finish(counts, None, error, only.name, None, (found,))
@@ -355,12 +357,6 @@ def _is_sparse(schema: Schema, only: Mechanism | None) -> bool:
     """Whether only the sparse form can be planned, which needs no array of all cells."""
     size = schema.domain.size
     return size > MOST_DENSE or (only is not None and only.holds.sparse and size > MOST_SIMULATED)
-
-
-def _counts_only(question: Question) -> Question:
-    """Restrict the default questions to those in rows, the unit of a wanted error."""
-    counts = tuple(item for item in question.items if item.unit == "rows")
-    return replace(question, items=counts)
 
 
 def explain(outlooks: Sequence[Outlook], question: Question) -> tuple[str, ...]:

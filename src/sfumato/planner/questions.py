@@ -165,7 +165,6 @@ def _count(axes: tuple[Axis, ...]) -> Select:
 
 
 def _select(column: Column) -> Select:
-    """Compiled SELECT of one column over all rows."""
     return Select((column,), (), Predicate.everything())
 
 
@@ -176,7 +175,6 @@ def _unit_of(select: Select) -> str:
 
 
 def _unit(column: Column) -> str:
-    """Unit of an aggregate."""
     if column.kind == "count":
         return "rows"
     of = {amount.of for amount in column.numerator if amount.of is not None}

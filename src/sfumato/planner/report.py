@@ -96,7 +96,9 @@ def as_text(plan: Plan) -> str:
     """Plan as lines of text."""
     lines: list[str] = []
     for part in report(plan):
-        lines += [printable(part)] if isinstance(part, str) else ["", *_aligned(part), ""]
+        lines += (
+            [printable(part)] if isinstance(part, str) else ["", *aligned([part.headers, *part.rows], part.left), ""]
+        )
     return "\n".join(lines)
 
 
@@ -128,7 +130,6 @@ def _comparison(plan: Plan) -> Iterator[str | Comparison]:
 
 
 def _epsilons(plan: Plan) -> Iterator[str | Comparison]:
-    """Table of the smallest epsilon of every mechanism."""
     priced = sorted((one for one in plan.outlooks if one.epsilon is not None), key=lambda one: one.epsilon or 0)
     rows = [(one.mechanism, _epsilon(one), one.how) for one in priced]
     yield Comparison(("mechanism", "smallest epsilon", "how"), tuple(rows), (0, 2))
@@ -148,7 +149,6 @@ def _left_out(plan: Plan) -> Iterator[str]:
 
 
 def _questions(plan: Plan) -> Comparison:
-    """Table of the errors of one mechanism, question by question."""
     rows = []
     for line in plan.lines:
         # No more decimals than the bound itself deserves: the error of a nearly empty cell can be tiny.
@@ -204,39 +204,33 @@ def _telling(priced: Sequence[Outlook]) -> list[int]:
 
 
 def _chosen(plan: Plan) -> Outlook:
-    """Outlook of the mechanism asked for or chosen."""
     return next(found for found in plan.outlooks if found.mechanism == plan.mechanism)
 
 
 def _epsilon(outlook: Outlook) -> str:
-    """Printed smallest epsilon."""
     if outlook.epsilon is None:
         return "unknown"
     return f"about {readable(outlook.epsilon)}" if outlook.about else readable(outlook.epsilon)
 
 
 def _overall(outlook: Outlook) -> str:
-    """Printed overall error, as a range where it depends on the data."""
     if outlook.how in ("simulated", "foretold"):
         return _from_to(outlook.best, outlook.worst)
     return _short(outlook.overall)
 
 
 def _range(line: Line) -> str:
-    """Printed error of a question, as a range where it depends on the data."""
     if line.best is not None and line.worst is not None:
         return _from_to(line.best, line.worst)
     return _short(line.stderr)
 
 
 def _from_to(best: float, worst: float) -> str:
-    """Printed range of two errors."""
     ends = _short(best), _short(worst)
     return ends[0] if ends[0] == ends[1] else "-".join(ends)
 
 
 def _short(value: float) -> str:
-    """Error printed to three significant digits."""
     if not isfinite(value):
         return "unknown"
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
@@ -245,8 +239,3 @@ def _short(value: float) -> str:
 def _number(value: float, stderr: float) -> str:
     """Number printed with the decimals that its standard error deserves."""
     return f"{value:,.{decimals_for(stderr)}f}" if isfinite(value) else "unknown"
-
-
-def _aligned(grid: Comparison) -> list[str]:
-    """Lines of a table with aligned columns."""
-    return aligned([grid.headers, *grid.rows], grid.left)

@@ -84,7 +84,9 @@ class Case:
     def adapting(self) -> Outlook:
         """Forecast of the best adaptive mechanism, simulated or by formula."""
         names = [one.name for one in self.adaptive]
-        return min((one for one in self.outlooks if one.mechanism in names), key=_overall, default=UNKNOWN)
+        return min(
+            (one for one in self.outlooks if one.mechanism in names), key=lambda one: one.overall, default=UNKNOWN
+        )
 
     @cached_property
     def one_query(self) -> float:
@@ -151,11 +153,6 @@ class Case:
         return f"Whether the table is empty or even in places, from which {forecast.mechanism} would gain."
 
 
-def _overall(forecast: Outlook) -> float:
-    """Overall error of a forecast, as a sort key."""
-    return forecast.overall
-
-
 Words = Callable[[Case], str]
 
 
@@ -172,12 +169,10 @@ class Rule:
 
 
 def _best(case: Case) -> str:
-    """Name of the best data-independent mechanism."""
     return case.best.mechanism
 
 
 def _margins(case: Case) -> Mechanism:
-    """Mechanism that measures marginals alone."""
     assert case.by_margins is not None  # noqa: S101 (the rule applies)
     return case.by_margins
 

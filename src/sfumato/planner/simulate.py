@@ -9,6 +9,7 @@ from the operating system, as always.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 from math import exp, log, pi, prod, sqrt
@@ -23,6 +24,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.calibration.misfits_by_kind import estimates_alone
 from sfumato.planner.marginal_errors import sparse_stand_in, with_measures
 from sfumato.planner.price import Line, price, sampled
 from sfumato.queries import Queries, Workload
@@ -40,28 +42,14 @@ ROWS_PER_CELL = 10  # guessed where a schema states no expected_rows
 FEW = 30.0  # rows in a cell up to which its scatter is Poisson to the letter, and nearly normal beyond
 
 
-def guessed_rows(cells: int) -> int:
-    """Number of rows assumed where the schema states none."""
-    return ROWS_PER_CELL * cells
-
-
 def prior_tables(sizes: tuple[int, ...], rows: int) -> dict[str, Counts]:
     """Synthetic counts, (cells,) row-major, for each shape, with about `rows` rows.
 
     >>> {name: table.shape for name, table in prior_tables((4, 2), 100).items()}["smooth"]
     (8,)
     """
-    return {name: _scattered(rows * made / made.sum(), place) for place, (name, made) in enumerate(_densities(sizes))}
-
-
-def _densities(sizes: tuple[int, ...]) -> list[tuple[str, Floats]]:
-    """Unnormalised density of each shape, (cells,)."""
-    return [(name, shape(sizes).reshape(-1)) for name, shape in SHAPES.items()]
-
-
-def _even(sizes: tuple[int, ...]) -> Floats:
-    """Uniform density."""
-    return np.ones(sizes)
+    made = {name: shape(sizes).reshape(-1) for name, shape in SHAPES.items()}
+    return {name: _scattered(rows * one / one.sum(), place) for place, (name, one) in enumerate(made.items())}
 
 
 def _smooth(sizes: tuple[int, ...]) -> Floats:
@@ -97,7 +85,7 @@ def _rough(sizes: tuple[int, ...]) -> Floats:
 
 
 SHAPES: dict[str, Callable[[tuple[int, ...]], Floats]] = {
-    "even": _even,
+    "even": np.ones,
     "smooth": _smooth,
     "sparse": _sparse,
     "spike": _spike,
@@ -184,16 +172,23 @@ class Trials:
 
 
 def try_out(
-    mechanism: Mechanism, schema: Schema, budget: Budget, workload: Workload, runs: int, most: int | None = None
+    mechanism: Mechanism,
+    schema: Schema,
+    budget: Budget,
+    workload: Workload,
+    runs: int,
+    most: int | None = None,
+    *,
+    with_errors: bool = True,
 ) -> Trials:
     """Run a mechanism on every synthetic shape, for the count alone with its share of the budget.
 
     most: work, as the mechanism counts it, after which no further shape is begun; never seconds, so that a plan is the
-    same on every machine.
+    same on every machine. with_errors: also measure the errors that a release states, which takes about as long again.
     """
     plain = schema.model_copy(update={"measures": {}})
     share = budget.split(*schema.weights.values())[0]
-    rows = schema.expected_rows or guessed_rows(schema.domain.size)
+    rows = schema.expected_rows or ROWS_PER_CELL * schema.domain.size
     by_shape: dict[str, tuple[Trial, ...]] = {}
     work, done = runs * mechanism.forecast.work(plain, workload, share, rows), 0
     for number, (shape, table) in enumerate(prior_tables(schema.domain.shape, rows).items()):
@@ -203,7 +198,8 @@ def try_out(
         trials = []
         for run in range(runs):
             curator = over_counts(plain, table, share, TestingEntropy(1000 * number + run))
-            trials.append(Trial(table, mechanism.run(curator, plain, share, workload)))
+            with nullcontext() if with_errors else estimates_alone():
+                trials.append(Trial(table, mechanism.run(curator, plain, share, workload)))
         by_shape[shape] = tuple(trials)
 
     def again(table: Counts) -> Content:

@@ -93,7 +93,6 @@ def near_epsilon(within: Callable[[Fraction], float], error: float) -> Fraction:
 
 
 def _line(mechanism: Mechanism, question: Question, item: Item, strategy: Strategy, epsilon: Fraction) -> Line:
-    """Error of one question at one epsilon, from the stand-in."""
     cube = stand_in(mechanism, question.schema, question.budget(mechanism, epsilon), strategy)
     line = price(item, cube, question.confidence)
     return line if isfinite(line.within) else replace(line, within=inf)
@@ -123,7 +122,6 @@ def _about(mechanism: Mechanism, question: Question, error: float, at_one: Outlo
 
 
 def _out_of_reach(error: float) -> QueryError:
-    """Error for a target that no epsilon up to MOST keeps."""
     return QueryError(f"no epsilon up to {MOST} keeps it within {error:,g}")
 
 

@@ -162,7 +162,6 @@ def _lattice_quantile(cells: int, scale: float, tail: float) -> int:
 
 
 def _delta(cells: int, confidence: float) -> float:
-    """1 - confidence, after validation of the arguments."""
     if cells < 1:
         raise QueryError(f"a table has at least one cell, got {cells}")
     if not 0.0 < confidence < 1.0:
@@ -171,7 +170,6 @@ def _delta(cells: int, confidence: float) -> float:
 
 
 def _positive(value: float, what: str) -> float:
-    """Positive number, or a QueryError."""
     if not value > 0.0:
         raise QueryError(f"{what} must be above 0, got {value}")
     return float(value)

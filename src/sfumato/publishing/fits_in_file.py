@@ -31,7 +31,7 @@ from sfumato.releases.file.fit_records import Arrays, describe
 from sfumato.releases.file.manifest import MOST_MANIFEST_BYTES
 from sfumato.releases.file.members import MOST_BYTES
 from sfumato.releases.file.records import fraction_text
-from sfumato.schema.values import exact
+from sfumato.schema.parts import exact
 
 if TYPE_CHECKING:
     from sfumato.kernel.budget import Budget, Cost
@@ -176,18 +176,13 @@ def with_steps_that_fit(schema: Schema, cost: Cost, mechanism: Mechanism, worklo
             factors[of] *= 2 ** max(1, ceil(log2(by)))
             if schema.measures[of].half_units < factors[of]:
                 del factors[of]
-        tried = _coarser(schema, factors)
+        tried = _with_steps(schema, {of: exact(schema.measures[of].step * by) for of, by in factors.items()})
     return tried
 
 
 def with_steps_of(schema: Schema, made: Schema) -> Schema:
     """Return the schema with unstated steps taken from the schema of an existing release."""
-    steps = {of: made.measures[of].step for of in left_out(schema) if of in made.measures}
-    measures = {
-        of: measure.model_copy(update={"step": steps[of]}) if of in steps else measure
-        for of, measure in schema.measures.items()
-    }
-    return schema.model_copy(update={"measures": measures})
+    return _with_steps(schema, {of: made.measures[of].step for of in left_out(schema) if of in made.measures})
 
 
 def left_out(schema: Schema) -> list[str]:
@@ -204,9 +199,9 @@ def _too_fine(schema: Schema, cost: Cost, mechanism: Mechanism, workload: Worklo
     return {of: factor for of, factor in by.items() if factor > 1}
 
 
-def _coarser(schema: Schema, factors: dict[str, int]) -> Schema:
+def _with_steps(schema: Schema, steps: dict[str, Fraction]) -> Schema:
     measures = {
-        of: measure.model_copy(update={"step": exact(measure.step * factors[of])}) if of in factors else measure
+        of: measure.model_copy(update={"step": steps[of]}) if of in steps else measure
         for of, measure in schema.measures.items()
     }
     return schema.model_copy(update={"measures": measures})

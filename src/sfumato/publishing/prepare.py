@@ -1,4 +1,4 @@
-"""Prepare a release from public facts alone: mechanism, cost, workload, output path, digest of the request.
+"""Request for a release, prepared from public facts alone: mechanism, cost, workload, path, digest.
 
 Everything that can be refused without data is refused here, before anything is spent. The digest recognises a repeated
 request; it covers public facts only, nothing of the table.
@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import field, replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -19,14 +20,44 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from sfumato.arrays import MOST_DENSE
 from sfumato.errors import MechanismError, QueryError, ReleaseFileError, SfumatoError
 from sfumato.frozen import dataclass
-from sfumato.kernel.budget import Cost
+from sfumato.kernel.budget import Amount, Cost
+from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.models import find_mechanism
 from sfumato.models.base.mechanism import Mechanism
 from sfumato.publishing.fits_in_file import with_steps_of
-from sfumato.publishing.request import Request
 from sfumato.queries import Workload, default_workload
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """Everything that a curator says about a release, except the private table and the randomness.
+
+    Both entries, `sfumato.release` and the command line, make one; preparing, publishing and rehearsing take it. All of
+    it is public: neither the table nor an address with a password is in it, so whatever is settled from a request alone
+    cannot depend on private data. Nothing is checked here. Each field is checked where it is used, so that refusals
+    come in the order in which a release goes on. `sfumato.release` says what each field means.
+    """
+
+    schema: Schema
+    epsilon: Amount
+    delta: Amount | None = None
+    mechanism: str = "auto"
+    workload: Workload | str | Path | None = None
+    options: Mapping[str, object] | None = None
+    even_if_useless: bool = False
+    table_name: str | None = None
+    dialect: str | None = None
+    allow_views: bool = False
+    ledger: Ledger = field(default_factory=Ledger)
+    another_unit: bool = False
+    again: bool = False
+
+    @property
+    def cost(self) -> Cost:
+        """Epsilon and delta as exact fractions; refused here if they are no amounts of privacy."""
+        return Cost.stated(self.epsilon, self.delta)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,10 +20,10 @@ from sfumato.kernel.ledger.ledger import Account, Ledger, Receipt, telling_what_
 from sfumato.kernel.opening import Step, Terms, open_curator, rehearse
 from sfumato.kernel.reading.table import Table, open_table
 from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
-from sfumato.publishing.prepare import Prepared, check_place, digest_of_request, prepare
-from sfumato.publishing.request import Request
+from sfumato.publishing.prepare import Prepared, Request, check_place, digest_of_request, prepare
 from sfumato.queries import Workload
-from sfumato.releases.file.atomic_write import keep_earlier
+from sfumato.releases.contents.content import Content
+from sfumato.releases.file.artifact import keep_earlier
 from sfumato.releases.file.manifest import Guarantee, guarantee_of
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
@@ -132,24 +132,16 @@ def terms_for(table: Any, request: Request, prepared: Prepared, schema: Schema) 
 
 @dataclass(frozen=True)
 class Published:
-    """A release on disk, why its mechanism was chosen, and where an earlier file of the same name went."""
+    """A release on disk, how it was prepared, and where an earlier file of the same name went."""
 
     release: Release
     path: Path
     kept: Path | None
-    why: str | None = None
-    prepared: Prepared | None = None
+    prepared: Prepared
 
     def errors(self) -> dict[str, float]:
         """The standard errors to expect of counts, in rows, by how many attributes they name; public."""
-        from sfumato.planner.marginal_errors import errors_by_kind
-
-        if self.prepared is None:
-            return {}
-        was = self.prepared
-        with suppress(SfumatoError):  # what cannot be foretold must not look like a release that failed
-            return errors_by_kind(was.schema, was.mechanism, was.workload, was.cost.budget, self.release.content)
-        return {}
+        return _errors(self.prepared, self.release.content)
 
 
 def publish(table: Any, request: Request, out: str | Path, *, step: Step, entropy: Entropy | None = None) -> Published:
@@ -165,7 +157,7 @@ def publish(table: Any, request: Request, out: str | Path, *, step: Step, entrop
         step("write")
         made.save(path)
         step("done")
-        return Published(made, path, kept, was.why, was)
+        return Published(made, path, kept, was)
 
 
 def describe_guarantee(budget: Budget, schema: Schema, cost: Cost | None = None, *, derived: bool = False) -> Guarantee:
@@ -222,9 +214,9 @@ def rehearse_release(table: Any, request: Request, out: str | Path) -> Rehearsal
     return Rehearsal(path, prepared, promise, account, path.exists(), _errors(prepared))
 
 
-def _errors(prepared: Prepared) -> dict[str, float]:
+def _errors(was: Prepared, content: Content | None = None) -> dict[str, float]:
     from sfumato.planner.marginal_errors import errors_by_kind
 
-    with suppress(SfumatoError):
-        return errors_by_kind(prepared.schema, prepared.mechanism, prepared.workload, prepared.cost.budget)
+    with suppress(SfumatoError):  # what cannot be foretold must not look like a release that failed
+        return errors_by_kind(was.schema, was.mechanism, was.workload, was.cost.budget, content)
     return {}

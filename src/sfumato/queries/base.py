@@ -103,9 +103,9 @@ class Queries(ABC):
     def _select(self, index: Array) -> Queries:
         """Family of the rows with these numbers, in this order, repeats included."""
 
-    @abstractmethod
     def _row(self, place: int) -> Array:
         """One row as a dense array, (columns,)."""
+        return np.asarray(self._select(np.array([place]))._dense()[0])
 
     @abstractmethod
     def _dense(self) -> Array:

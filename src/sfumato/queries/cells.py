@@ -66,9 +66,6 @@ class Weighted(Queries):
     def _select(self, index: Array) -> Queries:
         return Weighted(self.matrix[index])
 
-    def _row(self, place: int) -> Array:
-        return np.array(self.matrix[place])
-
     def _dense(self) -> Array:
         return self.matrix.copy()
 
@@ -135,11 +132,6 @@ class Cells(Indicators):
 
     def _select(self, index: Array) -> Queries:
         return Cells(self.columns, self.codes[index])
-
-    def _row(self, place: int) -> Array:
-        row = np.zeros(self.columns, dtype=np.int64)
-        row[self.codes[place]] = 1
-        return row
 
     def _dense(self) -> Array:
         return np.asarray(self.codes[:, None] == np.arange(self.columns)).astype(np.int64)
@@ -212,11 +204,6 @@ class Predicates(Indicators):
     def _set(self, place: int) -> Codes:
         """Cells of one row."""
         return np.asarray(self.cells[self.starts[place] : self.starts[place + 1]])
-
-    def _row(self, place: int) -> Array:
-        row = np.zeros(self.columns, dtype=np.int64)
-        row[self._set(place)] = 1
-        return row
 
     def _dense(self) -> Array:
         matrix = np.zeros(self.shape, dtype=np.int64)

@@ -72,11 +72,6 @@ class Ranges(Indicators):
     def _select(self, index: Array) -> Queries:
         return Ranges(self.columns, self.lows[index], self.highs[index])
 
-    def _row(self, place: int) -> Array:
-        row = np.zeros(self.columns, dtype=np.int64)
-        row[self.lows[place] : self.highs[place] + 1] = 1
-        return row
-
     def _dense(self) -> Array:
         column = np.arange(self.columns)
         return ((self.lows[:, None] <= column) & (column <= self.highs[:, None])).astype(np.int64)
@@ -141,9 +136,6 @@ class AllRanges(Indicators):
         lows = np.searchsorted(starts, index, side="right") - 1
         return Ranges(self.columns, lows, index - starts[lows] + lows)
 
-    def _row(self, place: int) -> Array:
-        return self._select(np.array([place]))._row(0)
-
     def _dense(self) -> Array:
         return Ranges(self.columns, *self._ends())._dense()
 
@@ -195,11 +187,6 @@ class Identity(_EachCellOnce):
     def _select(self, index: Array) -> Queries:
         return Cells(self.columns, index)
 
-    def _row(self, place: int) -> Array:
-        row = np.zeros(self.columns, dtype=np.int64)
-        row[place] = 1
-        return row
-
     def _dense(self) -> Array:
         return np.eye(self.columns, dtype=np.int64)
 
@@ -230,9 +217,6 @@ class Total(_EachCellOnce):
         if len(index) == 1:
             return self
         return Ranges(self.columns, np.zeros_like(index), np.full_like(index, self.columns - 1))
-
-    def _row(self, place: int) -> Array:
-        return np.ones(self.columns, dtype=np.int64)
 
     def _dense(self) -> Array:
         return np.ones((1, self.columns), dtype=np.int64)
@@ -274,9 +258,6 @@ class Prefix(Indicators):
 
     def _select(self, index: Array) -> Queries:
         return Ranges(self.columns, np.zeros_like(index), index)
-
-    def _row(self, place: int) -> Array:
-        return (np.arange(self.columns) <= place).astype(np.int64)
 
     def _dense(self) -> Array:
         return np.tri(self.columns, dtype=np.int64)

@@ -148,9 +148,6 @@ class Tree(Indicators):
     def _select(self, index: Array) -> Queries:
         return Ranges(self.columns, *(ends[index] for ends in self._ends()))
 
-    def _row(self, place: int) -> Array:
-        return self._select(np.array([place]))._row(0)
-
     def _dense(self) -> Array:
         return Ranges(self.columns, *self._ends())._dense()
 

@@ -8,7 +8,7 @@ All text may come from a stranger's file, so the HTML form escapes it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from itertools import product
 from math import isnan
@@ -17,21 +17,19 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.answers.results import Estimate, Result
 from sfumato.domain import EPOCH, Axis
-from sfumato.domain.predicates import Predicate
 from sfumato.errors import SfumatoError
 from sfumato.frozen import dataclass
 from sfumato.plain_text import aligned, as_rows, html_block, html_table, html_text, printable
-from sfumato.queries.workload import places_among, some_sets
+from sfumato.queries.workload import some_sets
 from sfumato.releases.contents.content import Content
 from sfumato.releases.group_privacy import GroupPromise, group_privacy, in_words
 from sfumato.schema import Schema
 from sfumato.schema.columns import HEADERS, column_records, columns_as_html, columns_of
-from sfumato.schema.what_is_counted import counted_in_short, what_is_counted
-from sfumato.sql import Amount, Column, Select, compile_select
+from sfumato.schema.schema import counted_in_short
+from sfumato.sql import compile_select
 
 if TYPE_CHECKING:
     from sfumato.releases.file.manifest import Guarantee
-    from sfumato.releases.release import Release
 
 KINDS = ("all rows", "one value of one attribute", "a pair of values of two attributes")
 ASKED = 3  # sets of attributes of each kind that stand for all, and as many values of each
@@ -54,29 +52,10 @@ def typical_errors(content: Content, confidence: float) -> tuple[TypicalError, .
     values = 1 if laid_out > MANY_CELLS else ASKED
     errors = []
     for kind, words in enumerate(KINDS[: len(content.domain.axes) + 1]):
-        estimates = [
-            ask_for_counts(content, axes, values, confidence) for axes in some_sets(content.domain, kind, sets)
-        ]
+        estimates = [content.some_counts(axes, values, confidence) for axes in some_sets(content.domain, kind, sets)]
         middle = median((count.high - count.low) / 2 for counts in estimates for count in counts)
         errors.append(TypicalError(words, middle if middle < float("inf") else None))
     return tuple(errors)
-
-
-def ask_for_counts(content: Content, axes: Sequence[Axis], few: int, confidence: float = 0.95) -> list[Estimate]:
-    """Estimates of the counts of a few combinations of values of some attributes; the total where there are none."""
-    few = few if axes else 1
-    columns = tuple(Column(f"count {place}", (Amount(_where(axes, place), None),)) for place in range(few))
-    result = content.select(Select(columns, (), Predicate.everything()), confidence)
-    return [number for row in result.rows for number in row if isinstance(number, Estimate)]
-
-
-def _where(axes: Sequence[Axis], combination: int) -> Predicate:
-    """Predicate of one combination of values, chosen by its number."""
-    predicate = Predicate.everything()
-    for number, axis in enumerate(axes):
-        code = int(places_among(axis.places, combination + number + 1)[-1])
-        predicate &= Predicate.where(axis.name, axis.values_in(code))
-    return predicate
 
 
 MOST_GROUPS = 20  # of an example, so that its answer fits on a screen
@@ -125,7 +104,6 @@ def _middle(axis: Axis, name: Name) -> str:
 
 
 def _edge(axis: Axis, index: int) -> str:
-    """SQL literal of a bin edge."""
     edge = float(axis.edges[index])
     if axis.kind == "date":
         return f"DATE '{EPOCH + timedelta(days=int(edge))}'"
@@ -149,35 +127,17 @@ def _as_it_is(name: str) -> str:
 
 
 def _in_quotes(name: str) -> str:
-    """Quoted column name."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def _compiles(text: str, schema: Schema) -> bool:
-    """Whether a query compiles and cuts no cell."""
     try:
         return compile_select(text, schema).exact
     except SfumatoError:
         return False
 
 
-def description_as_html(about: Description) -> str:
-    """HTML of a description, with its own style and no script."""
-    title = f"{about.schema.dataset}: {about.extent}, mechanism {about.mechanism}, {about.promise}"
-    parts = [f"<p><b>{html_text(title)}</b></p>", f"<p>{html_text(about.guarantee.statement)}</p>"]
-    parts.append(columns_as_html(about.schema))
-    if about.counted:
-        parts.append(f"<p>Counted by rule:</p>{_list(about.counted)}")
-    parts.append(f"<p>Errors: {html_text(about.errors)}.</p>")
-    if about.typical:
-        parts.append(html_table(about.error_headers, about.typical_rows, left=[0]))
-    if about.examples:
-        parts.append(f"<p>Ask:</p>{_list(about.examples, 'code')}")
-    return html_block(*parts)
-
-
 def _list(texts: Iterable[str], tag: str = "span") -> str:
-    """HTML list of escaped texts."""
     return "<ul>" + "".join(f"<li><{tag}>{html_text(text)}</{tag}></li>" for text in texts) + "</ul>"
 
 
@@ -262,35 +222,27 @@ class Description:
         return "\n\n".join("\n".join(map(printable, part)) for part in parts if part)
 
     def _repr_html_(self) -> str:
-
-        return description_as_html(self)
-
-
-def describe(release: Release, confidence: float = 0.95, *, with_errors: bool = True) -> Description:
-    """Describe a release.
-
-    with_errors: ask it how large its errors typically are, which takes seconds where ten million cells were fitted.
-    """
-    about = release.content.about
-    countable = release.content.answers_counts
-    typical = typical_errors(release.content, confidence) if with_errors and countable else ()
-    examples = about.examples or (example_queries(release.schema) if countable else ())
-    if any(one.half_width is None for one in typical):  # it answers what it was made for and perhaps nothing else
-        examples = tuple(text for text in examples if _answers(release, text))
-    schema, rules = release.schema, what_is_counted(release.schema)
-    made = (release.mechanism, release.guarantee, about.extent, about.errors)
-    return Description(schema, *made, typical, confidence, rules, examples, about.findings)
+        """HTML of the description, with its own style and no script."""
+        title = f"{self.schema.dataset}: {self.extent}, mechanism {self.mechanism}, {self.promise}"
+        parts = [f"<p><b>{html_text(title)}</b></p>", f"<p>{html_text(self.guarantee.statement)}</p>"]
+        parts.append(columns_as_html(self.schema))
+        if self.counted:
+            parts.append(f"<p>Counted by rule:</p>{_list(self.counted)}")
+        parts.append(f"<p>Errors: {html_text(self.errors)}.</p>")
+        if self.typical:
+            parts.append(html_table(self.error_headers, self.typical_rows, left=[0]))
+        if self.examples:
+            parts.append(f"<p>Ask:</p>{_list(self.examples, 'code')}")
+        return html_block(*parts)
 
 
-def _answers(release: Release, text: str) -> bool:
-    """Whether a release determines every number of a query."""
-    cells = [cell for row in release.query(text).rows for cell in row]
+def determines(result: Result) -> bool:
+    """Whether a release determines every number of an answer."""
+    cells = [cell for row in result.rows for cell in row]
     return not any(isinstance(cell, Estimate) and isnan(cell.value) for cell in cells)
 
 
-def describe_columns(release: Release, confidence: float) -> Result:
-    """Result of DESCRIBE: a row for each column, with guarantee and counting rules as notes."""
-    rows = tuple(column.row for column in columns_of(release.schema))
-    made = f"{release.content.about.extent}, mechanism {release.mechanism}"
-    notes = (made, release.guarantee.statement)
-    return Result(HEADERS, rows, confidence, notes, counted_in_short(release.schema), frozenset())
+def describe_columns(schema: Schema, confidence: float, notes: tuple[str, ...]) -> Result:
+    """Result of DESCRIBE: a row for each column, with the counting rules beside the notes."""
+    rows = tuple(column.row for column in columns_of(schema))
+    return Result(HEADERS, rows, confidence, notes, counted_in_short(schema), frozenset())

@@ -75,10 +75,8 @@ def in_words(promises: Sequence[GroupPromise]) -> str:
 
 
 def _epsilon(promise: GroupPromise) -> str:
-    """Printed epsilon."""
     return readable(promise.epsilon) if len(readable(promise.epsilon)) < 8 else f"{float(promise.epsilon):.3g}"
 
 
 def _delta(promise: GroupPromise) -> str:
-    """Printed delta, empty if 0."""
     return f", delta {promise.delta:.2g}" if promise.delta else ""

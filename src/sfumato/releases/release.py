@@ -1,4 +1,4 @@
-"""Release: a published content with its guarantee, and the queries that it answers."""
+"""Release: a published content with its guarantee, the queries that it answers, and its form in a file."""
 
 from __future__ import annotations
 
@@ -6,15 +6,28 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from sfumato.arrays import Whole
 from sfumato.domain import Domain
-from sfumato.errors import PrivacyError
+from sfumato.errors import PrivacyError, ReleaseFileError
 from sfumato.frozen import dataclass
 from sfumato.plain_text import printable
 from sfumato.queries import Queries
-from sfumato.releases.contents.content import Content
-from sfumato.releases.file.manifest import Guarantee
+from sfumato.releases.contents.content import Content, Written, kind_named
+from sfumato.releases.file.artifact import Artifact, read_artifact, write_artifact
+from sfumato.releases.file.manifest import (
+    BLOCKS,
+    DETAILED_VERSION,
+    FORMAT_VERSION,
+    SCALED_VERSION,
+    SOLVED_VERSION,
+    Guarantee,
+    Manifest,
+    MechanismRecord,
+)
+from sfumato.releases.file.members import NUMBERS, VALUE, Columns, arrays_in
+from sfumato.releases.file.records import leaves_out_estimates
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
@@ -73,55 +86,59 @@ class Release:
         (LIMIT after ORDER BY a number, HAVING, QUALIFY), intervals are wide enough to hold after that choice. unbiased:
         counts and sums as they were measured, without what a model made of them; refused where they were not.
         """
-        from sfumato.schema.what_is_counted import counted_in_short
-        from sfumato.sql import Select, compile_statement, selects_of, strict_check
+        from sfumato.answers.question import Manner
+        from sfumato.schema.schema import counted_in_short
         from sfumato.sql.reading import is_describe
 
         if is_describe(sql, self.schema):
             from sfumato.releases.description import describe_columns
 
-            return describe_columns(self, confidence)
-        if interval != "typical" or possible or simultaneous or unbiased:
-            from sfumato.answers.question import Manner
+            made = f"{self.content.about.extent}, mechanism {self.mechanism}"
+            return describe_columns(self.schema, confidence, (made, self.guarantee.statement))
+        manner = Manner(interval, possible, simultaneous, selected, unbiased)
+        result = self._answer(sql, confidence, strict, manner)
+        return replace(result, counted=counted_in_short(self.schema))
 
-            manner = Manner(interval, possible, simultaneous, selected, unbiased)
-            return self._query_in_manner(sql, confidence, strict, manner)
-        if (own := self.content.answer_text(sql, confidence)) is not None:
-            return replace(own, counted=counted_in_short(self.schema))
+    def _answer(self, sql: str, confidence: float, strict: bool, manner: Manner) -> Result:
+        """Answer a statement that is no DESCRIBE."""
+        from sfumato.answers.question import Manner
+        from sfumato.sql import Select, compile_statement, selects_of, strict_check
+
+        content = self.content
+        plain = manner == Manner(selected=manner.selected)
+        if plain:
+            own = content.answer_text(sql, confidence)
+        else:
+            from sfumato.answers.statement import text_in_manner
+
+            content = content.as_measured() if manner.unbiased else content
+            own = text_in_manner(sql, content, confidence, manner)
+        if own is not None:
+            return own
         statement = compile_statement(sql, self.schema)
         for select in selects_of(statement) if strict else ():
             strict_check(select, self.domain)
-        if isinstance(statement, Select) and not statement.chooses:
-            result = self.content.select(statement, confidence)
-        else:
-            from sfumato.answers.question import Manner
-            from sfumato.answers.statement import run_in_manner
+        if plain and isinstance(statement, Select) and not statement.chooses:
+            return content.select(statement, confidence)
+        from sfumato.answers.statement import run_in_manner
 
-            result = run_in_manner(statement, self.content, confidence, Manner(selected=selected))
-        return replace(result, counted=counted_in_short(self.schema))
+        return run_in_manner(statement, content, confidence, manner)
 
-    def _query_in_manner(self, sql: str, confidence: float, strict: bool, manner: Manner) -> Result:
-        """Answer a statement with intervals of another kind than typical ones."""
-        from sfumato.answers.statement import run_in_manner, text_in_manner
-        from sfumato.schema.what_is_counted import counted_in_short
-        from sfumato.sql import compile_statement, selects_of, strict_check
+    def describe(self, *, confidence: float = 0.95, with_errors: bool = True) -> Description:
+        """Describe content, guarantee, counting rules and typical errors, with example queries.
 
-        content = self.content
-        if manner.unbiased:
-            content = content.as_measured()
-        result = text_in_manner(sql, content, confidence, manner)
-        if result is None:
-            statement = compile_statement(sql, self.schema)
-            for select in selects_of(statement) if strict else ():
-                strict_check(select, self.domain)
-            result = run_in_manner(statement, content, confidence, manner)
-        return replace(result, counted=counted_in_short(self.schema))
+        with_errors: ask how large errors typically are, which takes seconds where ten million cells were fitted.
+        """
+        from sfumato.releases.description import Description, determines, example_queries, typical_errors
+        from sfumato.schema.schema import what_is_counted
 
-    def describe(self, *, confidence: float = 0.95) -> Description:
-        """Describe content, guarantee, counting rules and typical errors, with example queries."""
-        from sfumato.releases.description import describe
-
-        return describe(self, confidence)
+        about, countable = self.content.about, self.content.answers_counts
+        typical = typical_errors(self.content, confidence) if with_errors and countable else ()
+        examples = about.examples or (example_queries(self.schema) if countable else ())
+        if any(one.half_width is None for one in typical):  # it answers what it was made for and perhaps nothing else
+            examples = tuple(text for text in examples if determines(self.query(text)))
+        made = (self.schema, self.mechanism, self.guarantee, about.extent, about.errors)
+        return Description(*made, typical, confidence, what_is_counted(self.schema), examples, about.findings)
 
     def answer(self, queries: Queries, *, confidence: float = 0.95, interval: str = "typical") -> Sequence[Estimate]:
         """Answer linear queries over the cells' counts, one estimate for each. interval: as in `query`."""
@@ -179,9 +196,10 @@ class Release:
 
     def save(self, path: str | Path) -> Path:
         """Write the release to one file. Whoever has the file can query it for ever."""
-        from sfumato.releases.file.store import save_release
-
-        save_release(self, Path(path))
+        contents = contents_of(self)
+        digest = write_artifact(Path(path), contents.manifest, contents.members)
+        if self.published is not None:
+            self.published(digest)
         return Path(path)
 
     @classmethod
@@ -193,9 +211,6 @@ class Release:
         most_cells: how many numbers it may lay out in memory, where the usual bound is too low for it.
         require_signature: the file of a public key by which it must be signed.
         """
-        from sfumato.releases.file.artifact import read_artifact
-        from sfumato.releases.file.store import read_content
-
         artifact = read_artifact(Path(path), most_cells)
         if require_signature is not None:
             from sfumato.releases.signature import check_signature
@@ -224,10 +239,57 @@ class Release:
 
     def _repr_html_(self) -> str:
         """For notebooks. Where it would take long to ask for typical errors, `describe` does."""
-        from sfumato.releases.description import describe
-
         quick = not self.content.answers_linear or self.domain.size <= QUICKLY_ASKED
-        return describe(self, with_errors=quick)._repr_html_()
+        return self.describe(with_errors=quick)._repr_html_()
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """Manifest and members of a file. Nothing else of a release is written, so the audit of this is one of the file."""
+
+    manifest: Manifest
+    members: Mapping[str, Columns]
+
+    @property
+    def columns(self) -> dict[str, dict[str, Whole]]:
+        """Columns of all members, with concatenated arrays split."""
+        by_member = {name: dict(columns) for name, columns in self.members.items()}
+        if NUMBERS in by_member and self.manifest.arrays:
+            arrays = arrays_in(self.manifest, by_member[NUMBERS].pop(VALUE))
+            by_member[NUMBERS] |= {f"array {place}": array for place, array in enumerate(arrays)}
+        return by_member
+
+
+def contents_of(release: Release) -> Contents:
+    """File form of a release."""
+    written = release.content.write()
+    manifest = Manifest(
+        kind=written.kind,
+        schema=release.content.schema.to_dict(),
+        mechanism=MechanismRecord(release.mechanism, dict(release.options)),
+        guarantee=release.guarantee,
+        private=release.private,
+        statistics=written.statistics,
+        receipt=release.receipt,
+        version=_version(written),
+        **written.further,
+    )
+    return Contents(manifest, written.members)
+
+
+def _version(written: Written) -> Literal[2, 3, 4, 5]:
+    """Least format version that can hold what is written, so that older Sfumatos read what they can."""
+    if written.further.get("details"):
+        return SCALED_VERSION if BLOCKS in written.members else DETAILED_VERSION
+    return SOLVED_VERSION if leaves_out_estimates(written.further.get("fits", ())) else FORMAT_VERSION
+
+
+def read_content(artifact: Artifact) -> Content:
+    """Restore the content of an untrusted, checked file."""
+    try:
+        return kind_named(artifact.manifest.kind).read(artifact.manifest, artifact.schema, artifact.read)
+    except ReleaseFileError as error:
+        raise ReleaseFileError(f"cannot open {artifact.path}: {error}", kind=error.kind) from None
 
 
 def open_release(

@@ -101,7 +101,6 @@ def read_public(path: Path) -> Ed25519PublicKey:
 
 
 def _content(path: Path) -> bytes:
-    """Bytes of a key file, bounded in size."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # before opening: a pipe would wait for ever
             raise SignatureError(f"{path} is not a file; name a key file")
@@ -112,18 +111,13 @@ def _content(path: Path) -> bytes:
         raise SignatureError(f"the key {path} cannot be read ({reason}); name a key file") from None
 
 
-def raw(key: Ed25519PublicKey) -> bytes:
-    """Raw 32 bytes of a public key."""
-    return key.public_bytes_raw()
-
-
 def fingerprint(key: Ed25519PublicKey | bytes) -> str:
     """Fingerprint of a public key: SHA-256 in base64, to be compared by people.
 
     >>> fingerprint(bytes(32))
     'SHA256:Zmh6rfhivXdsj8GLjp+OIAiXFIVu4jOzkCpZHQ1fKSU'
     """
-    content = key if isinstance(key, bytes) else raw(key)
+    content = key if isinstance(key, bytes) else key.public_bytes_raw()
     return "SHA256:" + b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
 
 
@@ -164,7 +158,7 @@ def signature_beside(path: str | PathLike[str]) -> Path:
 def sign_digest(digest: str, key: Ed25519PrivateKey) -> Signature:
     """Sign the release with this digest."""
     signed = key.sign(SIGNED + bytes.fromhex(digest))
-    return Signature(digest, b64encode(raw(key.public_key())).decode(), b64encode(signed).decode())
+    return Signature(digest, b64encode(key.public_key().public_bytes_raw()).decode(), b64encode(signed).decode())
 
 
 def sign_release(path: str | PathLike[str], key: str | PathLike[str]) -> Signature:
@@ -177,6 +171,8 @@ def sign_release(path: str | PathLike[str], key: str | PathLike[str]) -> Signatu
 
 def check_signature(path: str | PathLike[str], digest: str, key: str | PathLike[str]) -> Signature:
     """Verify a release's signature, or raise. digest: of the bytes that were opened. key: a public key file."""
+    from cryptography.exceptions import InvalidSignature
+
     wanted = read_public(Path(key))
     beside = signature_beside(path)
     signature = read_signature(beside)
@@ -185,7 +181,23 @@ def check_signature(path: str | PathLike[str], digest: str, key: str | PathLike[
             f"{path} is not signed: there is no {beside.name} beside it; ask the publisher for it, or have the release "
             "signed with `sfumato sign`"
         )
-    _verify(signature, path, beside, digest, wanted)
+    if b64decode(signature.public_key) != wanted.public_bytes_raw():
+        raise SignatureError(
+            f"{path} is signed by another key, {signature.by}, and not by {fingerprint(wanted)}; do not trust it, or "
+            "name the key of whoever signed it"
+        )
+    if signature.digest != digest:
+        raise SignatureError(
+            f"{beside.name} is the signature of another release: {path} was changed or replaced since it was signed; "
+            "ask the publisher for both files"
+        )
+    try:
+        wanted.verify(b64decode(signature.signature), SIGNED + bytes.fromhex(digest))
+    except InvalidSignature:
+        raise SignatureError(
+            f"{beside.name} is forged or damaged: it is no signature of {path} by {fingerprint(wanted)}; ask the "
+            "publisher for a fresh copy"
+        ) from None
     return signature
 
 
@@ -222,28 +234,3 @@ def _parsed(content: bytes) -> Signature | None:
         return signature if same and whole == (32, 64) and ours and _DIGEST.fullmatch(signature.digest) else None
     except (ValueError, TypeError, RecursionError, NotBase64):
         return None
-
-
-def _verify(
-    signature: Signature, path: str | PathLike[str], beside: Path, digest: str, wanted: Ed25519PublicKey
-) -> None:
-    """Verify key, digest and signature, or raise a SignatureError."""
-    from cryptography.exceptions import InvalidSignature
-
-    if b64decode(signature.public_key) != raw(wanted):
-        raise SignatureError(
-            f"{path} is signed by another key, {signature.by}, and not by {fingerprint(wanted)}; do not trust it, or "
-            "name the key of whoever signed it"
-        )
-    if signature.digest != digest:
-        raise SignatureError(
-            f"{beside.name} is the signature of another release: {path} was changed or replaced since it was signed; "
-            "ask the publisher for both files"
-        )
-    try:
-        wanted.verify(b64decode(signature.signature), SIGNED + bytes.fromhex(digest))
-    except InvalidSignature:
-        raise SignatureError(
-            f"{beside.name} is forged or damaged: it is no signature of {path} by {fingerprint(wanted)}; ask the "
-            "publisher for a fresh copy"
-        ) from None

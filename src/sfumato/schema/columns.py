@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from sfumato.domain import Axis, Label
+from sfumato.domain import Axis, Domain, Label
 from sfumato.frozen import dataclass
 from sfumato.plain_text import html_table, printable
 from sfumato.schema.attributes import Attribute
-from sfumato.schema.parts import bounds_of
-
-if TYPE_CHECKING:
-    from sfumato.schema.schema import Schema
+from sfumato.schema.parts import Measure, bounds_of
 
 MOST_SHOWN = 6  # values or bins that are named in words
 MOST_LISTED = 1000  # in a record
 HEADERS = ("column", "role", "type", "cells", "values")
+
+
+class Declares(Protocol):
+    """What is described of a schema."""
+
+    attributes: dict[str, Attribute]
+    measures: dict[str, Measure]
+
+    @property
+    def domain(self) -> Domain: ...
+
+    @property
+    def group_columns(self) -> Mapping[str, tuple[str, tuple[str | None, ...]]]: ...
 
 
 @dataclass(frozen=True)
@@ -36,7 +46,7 @@ class ColumnAbout:
         return self.name, self.role, self.type, self.cells, self.values
 
 
-def columns_of(schema: Schema) -> tuple[ColumnAbout, ...]:
+def columns_of(schema: Declares) -> tuple[ColumnAbout, ...]:
     """All columns, attributes first.
 
     >>> from sfumato.schema import Schema
@@ -58,7 +68,7 @@ def columns_of(schema: Schema) -> tuple[ColumnAbout, ...]:
     return tuple(found)
 
 
-def column_records(schema: Schema) -> list[dict[str, Any]]:
+def column_records(schema: Declares) -> list[dict[str, Any]]:
     """The columns as JSON has them, with the names of their cells where these are not too many."""
     records = []
     for column in columns_of(schema):
@@ -76,7 +86,7 @@ def _groups(groups: Iterable[str | None]) -> list[str]:
     return list(dict.fromkeys(group for group in groups if group is not None))
 
 
-def columns_as_html(schema: Schema) -> str:
+def columns_as_html(schema: Declares) -> str:
     """The columns as a table of HTML; names and values are whatever the schema's author wrote."""
     rows = (
         [f"{cell:,}" if isinstance(cell, int) else str(cell or "") for cell in one.row] for one in columns_of(schema)

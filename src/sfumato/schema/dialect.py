@@ -14,7 +14,7 @@ from pydantic import PlainValidator, ValidationError, model_validator
 
 from sfumato.errors import SchemaError
 from sfumato.schema.attributes import Declared
-from sfumato.schema.values import column_name, shown
+from sfumato.schema.parts import column_name, shown
 
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow", "xlsx")
 THOUSANDS = (",", ".", " ", "'", "’", "_")

@@ -70,11 +70,6 @@ def is_identifier(name: str) -> bool:
     return IDENTIFIER.fullmatch(re.sub(r"[\s-]+", "_", name.strip())) is not None
 
 
-def example(kind: str | None) -> str:
-    """An attribute of a kind, written out; one of a category where the kind is not known."""
-    return _EXAMPLES[kind or "category"]
-
-
 _HEADER = """\
 # Draft of a public schema, made from column names, types and your answers only.
 #
@@ -163,7 +158,7 @@ def draft(
         _HEADER.format(dataset=dataset),
         f"dataset: {dataset}  # queries say FROM {dataset}",
         "",
-        *(_chosen_unit(answers.unit) if answers.unit else _units(people)),
+        *([f"privacy_unit: {answers.unit}"] if answers.unit else _units(people)),
         "",
         *([f"file: {_flow(dict(file))}  # how the table's file is written", ""] if file else []),
         *_budget(dataset, answers.budget),
@@ -221,13 +216,9 @@ def _budget(dataset: str, epsilon: str) -> list[str]:
     ]
 
 
-def _chosen_unit(unit: str) -> list[str]:
-    return [f"privacy_unit: {unit}"]
-
-
 def _attribute(name: str, engine_type: str | None, said: Mapping[str, str]) -> list[str]:
     kind = said.get("type") or guessed_kind(name, engine_type)
-    shown = f"  # {_key(name)}: {example(kind)}"
+    shown = f"  # {_key(name)}: {_EXAMPLES[kind or 'category']}"
     if kind is None:
         choice = f"    type:                   # one of {', '.join(KINDS)}; then fill in what that type needs"
         return [f"{shown}  # an example; in place of this block", f"  {_key(name)}:", choice]

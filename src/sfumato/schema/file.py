@@ -21,8 +21,7 @@ from pydantic_core import ErrorDetails
 from sfumato.errors import SchemaError
 from sfumato.schema.attributes import KINDS, Declared
 from sfumato.schema.dialect import Dialect
-from sfumato.schema.parts import Budget, Measure, PrivacyUnit, keys_of
-from sfumato.schema.values import shown
+from sfumato.schema.parts import Budget, Measure, PrivacyUnit, keys_of, shown
 
 MOST_BYTES = 1_000_000
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from sfumato.cli.query import MOST_CELLS, SIGNED
-from sfumato.cli.shared.conventions import QUIET
+from sfumato.cli.shared import QUIET
 
 RELEASES = typer.Argument(help="Release files.", show_default=False)
 HOST = typer.Option("127.0.0.1", "--host", help="The address to listen on. 0.0.0.0 serves everybody on the network.")

@@ -4,9 +4,9 @@ One difference from SQL engines is on purpose: division is always real division,
 noisy counts are not whole.
 """
 
-from sfumato.sql.compile import compile_select, read_workload
+from sfumato.sql.compile import Statement, compile_select, compile_statement, selects_of
 from sfumato.sql.plan import Amount, Column, Cut, Formula, Key, Order, Select, strict_check
-from sfumato.sql.statements import Statement, compile_statement, selects_of
+from sfumato.sql.reading import read_workload
 
 __all__ = [
     "Amount",

@@ -27,32 +27,6 @@ class Ratio:
     top: Amounts
     bottom: Amounts | None = None
 
-    def times(self, factor: float) -> Ratio:
-        """The product with a constant."""
-        return Ratio(_scaled(self.top, factor), self.bottom)
-
-    def plus_constant(self, constant: float) -> Ratio:
-        """The sum with a constant: a / b + 1 is (a + b) / b."""
-        if self.bottom is None:  # the constant would have no rows to stand for
-            raise unsupported("a constant added to a COUNT or SUM", "add it to the answer")
-        return Ratio(self.top + _scaled(self.bottom, constant), self.bottom)
-
-    def alike(self, other: Ratio) -> bool:
-        """Whether two have the same denominator, so that their sum and their quotient are ratios again."""
-        return _same(self.bottom, other.bottom)
-
-    def plus(self, other: Ratio) -> Ratio:
-        """The sum of two with the same denominator."""
-        return Ratio(self.top + other.top, self.bottom)
-
-    def over(self, other: Ratio) -> Ratio:
-        """The quotient of two with the same denominator; (a / n) / (b / n) is a / b, as in AVG(a) / AVG(b)."""
-        return Ratio(self.top, other.top)
-
-    def with_groups(self, grouped: bool) -> Ratio:
-        """The ratio with every amount split, or not split, by GROUP BY."""
-        return Ratio(_regrouped(self.top, grouped), None if self.bottom is None else _regrouped(self.bottom, grouped))
-
 
 def check_sizes(*factors: float) -> None:
     """Refuse to multiply with what would carry the squares of errors beyond all numbers."""
@@ -111,6 +85,7 @@ def _same(first: Amounts | None, second: Amounts | None) -> bool:
 
 
 MOST_COLUMNS = 12  # in one formula: every one of them is worked out together with the others
+TOO_MANY = f"a column is made of more than {MOST_COLUMNS} averages or counts; ask for them in several"
 
 
 @dataclass(frozen=True)
@@ -140,9 +115,11 @@ def plus(left: Value, right: Value) -> Value:
     if isinstance(left, float) and isinstance(right, float):
         return left + right
     if isinstance(left, Ratio) and isinstance(right, float):
-        return left.plus_constant(right)
-    if isinstance(left, Ratio) and isinstance(right, Ratio) and left.alike(right):
-        return left.plus(right)
+        if left.bottom is None:  # the constant would have no rows to stand for
+            raise unsupported("a constant added to a COUNT or SUM", "add it to the answer")
+        return Ratio(left.top + _scaled(left.bottom, right), left.bottom)  # a / b + 1 is (a + b) / b
+    if isinstance(left, Ratio) and isinstance(right, Ratio) and _same(left.bottom, right.bottom):
+        return Ratio(left.top + right.top, left.bottom)
     return Mixed("+", left, right)
 
 
@@ -154,7 +131,7 @@ def times(left: Value, right: Value) -> Value:
         if isinstance(left, float):
             return left * right
         if isinstance(left, Ratio):
-            return left.times(right)
+            return Ratio(_scaled(left.top, right), left.bottom)
         if isinstance(left, Single):
             return replace(left, scale=left.scale * right)
     return Mixed("*", left, right)
@@ -164,8 +141,8 @@ def over(left: Value, right: Value) -> Value:
     """The quotient of two values, of which the right one is not the constant 0."""
     if isinstance(right, float):
         return times(left, 1.0 / right)
-    if isinstance(left, Ratio) and isinstance(right, Ratio) and left.alike(right):
-        return left.over(right)
+    if isinstance(left, Ratio) and isinstance(right, Ratio) and _same(left.bottom, right.bottom):
+        return Ratio(left.top, right.top)  # (a / n) / (b / n) is a / b, as in AVG(a) / AVG(b)
     return Mixed("/", left, right)
 
 
@@ -175,7 +152,10 @@ def regrouped(value: Value, grouped: bool) -> Value:
         return replace(value, left=regrouped(value.left, grouped), right=regrouped(value.right, grouped))
     if isinstance(value, Single):
         return replace(value, rule=replace(value.rule, grouped=grouped))
-    return value if isinstance(value, float) else value.with_groups(grouped)
+    if isinstance(value, float):
+        return value
+    bottom = None if value.bottom is None else _regrouped(value.bottom, grouped)
+    return Ratio(_regrouped(value.top, grouped), bottom)
 
 
 def column_of(value: Value, schema: Schema) -> Column:
@@ -190,11 +170,11 @@ def column_of(value: Value, schema: Schema) -> Column:
         kind: Kind = "quantile" if isinstance(rule, Quantile) else "stddev" if rule.root else "variance"
         return Column("", (), scale=value.scale, kind=kind, rule=rule)
     if len(_parts(value)) > MOST_COLUMNS:
-        raise QueryError(f"a column is made of more than {MOST_COLUMNS} averages or counts; ask for them in several")
+        raise QueryError(TOO_MANY)
     _refuse_dates(value, schema)
     formula = _formula(value, schema)
     if not isinstance(formula, Formula) or len(formula.columns) > MOST_COLUMNS:
-        raise QueryError(f"a column is made of more than {MOST_COLUMNS} averages or counts; ask for them in several")
+        raise QueryError(TOO_MANY)
     return Column("", (), kind="difference" if value.operator == "+" else "ratio", rule=formula)
 
 

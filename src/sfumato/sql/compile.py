@@ -1,81 +1,46 @@
-"""Compile a plain SELECT, as text, to a plan: its columns, groups, order, and notes for the reader.
+"""Compile a statement, as text, to a plan: one plain SELECT, or tables made of several.
 
-Statistics such as a median come from counts in bins; a note for each says how.
-
->>> read_workload("SELECT COUNT(*) FROM census; -- and that is all")
-['SELECT COUNT(*) FROM census']
+>>> from sfumato.schema import Schema
+>>> schema = Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": {
+...     "age": {"type": "integer", "lower": 0, "upper": 99}, "smoker": {"type": "boolean"}}})
+>>> statement = compile_statement("SELECT FLOOR(age / 50) AS half, COUNT(*) FROM t GROUP BY half", schema)
+>>> [block.keys for block in statement.tables[0].parts[0].blocks]
+[(0,), (1,)]
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sfumato.domain import Axis
 from sfumato.domain.predicates import Predicate
-from sfumato.effort import MOST_ITEMS, MOST_RULES, at_most, counted
+from sfumato.effort import MOST_ITEMS, MOST_RULES, TooMuchWork, at_most
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.schema import Schema
-from sfumato.sql.plan import Column, Cut, Formula, Key, Order, Quantile, Select, Spread
-from sfumato.sql.predicates import beyond_notes, check_clauses, table_scope, where, whole
-from sfumato.sql.reading import parse, read_workload, silence, too_deep
-from sfumato.sql.scope import Scope, bare, in_words, number, unsupported
+from sfumato.sql.plan import Column, Key, Order, Select, unique_names
+from sfumato.sql.predicates import check_clauses, noted, table_scope, where, whole
+from sfumato.sql.reading import compiling, parse
+from sfumato.sql.scope import Scope, bare, in_words, place_in, place_of, unsupported
 from sfumato.sql.select_list import read_column
+from sfumato.sql.table.build import build_table
+from sfumato.sql.table.flatten import RawStep, flatten
+from sfumato.sql.table.plan import Item, Rule, Sort, Step, Table, Tables, Take
+from sfumato.sql.values.tree import Ref
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
 
-def statistic_notes(columns: Iterable[Column], schema: Schema) -> list[str]:
-    """The notes of all statistics among some columns, each once."""
-    found = (note for column in columns for rule in _rules(column) for note in _notes(rule, schema.domain[rule.of]))
-    return list(dict.fromkeys(found))
-
-
-def _rules(column: Column) -> Iterator[Quantile | Spread]:
-    if isinstance(column.rule, Formula):
-        for part in column.rule.columns:
-            yield from _rules(part)
-    elif column.rule is not None:
-        yield column.rule
-
-
-def _notes(rule: Quantile | Spread, axis: Axis) -> Iterator[str]:
-    binned = bool(axis.kind == "number" or axis.timed or (axis.edges[1:] - axis.edges[:-1] > 1.0).any())
-    if isinstance(rule, Spread):
-        if binned:
-            yield (
-                f"{axis.name} is known by its bins only: its variance takes every row at the middle of its bin, and "
-                "the interval allows for any place in it"
-            )
-    elif rule.share in (0.0, 1.0):
-        what, there = ("least", "at or below") if rule.share == 0.0 else ("greatest", "at or above")
-        yield (
-            f"the {what} {axis.name} is the {'first' if what == 'least' else 'last'} with surely a row {there} it: "
-            "single rows further out do not show through the noise, and the interval says how far out they may be"
-        )
-    elif binned:
-        yield (
-            f"{axis.name} is known by its bins only: a quantile takes rows as spread evenly inside a bin, and its "
-            "interval reaches to the ends of bins"
-        )
-
-
-__all__ = ["compile_select", "read_workload"]
-
 _CLAUSES = ("expressions", "from", "where", "group", "order", "limit", "offset")
-_SUFFIXES = ("", "_stderr", "_low", "_high", "_real")  # what an answer appends to the name of an aggregate
 
 
 def compile_select(text: str, schema: Schema) -> Select:
     """The plan of one SELECT statement over the table that a schema describes."""
-    try:
-        with silence(), counted():
-            return compile_tree(parse(text), schema)
-    except RecursionError:
-        raise too_deep() from None
+    with compiling():
+        return compile_tree(parse(text), schema)
 
 
 @dataclass(frozen=True)
@@ -104,14 +69,6 @@ def compile_tree(tree: exp.Expression, schema: Schema) -> Select:
     return noted(Select(columns, query.group_by, query.rows, order_by, limit, offset), scope)
 
 
-def noted(select: Select, scope: Scope) -> Select:
-    """Add the notes to a plan."""
-    cuts = _cuts_that_matter(select, scope)
-    statistics = statistic_notes(select.aggregates, scope.schema)
-    others = (*beyond_notes(scope.beyond, scope.schema), *dict.fromkeys(scope.unmatched))
-    return replace(select, cuts=cuts, notes=(*_cut_notes(cuts), *_middle_notes(scope), *statistics, *others))
-
-
 def _statement(tree: exp.Expression) -> str:
     """Name for messages of a statement that is not a SELECT."""
     if tree.key == "command":
@@ -138,7 +95,7 @@ def _group_by(tree: exp.Expression, scope: Scope) -> tuple[str, ...]:
 def _group_key(node: Any, items: list[Any], scope: Scope) -> str:
     """The attribute that an item of GROUP BY means: a name, a place in the select list, or an alias from there."""
     if node.key == "literal":
-        node = bare(items[_place(node, items, "GROUP BY")].unalias())
+        node = bare(items[place_of(node, len(items), "GROUP BY")].unalias())
     elif node.key == "column" and not node.text("table"):
         known = any(_alike(node.name, name) for name in (*scope.schema.domain.names, *scope.schema.measures))
         aliased = [] if known else [item for item in items if item.key == "alias" and _alike(item.alias, node.name)]
@@ -177,20 +134,6 @@ def _named(columns: Iterable[Key | Column]) -> tuple[Key | Column, ...]:
     return tuple(replace(column, name=name) for column, name in zip(columns, names, strict=True))
 
 
-def unique_names(wanted: list[tuple[str, bool]]) -> list[str]:
-    """Names that cannot be mistaken for each other; those of keys, which name attributes, before those of numbers."""
-    taken, names = set[str](), {}
-    for place, (wish, is_number) in sorted(enumerate(wanted), key=lambda item: item[1][1]):
-        suffixes = _SUFFIXES if is_number else _SUFFIXES[:1]
-        name, number_of_it = wish, 1
-        while any(name + suffix in taken for suffix in suffixes):
-            number_of_it += 1
-            name = f"{wish}_{number_of_it}"
-        taken.update(name + suffix for suffix in suffixes)
-        names[place] = name
-    return [names[place] for place in range(len(wanted))]
-
-
 def _order_by(clause: Any, query: _Query, columns: tuple[Key | Column, ...]) -> tuple[Order, ...]:
     rules = clause.expressions if clause else []
     at_most(len(rules), MOST_RULES, "keys are in ORDER BY", "name each key once")
@@ -203,7 +146,7 @@ def _order_by(clause: Any, query: _Query, columns: tuple[Key | Column, ...]) -> 
 def _target(node: Any, query: _Query, columns: tuple[Key | Column, ...]) -> int | Key | Column:
     """A place in the select list, or a column that is worked out only to sort by it."""
     if node.key == "literal":
-        return _place(node, query.items, "ORDER BY")
+        return place_of(node, len(query.items), "ORDER BY")
     if node.key == "var":
         raise unsupported(f"ORDER BY {node.name.upper()}", "name the columns")
     if node.key == "column" and not node.text("table"):
@@ -217,35 +160,71 @@ def _target(node: Any, query: _Query, columns: tuple[Key | Column, ...]) -> int 
     return hidden
 
 
-def _place(node: exp.Expression, items: list[Any], clause: str) -> int:
-    """The index in the select list (from 0) that a number in GROUP BY or ORDER BY means."""
-    place, length = number(node), len(items)
-    if place is None or not place.is_integer() or not 1 <= place <= length:
-        raise QueryError(f"{clause} {node.name} is not a place in the select list; its places are 1 to {length}")
-    return int(place) - 1
-
-
-def _cuts_that_matter(select: Select, scope: Scope) -> tuple[Cut, ...]:
-    """The cuts that remain in the whole condition: income < 2500 OR income >= 2500 cuts no cell."""
-    predicates = {select.where, *(amount.predicate for amount in select.amounts)}
-    cut = {name for predicate in predicates for name in predicate.cuts(scope.schema.domain)} if scope.cuts else set()
-    return tuple(dict.fromkeys(found for found in scope.cuts if found.attribute in cut))
-
-
-def _cut_notes(cuts: tuple[Cut, ...]) -> list[str]:
-    return [
-        f"{cut.what}: rows are taken as spread evenly inside a bin, and the interval allows for any spread"
-        for cut in cuts
-    ]
-
-
-def _middle_notes(scope: Scope) -> list[str]:
-    return [
-        f"{name} is known by its bins only: sums and averages take every row at the middle of its bin, "
-        "and the interval allows for any place in it"
-        for name in dict.fromkeys(scope.middles)
-    ]
-
-
 def _alike(first: str, second: str) -> bool:
     return first.lower() == second.lower()
+
+
+Statement = Select | Tables
+
+
+MOST_KNOWN, MOST_CHARACTERS = 64, 2**12  # statements that a thread keeps, and of what length it keeps several
+
+
+class _Known(threading.local):
+    """Cache of a thread's compiled statements: one is priced, then answered, and often sent to many releases."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[str, int], tuple[Schema, Statement]] = {}
+
+
+_KNOWN = _Known()
+
+
+def compile_statement(text: str, schema: Schema) -> Statement:
+    """Compile a statement over the table that a schema describes."""
+    known, key = _KNOWN.found, (text, id(schema))
+    if key not in known:
+        found = _compiled(text, schema)
+        if len(known) >= MOST_KNOWN or len(text) > MOST_CHARACTERS:
+            known.clear()
+        known[key] = schema, found  # the schema too, so that its id stays its own
+    return known[key][1]
+
+
+def _compiled(text: str, schema: Schema) -> Statement:
+    with compiling():
+        tree = parse(text)
+        try:
+            return compile_tree(tree, schema)
+        except TooMuchWork:
+            raise
+        except QueryError as plain:
+            if tree.key not in ("select", "union", "subquery"):
+                raise plain from None
+        query = flatten(tree, schema)
+        tables = tuple(build_table(flat, schema) for flat in query.flats)
+        return Tables(tables, tuple(_step(step, tables[0]) for step in query.steps))
+
+
+def selects_of(statement: Statement) -> tuple[Select, ...]:
+    """Every plain SELECT that a statement is made of."""
+    return (statement,) if isinstance(statement, Select) else tuple(statement.selects)
+
+
+def _step(raw: RawStep, first: Table) -> Step:
+    """ORDER BY and LIMIT at the end of a UNION ALL, which see the columns that are shown."""
+    if raw.kind == "take":
+        return Take(raw.limit, raw.offset)
+    return Sort(tuple(_rule(rule, first.items) for rule in raw.nodes))
+
+
+def _rule(rule: object, items: tuple[Item, ...]) -> Rule:
+    node = bare(rule.this)  # type: ignore[attr-defined]
+    names = [item.name.lower() for item in items]
+    place = names.index(node.name.lower()) if node.key == "column" and node.name.lower() in names else None
+    if node.key == "literal":
+        place = place_in(node, len(items))
+    if place is None:
+        raise unsupported("ORDER BY an expression after UNION ALL", "name a column of the answer, or its place")
+    args = rule.args  # type: ignore[attr-defined]
+    return Rule(Ref(place), bool(args.get("desc")), bool(args.get("nulls_first")))

@@ -5,7 +5,7 @@ parts of the expression agree are a class; across attributes, classes are multip
 
 Inside a bin of a real-valued attribute there are more values than can be tried, so the expression must be made of
 steps: comparisons with constants, and FLOOR, CEIL, ROUND or CAST of something linear. Between two of its `breakpoints`
-it is constant. Sets of values are brought into a canonical form, so that equal sets compare equal (`fitted`).
+it is constant.
 """
 
 from __future__ import annotations
@@ -20,57 +20,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from sfumato.domain import END, NO_VALUE, START, Axis, Place, ValueSet
+from sfumato.domain import END, NO_VALUE, Axis
 from sfumato.domain.grid import EPOCH
-from sfumato.domain.predicates import Box, Predicate, cover
+from sfumato.domain.predicates import Box, Predicate
 from sfumato.effort import spend
 from sfumato.errors import QueryError, UnsupportedSQL
 from sfumato.frozen import dataclass
-from sfumato.sql.plan import Cut
-from sfumato.sql.scope import Scope, quoted
+from sfumato.sql.scope import Scope, Span, fitted, quoted, together
 from sfumato.sql.values.functions import MOST_DECIMALS, call
 from sfumato.sql.values.translate import translate
 from sfumato.sql.values.tree import Call, Lookup, Ref, Tree, Value, evaluate, places, size
 
 if TYPE_CHECKING:
     from sqlglot import exp
-
-Span = tuple[Place, Place]
-
-
-def fitted(axis: Axis, values: ValueSet) -> ValueSet:
-    """Canonical form of a set of values on an axis: sets with the same values there become equal.
-
-    Then age <= 20 equals age < 21, and sex IN ('F', 'M') is everything where there are no other values.
-    """
-    low, high = (float(axis.edges[0]), 0), (float(axis.edges[-1]), int(axis.closed))
-    last = NO_VALUE if axis.missing else END
-    spans = [(NO_VALUE, END)] if axis.missing and values.holds_missing else []
-    for start, end in values.spans:
-        a, b = (_whole(start, axis), _whole(end, axis)) if axis.discrete else (start, end)
-        if a < b and a < high and low < b:
-            spans.append((START if a <= low else a, last if b >= high else b))
-    return together(spans)
-
-
-def together(spans: Iterable[Span]) -> ValueSet:
-    """The union of spans, by one sort and sweep."""
-    swept: list[Span] = []
-    for start, end in sorted(spans):
-        if swept and start <= swept[-1][1]:
-            swept[-1] = (swept[-1][0], max(end, swept[-1][1]))
-        else:
-            swept.append((start, end))
-    return ValueSet(tuple(swept))
-
-
-def _whole(place: Place, axis: Axis) -> Place:
-    """The place just before the first whole number that follows; a time of day cuts its day and stays where it is."""
-    value, after = place
-    if math.isinf(value) or (axis.kind == "date" and not value.is_integer()):
-        return place
-    return (math.floor(value) + 1.0 if after or not value.is_integer() else value), 0
-
 
 MOST_POINTS = 10_000
 
@@ -232,7 +194,7 @@ def read_classes(node: exp.Expression, scope: Scope, place: str) -> Classes:
         spans = found.setdefault(evaluate(outer, row, call), {}).setdefault(others, [])
         spans += [span for _, (_, each) in last for span in each]
     classes = {value: _boxes(axes, numbered, pieces) for value, pieces in found.items()}
-    note_cuts(classes.values(), scope, text)
+    scope.note_cuts(classes.values(), text)
     return classes
 
 
@@ -298,20 +260,6 @@ def _by_code(tree: Tree, codes: list[tuple[tuple[Value, Value], ...]]) -> Tree:
     if isinstance(tree, Ref) and codes[tree.place]:
         return Lookup(tree.place, codes[tree.place])
     return tree if not isinstance(tree, Call) else Call(tree.name, tuple(_by_code(arg, codes) for arg in tree.args))
-
-
-def note_cuts(predicates: Iterable[Predicate], scope: Scope, text: Callable[[], str]) -> None:
-    """Remember which cells predicates cut, for the notes under the answer."""
-    torn: dict[str, set[int]] = {}
-    for predicate in predicates:
-        for name in predicate.cuts(scope.schema.domain):
-            for box in predicate.boxes:
-                covered = cover(scope.schema.domain[name], box[name])
-                torn.setdefault(name, set()).update(np.flatnonzero(covered.sure != covered.possible).tolist())
-    for name, found in torn.items():
-        axis, cells = scope.schema.domain[name], sorted(found)
-        labels = ", ".join(str(axis.label(cell)) for cell in cells[:3]) + (", ..." if len(cells) > 3 else "")
-        scope.cuts.append(Cut(name, f"{text()} cuts the bin{'s' if len(cells) > 1 else ''} {labels}"))
 
 
 def _split(tree: Tree, slots: dict[tuple[int, Tree], int]) -> Tree:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sfumato.effort import counted
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.schema import Schema
 from sfumato.sql.predicates import check_clauses, table_scope
-from sfumato.sql.reading import parse, silence, too_deep
+from sfumato.sql.reading import compiling, parse
 from sfumato.sql.scope import Scope, bare, number, quoted
 
 if TYPE_CHECKING:
@@ -35,11 +34,8 @@ class Halfspace:
 
 def read_halfspace(text: str, schema: Schema) -> Halfspace:
     """Parse a statement as a halfspace; if it is none, refuse with how to write one."""
-    try:
-        with silence(), counted():
-            return _read(parse(text), schema)
-    except RecursionError:
-        raise too_deep() from None
+    with compiling():
+        return _read(parse(text), schema)
 
 
 def _read(tree: exp.Expression, schema: Schema) -> Halfspace:

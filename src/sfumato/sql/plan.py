@@ -2,15 +2,16 @@
 
 A release evaluates a plan; a planner can price it before any data is read.
 
-Averages and shares have public bounds, which they cannot leave whatever the table holds (`ratio_bounds`).
+Averages and shares have public bounds, which they cannot leave whatever the table holds (`ratio_bounds`). Statistics
+such as a median come from counts in bins; a note for each says how (`statistic_notes`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
-from sfumato.domain import Domain
+from sfumato.domain import Axis, Domain
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
@@ -253,3 +254,55 @@ def row_bounds(of: str | None, schema: Schema) -> Bounds:
         return float(measure.lower), float(measure.upper)
     low, _, high = schema.domain[of].amounts
     return float(low.min()), float(high.max())
+
+
+def statistic_notes(columns: Iterable[Column], schema: Schema) -> list[str]:
+    """The notes of all statistics among some columns, each once."""
+    found = (note for column in columns for rule in _rules(column) for note in _notes(rule, schema.domain[rule.of]))
+    return list(dict.fromkeys(found))
+
+
+def _rules(column: Column) -> Iterator[Quantile | Spread]:
+    if isinstance(column.rule, Formula):
+        for part in column.rule.columns:
+            yield from _rules(part)
+    elif column.rule is not None:
+        yield column.rule
+
+
+def _notes(rule: Quantile | Spread, axis: Axis) -> Iterator[str]:
+    binned = bool(axis.kind == "number" or axis.timed or (axis.edges[1:] - axis.edges[:-1] > 1.0).any())
+    if isinstance(rule, Spread):
+        if binned:
+            yield (
+                f"{axis.name} is known by its bins only: its variance takes every row at the middle of its bin, and "
+                "the interval allows for any place in it"
+            )
+    elif rule.share in (0.0, 1.0):
+        what, there = ("least", "at or below") if rule.share == 0.0 else ("greatest", "at or above")
+        yield (
+            f"the {what} {axis.name} is the {'first' if what == 'least' else 'last'} with surely a row {there} it: "
+            "single rows further out do not show through the noise, and the interval says how far out they may be"
+        )
+    elif binned:
+        yield (
+            f"{axis.name} is known by its bins only: a quantile takes rows as spread evenly inside a bin, and its "
+            "interval reaches to the ends of bins"
+        )
+
+
+_SUFFIXES = ("", "_stderr", "_low", "_high", "_real")  # what an answer appends to the name of an aggregate
+
+
+def unique_names(wanted: list[tuple[str, bool]]) -> list[str]:
+    """Names that cannot be mistaken for each other; those of keys, which name attributes, before those of numbers."""
+    taken, names = set[str](), {}
+    for place, (wish, is_number) in sorted(enumerate(wanted), key=lambda item: item[1][1]):
+        suffixes = _SUFFIXES if is_number else _SUFFIXES[:1]
+        name, number_of_it = wish, 1
+        while any(name + suffix in taken for suffix in suffixes):
+            number_of_it += 1
+            name = f"{wish}_{number_of_it}"
+        taken.update(name + suffix for suffix in suffixes)
+        names[place] = name
+    return [names[place] for place in range(len(wanted))]

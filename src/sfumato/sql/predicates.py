@@ -10,6 +10,7 @@ Every SELECT, also one inside parentheses, has its clauses, its table and its WH
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -21,8 +22,21 @@ from sfumato.domain.predicates import Predicate, intersection, union
 from sfumato.errors import QueryError
 from sfumato.schema import Schema
 from sfumato.schema.parts import bounds_of
-from sfumato.sql.expressions import Span, fitted, note_cuts, read_falsity, read_truth, together
-from sfumato.sql.scope import Constant, Scope, bare, constant, in_words, number, quoted, unsupported
+from sfumato.sql.expressions import read_falsity, read_truth
+from sfumato.sql.plan import Select, statistic_notes
+from sfumato.sql.scope import (
+    Constant,
+    Scope,
+    Span,
+    bare,
+    constant,
+    fitted,
+    in_words,
+    number,
+    quoted,
+    together,
+    unsupported,
+)
 from sfumato.sql.values.dates import has_time
 
 if TYPE_CHECKING:
@@ -147,7 +161,7 @@ def _select(axis: Axis, values: ValueSet, scope: Scope, text: Quote) -> Predicat
     if lies_beyond(axis, present):
         scope.beyond.append(axis.name)
     predicate = Predicate.where(axis.name, fitted(axis, present))
-    note_cuts([predicate], scope, text)
+    scope.note_cuts([predicate], text)
     return predicate
 
 
@@ -352,3 +366,25 @@ def whole(clause: Any, word: str) -> int | None:
     if value is None or value < 0 or not value.is_integer():
         raise QueryError(f"{word} needs a whole number that is not negative")
     return int(value)
+
+
+def noted(select: Select, scope: Scope) -> Select:
+    """Add to a plan the notes that its reader should see.
+
+    Cuts are those that remain in the whole condition: income < 2500 OR income >= 2500 cuts no cell.
+    """
+    predicates = {select.where, *(amount.predicate for amount in select.amounts)}
+    cut = {name for predicate in predicates for name in predicate.cuts(scope.schema.domain)} if scope.cuts else set()
+    cuts = tuple(dict.fromkeys(found for found in scope.cuts if found.attribute in cut))
+    notes = [
+        f"{cut.what}: rows are taken as spread evenly inside a bin, and the interval allows for any spread"
+        for cut in cuts
+    ]
+    notes += [
+        f"{name} is known by its bins only: sums and averages take every row at the middle of its bin, "
+        "and the interval allows for any place in it"
+        for name in dict.fromkeys(scope.middles)
+    ]
+    notes += statistic_notes(select.aggregates, scope.schema)
+    notes += [*beyond_notes(scope.beyond, scope.schema), *dict.fromkeys(scope.unmatched)]
+    return replace(select, cuts=cuts, notes=tuple(notes))

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sfumato.effort import DEEPEST, MOST_CHARACTERS, MOST_LEVELS, OF_A_NODE, spend
+from sfumato.effort import DEEPEST, MOST_CHARACTERS, MOST_LEVELS, OF_A_NODE, counted, spend
 from sfumato.errors import QueryError
 from sfumato.schema import Schema
 from sfumato.sql.scope import unsupported
@@ -165,6 +165,16 @@ def silence() -> Iterator[None]:
         yield
     finally:
         logger.disabled = before
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Bound the work of compiling a statement, quietly; nesting that exhausts the stack is refused in words."""
+    try:
+        with silence(), counted():
+            yield
+    except RecursionError:
+        raise too_deep() from None
 
 
 _DESCRIBE = re.compile(

@@ -1,4 +1,4 @@
-"""Names and constants of a query, resolved against the schema; names of unsupported SQL; and totals over groups.
+"""Names, constants and sets of values of a query, resolved against the schema; names of unsupported SQL; totals.
 
 `Windows` says, seen from one group, which rows SUM(COUNT(*)) OVER (PARTITION BY ...) adds up.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from difflib import get_close_matches
 from functools import reduce
@@ -15,8 +15,10 @@ from itertools import islice
 from operator import and_
 from typing import TYPE_CHECKING, Any
 
-from sfumato.domain import Axis
-from sfumato.domain.predicates import Predicate
+import numpy as np
+
+from sfumato.domain import END, NO_VALUE, START, Axis, Place, ValueSet
+from sfumato.domain.predicates import Predicate, cover
 from sfumato.effort import MOST_RULES, OF_A_NODE, at_most, spend
 from sfumato.errors import QueryError, UnsupportedSQL
 from sfumato.frozen import dataclass
@@ -26,6 +28,43 @@ from sfumato.sql.values.dates import moved
 
 if TYPE_CHECKING:
     from sqlglot import exp
+
+
+Span = tuple[Place, Place]
+
+
+def fitted(axis: Axis, values: ValueSet) -> ValueSet:
+    """Canonical form of a set of values on an axis: sets with the same values there become equal.
+
+    Then age <= 20 equals age < 21, and sex IN ('F', 'M') is everything where there are no other values.
+    """
+    low, high = (float(axis.edges[0]), 0), (float(axis.edges[-1]), int(axis.closed))
+    last = NO_VALUE if axis.missing else END
+    spans = [(NO_VALUE, END)] if axis.missing and values.holds_missing else []
+    for start, end in values.spans:
+        a, b = (_whole(start, axis), _whole(end, axis)) if axis.discrete else (start, end)
+        if a < b and a < high and low < b:
+            spans.append((START if a <= low else a, last if b >= high else b))
+    return together(spans)
+
+
+def together(spans: Iterable[Span]) -> ValueSet:
+    """The union of spans, by one sort and sweep."""
+    swept: list[Span] = []
+    for start, end in sorted(spans):
+        if swept and start <= swept[-1][1]:
+            swept[-1] = (swept[-1][0], max(end, swept[-1][1]))
+        else:
+            swept.append((start, end))
+    return ValueSet(tuple(swept))
+
+
+def _whole(place: Place, axis: Axis) -> Place:
+    """The place just before the first whole number that follows; a time of day cuts its day and stays where it is."""
+    value, after = place
+    if math.isinf(value) or (axis.kind == "date" and not value.is_integer()):
+        return place
+    return (math.floor(value) + 1.0 if after or not value.is_integer() else value), 0
 
 
 @dataclass(frozen=True)
@@ -54,7 +93,7 @@ def text_of(node: Any) -> str:
         named = isinstance(part, exp.Column) and not isinstance(part.this, exp.Star)
         return exp.column(part.name.lower(), quoted=True) if named else part
 
-    node = bare_of(node)
+    node = bare(node)
     if isinstance(node, exp.Literal | exp.Var | exp.Null | exp.Boolean):
         spend(1)
         return f"{node.key} {node.name}" if isinstance(node, exp.Var) else str(node.sql(dialect="duckdb"))
@@ -70,12 +109,6 @@ def text_of(node: Any) -> str:
 def nodes_in(root: Any) -> int:
     """The number of names, constants and operators in an expression."""
     return sum(1 for _ in root.walk())
-
-
-def bare_of(node: Any) -> Any:
-    while node.key == "paren":
-        node = node.this
-    return node
 
 
 Constant = str | int | float | bool
@@ -188,6 +221,21 @@ class Scope:
         name = self.name_of(column)
         return self.schema.group_columns[name][0] if name in self.schema.group_columns else name
 
+    def note_cuts(self, predicates: Iterable[Predicate], text: Callable[[], str]) -> None:
+        """Remember which cells predicates cut, for the notes under the answer."""
+        domain, torn = self.schema.domain, dict[str, set[int]]()
+        for predicate in predicates:
+            for name in predicate.cuts(domain):
+                for box in predicate.boxes:
+                    covered = cover(domain[name], box[name])
+                    torn.setdefault(name, set()).update(np.flatnonzero(covered.sure != covered.possible).tolist())
+        for name, found in torn.items():
+            cells = sorted(found)
+            labels = ", ".join(str(domain[name].label(cell)) for cell in cells[:3]) + (
+                ", ..." if len(cells) > 3 else ""
+            )
+            self.cuts.append(Cut(name, f"{text()} cuts the bin{'s' if len(cells) > 1 else ''} {labels}"))
+
 
 def unsupported(what: str, remedy: str = SUPPORTED) -> UnsupportedSQL:
     """The error for a construct, in words."""
@@ -252,6 +300,14 @@ def place_in(node: Any, length: int) -> int | None:
     """The place, from 0, that a number of GROUP BY or ORDER BY names in a list of some length; None for any other."""
     value = number(node)
     return int(value) - 1 if value is not None and value.is_integer() and 1 <= value <= length else None
+
+
+def place_of(node: Any, length: int, clause: str) -> int:
+    """The same in a select list, or a refusal that names the clause."""
+    place = place_in(node, length)
+    if place is None:
+        raise QueryError(f"{clause} {node.name} is not a place in the select list; its places are 1 to {length}")
+    return place
 
 
 def _literal(node: exp.Expression) -> Constant:

@@ -257,7 +257,7 @@ def _filter(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
     return _read(node.this, scope, within & read_condition(node.args["expression"].this, scope))
 
 
-def _window(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio:
+def _window(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
     """SUM(aggregate) OVER (): the aggregate for all groups together, or for those of a partition."""
     known = ("this", "over") if scope.windows is None else ("this", "over", "partition_by")
     extras = [key for key, value in node.args.items() if value and key not in known]
@@ -267,7 +267,7 @@ def _window(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio:
     total = _read(node.this.this, scope, rows)
     if not isinstance(total, Ratio) or total.bottom is not None:
         raise unsupported("a window over something that is not a COUNT or SUM", _TOTAL)
-    return total.with_groups(False)
+    return regrouped(total, False)
 
 
 def _subquery(node: exp.Expression, scope: Scope, _within: Predicate) -> Value:

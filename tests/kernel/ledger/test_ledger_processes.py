@@ -19,12 +19,12 @@ RESERVE_ONCE = """
 import secrets, sys
 from sfumato.errors import BudgetExhausted
 from sfumato.kernel.ledger.ledger import ROW, Ledger
+from sfumato.kernel.ledger.reservation import Wanted
 print("ready", flush=True)
 sys.stdin.readline()
 try:
-    Ledger(sys.argv[1]).reserve(
-        "census", "0.1", limit="0.3", mechanism="cells", nonce=secrets.token_hex(16), unit=ROW, contributions=1
-    )
+    wanted = Wanted("census", "0.1", limit="0.3", mechanism="cells", unit=ROW, contributions=1)
+    Ledger(sys.argv[1]).reserve(wanted, secrets.token_hex(16))
     print("granted")
 except BudgetExhausted:
     print("refused")
@@ -33,12 +33,12 @@ except BudgetExhausted:
 RESERVE_FOR_EVER = """
 import json, secrets, sys
 from sfumato.kernel.ledger.ledger import ROW, Ledger
+from sfumato.kernel.ledger.reservation import Wanted
 ledger = Ledger(sys.argv[1])
 print("ready", flush=True)
 while True:
-    receipt = ledger.reserve(
-        "census", "1e-6", limit=1, mechanism="cells", nonce=secrets.token_hex(16), unit=ROW, contributions=1
-    )
+    wanted = Wanted("census", "1e-6", limit=1, mechanism="cells", unit=ROW, contributions=1)
+    receipt = ledger.reserve(wanted, secrets.token_hex(16))
     print(json.dumps(receipt.to_dict()), flush=True)
 """
 

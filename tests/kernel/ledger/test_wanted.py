@@ -17,7 +17,7 @@ def ledger(tmp_path):
 
 def wanted(epsilon="0.1", dataset="census", **more):
     usual = {"limit": "0.3", "mechanism": "cells", "unit": ROW, "contributions": 1}
-    return Wanted.stated(dataset, epsilon, **{**usual, **more})
+    return Wanted(dataset, epsilon, **{**usual, **more})
 
 
 def test_the_last_request_of_a_dataset_is_known_again(ledger):

@@ -7,7 +7,7 @@ import pytest
 
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
 from sfumato.lab.reproduce.ispe import posterior as example
-from sfumato.lab.reproduce.ispe.hierarchy import SPLITS, hierarchy_errors, posterior_means
+from sfumato.lab.reproduce.ispe.comparison import SPLITS, hierarchy_errors, posterior_means
 from sfumato.lab.reproduce.ispe.release import (
     TABLES,
     Setting,

@@ -7,10 +7,8 @@ import pytest
 
 from sfumato.errors import TableError
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.lab.reproduce.mldp import claims, figures
-from sfumato.lab.reproduce.mldp import comparison as ways
-from sfumato.lab.reproduce.mldp.comparison import CELLS, ROWS, tables
-from sfumato.lab.reproduce.mldp.figures import cosines, figure_2b, ratings
+from sfumato.lab.reproduce.mldp import figures
+from sfumato.lab.reproduce.mldp.figures import CELLS, ROWS, cosines, figure_2b, ratings, tables
 
 MADE = tables()
 
@@ -62,18 +60,18 @@ def test_similarities_of_users_are_better_than_one_guess_for_all():
 
 def test_lemma_4_3_calls_impossible_what_happens_one_time_in_six():
     """2,000 runs: the share is 0.157 with a spread of 0.008; 0.1 is seven of these away."""
-    rows = claims.lemma_4_3(TestingEntropy(6), quick=True).rows
+    rows = figures.lemma_4_3(TestingEntropy(6), quick=True).rows
     assert float(rows[2][2]) < 1e-40 and float(rows[2][4]) > 0.1
     assert all(float(row[4]) <= 2 * float(row[3]) + 0.01 for row in rows)  # with the square it holds
 
 
 def test_theorem_4_4_is_far_below_the_noise_error():
-    rows = claims.theorem_4_4(TestingEntropy(7), quick=True).rows
+    rows = figures.theorem_4_4(TestingEntropy(7), quick=True).rows
     assert [number(row[2]) for row in rows] == [2.45, 2.45, 2.45]
     assert number(rows[-1][3]) > 400
 
 
 def test_ranges_as_queries_of_a_mechanism_are_the_same_ranges():
-    asked = ways.random_ranges(20, 30, seed=1)
+    asked = figures.random_ranges(20, 30, seed=1)
     x = np.arange(30)
-    assert np.array_equal(ways.as_workload(asked).queries @ x, asked @ x)
+    assert np.array_equal(figures.as_workload(asked).queries @ x, asked @ x)

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import SfumatoError
-from sfumato.lab.reproduce.exhibits import Exhibit, Picture, Study, write
-from sfumato.lab.reproduce.plot import HEIGHT, WIDTH, Line, Plot, draw, draw_grids
+from sfumato.lab.reproduce.exhibits import HEIGHT, WIDTH, Exhibit, Line, Picture, Plot, Study, draw, draw_grids, write
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -14,10 +14,10 @@ from sfumato.kernel.verbs.scores import Rank
 from sfumato.lab.audit.mutants.tr_2010_003 import limited_domain_max
 from sfumato.lab.reproduce.studies import usefulness
 from sfumato.lab.reproduce.synthetic import census_ages_and_incomes, census_incomes, curator_of
-from sfumato.lab.reproduce.tr_2010_003 import largest, parity
-from sfumato.lab.reproduce.tr_2010_003.blr import blr_release
+from sfumato.lab.reproduce.tr_2010_003 import parity_and_largest as study
 from sfumato.lab.reproduce.tr_2010_003.intervals import (
     TABLE_2,
+    blr_release,
     drawn_intervals,
     interval_errors,
     mean_absolute_sum,
@@ -88,24 +88,24 @@ def test_blum_ligett_and_roth_work_on_even_data_only():
 
 def test_the_parity_vector_is_learnt_and_the_noise_rate_fits():
     """100 releases, whose rate varies by 0.0085: 6 standard errors are 0.005."""
-    rates = parity.noise_rates(SystemEntropy(), 100)
-    counts, scale = parity.parity_table(), 100.0
+    rates = study.noise_rates(SystemEntropy(), 100)
+    counts, scale = study.parity_table(), 100.0
     added = 128 * scale / 2 / (counts.sum() + 128 * scale / 2)  # a cell that should be empty gains half a scale
     assert abs(rates.mean() - added) < 0.006
-    assert abs(parity.PRINTED_RATE - rates.mean()) < 4 * rates.std()
-    assert parity.parity(TestingEntropy(5), repetitions=100).learnt == parity.HIDDEN
+    assert abs(study.PRINTED_RATE - rates.mean()) < 4 * rates.std()
+    assert study.parity(TestingEntropy(5), repetitions=100).learnt == study.HIDDEN
 
 
 def test_the_fast_form_of_the_papers_maximum_is_the_audited_one():
     values = np.array([3, 9, 9, 1, 6, 7, 2, 0, 9, 5])
     exact = limited_domain_max(values.tolist(), Fraction(1, 5), 10, width=2)
-    assert largest.paper_output(values, Fraction(1, 5), 10, 2) == pytest.approx([float(exact[c]) for c in range(10)])
+    assert study.paper_output(values, Fraction(1, 5), 10, 2) == pytest.approx([float(exact[c]) for c in range(10)])
 
 
 def test_our_maximum_is_what_select_publishes():
     """2,000 choices by the kernel; a fair sampler fails this chi-square test with a chance of 1e-6."""
     values = np.repeat(np.arange(6), [9, 7, 5, 4, 2, 0])
-    expected = 2000 * largest.our_output(values, Fraction(1, 4), 6, Fraction(1))
+    expected = 2000 * study.our_output(values, Fraction(1, 4), 6, Fraction(1))
     assert expected.min() > 5  # so that the law of the test statistic is what it is taken for
     curators = (curator_of(np.bincount(values, minlength=6), Fraction(1, 4), SystemEntropy()) for _ in range(2000))
     seen = [curator.select(Rank(Fraction(1)), Budget.pure(Fraction(1, 4))) for curator in curators]
@@ -114,10 +114,10 @@ def test_our_maximum_is_what_select_publishes():
 
 def test_the_mechanism_reaches_the_papers_probability_at_the_papers_own_loss():
     """20 releases; each hits with a chance of 0.9999, so fewer than 18 hits have a chance below 1e-8."""
-    assert largest.released_hits(10_000, Fraction(89, 1000), 20) >= largest.PRINTED[10_000] - 0.02
+    assert study.released_hits(10_000, Fraction(89, 1000), 20) >= study.PRINTED[10_000] - 0.02
 
 
 def test_standard_deviation_and_not_variance_20_explains_the_printed_maximum():
-    wide, narrow = (largest.outcome(10_000, spread, seed=1) for spread in (20.0, 20.0**0.5))
+    wide, narrow = (study.outcome(10_000, spread, seed=1) for spread in (20.0, 20.0**0.5))
     assert wide.hits(wide.paper) > 0.7 and narrow.hits(narrow.paper) < 0.5
-    assert largest.PRINTED[10_000] > 0.9
+    assert study.PRINTED[10_000] > 0.9

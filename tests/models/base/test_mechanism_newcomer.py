@@ -22,9 +22,8 @@ from sfumato.lab.audit.subjects.registry import all_subjects
 from sfumato.models import MECHANISMS, MODULES, find_mechanism
 from sfumato.planner.choose import choose_mechanism
 from sfumato.planner.plan import make_plan
-from sfumato.publishing.prepare import prepare
+from sfumato.publishing.prepare import Request, prepare
 from sfumato.publishing.publish import release
-from sfumato.publishing.request import Request
 from sfumato.queries import Total, Workload
 from sfumato.releases.release import open_release
 from sfumato.schema import Schema

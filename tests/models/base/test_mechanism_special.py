@@ -15,8 +15,7 @@ from sfumato.lab.audit.attacks.replay import replay
 from sfumato.lab.audit.subjects.small_tables import neighbouring_tables
 from sfumato.models import MECHANISMS, SPECIAL, find_mechanism
 from sfumato.publishing.publish import describe_guarantee
-from sfumato.releases.file.store import contents_of
-from sfumato.releases.release import Release
+from sfumato.releases.release import Release, contents_of
 
 DOCS = Path(__file__).parents[3] / "docs"
 

@@ -28,6 +28,15 @@ def test_every_kind_has_its_own():
     assert asked(4, [16, 4, 32, 64, 512], 3.0)[0] == pytest.approx([4.0, 2.0, 32**0.5, 8.0, 8.0])
 
 
+def test_ranges_of_two_attributes_lie_between_pairs_of_values_and_tiles():
+    """Pairs are sums of 4 cells, tiles of 64: a range of 16 lies in the middle, one of 512 is as a tile."""
+    kinds, ends, factors = [FILLED, TILES, TWO_WAY], [50.0, 6.0, 2.0], [1.0, 2.0, 0.5]
+    scales = Scales(np.array(kinds), np.array(ends), np.array(factors), np.zeros(3))
+    sizes = np.array([1.0, 4.0, 16.0, 64.0, 512.0])
+    found, _ = scales.of(Questions(np.full(5, 2), sizes, np.full(5, 9.0)), 3)
+    assert found == pytest.approx([0.5, 0.5, 1.0, 2.0, 2.0])
+
+
 def test_hidden_rows_count_in_small_questions_about_cells_that_are_nearly_empty():
     assert asked(4, [1, 4, 16], 0.2)[1] == pytest.approx([9.0, 4.5, 0.0])
     assert asked([4, 1], [1, 1], [2.0, 0.2])[1] == [0.0, 0.0]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato.models.margins.shrinkage import Directions
-from sfumato.models.margins.sums import Asked, together
+from sfumato.models.margins.sums import UsualQueries, together
 
 SHARE = np.array([0.1, 0.4, 0.2, 0.25, 0.05])
 
@@ -23,7 +23,7 @@ def questions(ordered: bool) -> np.ndarray:
 @pytest.mark.parametrize("ordered", [True, False])
 def test_squares_are_those_of_all_questions(ordered):
     along = Directions.of(SHARE, ordered)
-    asked, every = Asked.of(along, SHARE, ordered=ordered), questions(ordered)
+    asked, every = UsualQueries.of(along, SHARE, ordered=ordered), questions(ordered)
     assert asked.on_directions == pytest.approx(((every @ along.vectors) ** 2).sum(axis=0))
     assert asked.on_values == pytest.approx(((every - (every @ SHARE)[:, None]) ** 2).sum(axis=0))
 
@@ -33,7 +33,7 @@ def test_errors_of_neighbours_that_go_together_count_together():
     rows, columns = Directions.of(SHARE, True), Directions.of(SHARE, False)
     left = np.exp(rows.sizes[:, None] + columns.sizes)
     single = rows.vectors**2 @ left @ (columns.vectors**2).T
-    asked = Asked.of(rows, SHARE, ordered=True), Asked.of(columns, SHARE, ordered=False)
+    asked = UsualQueries.of(rows, SHARE, ordered=True), UsualQueries.of(columns, SHARE, ordered=False)
     truly = apart = 0.0
     for one in questions(True):
         for other in questions(False):
@@ -45,4 +45,4 @@ def test_errors_of_neighbours_that_go_together_count_together():
 
 def test_errors_are_never_made_smaller():
     along = Directions.of(SHARE, False)
-    assert together(np.zeros(4), np.ones(5), Asked.of(along, SHARE, ordered=False)) == 1.0
+    assert together(np.zeros(4), np.ones(5), UsualQueries.of(along, SHARE, ordered=False)) == 1.0

@@ -10,7 +10,8 @@ import pytest
 from sure_coverage import most_misses
 
 from sfumato.measurement import Gaussian, Laplace, Measurement
-from sfumato.models.margins.guaranteed import Boxes, Tables
+from sfumato.models.margins.guaranteed import Boxes
+from sfumato.models.margins.noise import Tables
 from sfumato.queries import Identity
 
 SIZES = (3, 2, 4)

@@ -15,8 +15,7 @@ from sfumato.models.margins.scales import Scaled, Spreads, halved
 from sfumato.models.margins.table import Table, subsets, sum_out
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.file.artifact import write_artifact
-from sfumato.releases.file.store import contents_of
-from sfumato.releases.release import Release
+from sfumato.releases.release import Release, contents_of
 from sfumato.schema import Schema
 
 SHAPE = (10, 3, 4, 5)
@@ -265,7 +264,7 @@ def test_older_files_keep_the_halves_that_their_errors_were_measured_in():
         content = with_blocks(spreads).content
         for place in range(4):
             wanted = halved(content.tables["count"][place,].estimate, by_rows=by_rows)
-            found = content.blocks(place)
+            found = content.blocks[place]
             assert all(map(np.array_equal, found, wanted)) and len(found) == len(wanted) + 1
     ages = np.array([9000.0, *[10.0] * 9])
     assert [each.tolist() for each in halved(ages, by_rows=True)] != [each.tolist() for each in halved(ages)]

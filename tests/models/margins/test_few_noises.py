@@ -9,7 +9,7 @@ from statistics import NormalDist
 import pytest
 
 from sfumato.measurement import Gaussian, Laplace
-from sfumato.models.margins.guaranteed import longest_reach
+from sfumato.models.margins.noise import longest_reach
 
 
 def test_one_noise_of_long_tails_reaches_furthest():

@@ -48,21 +48,21 @@ def test_an_axis_is_halved_by_its_rows_and_values_alike():
 def test_signs_of_halves_and_quarters():
     haar = Haar.of(np.ones(4))
     assert haar.signs.tolist() == [[1, 1, -1, -1], [1, -1, 0, 0], [0, 0, 1, -1]]
-    assert haar.level.tolist() == [0, 1, 1] and haar.levels == 2
+    assert haar.level.tolist() == [0, 1, 1] and np.abs(haar.signs).sum(axis=0).max() == 2
     assert Haar.of(np.ones(4), 1).signs.tolist() == [[1, 1, -1, -1]]
 
 
 def test_an_axis_that_cannot_be_halved_has_fewer_signs_or_none():
     alone = Haar.of(np.array([7.0]))
-    assert alone.signs.shape == (0, 1) and alone.levels == 0
+    assert alone.signs.shape == (0, 1)
     two = Haar.of(np.array([5.0, 5.0]))
-    assert two.signs.tolist() == [[1, -1]] and two.levels == 1
+    assert two.signs.tolist() == [[1, -1]]
     for margin in (np.array([90.0, 1, 1, 1, 1, 1, 1]), np.array([1.0, 2, 3]), np.array([0.0, 0, 9, 0])):
         haar = Haar.of(margin)
         assert np.isin(haar.signs, (-1, 0, 1)).all()
         for row in haar.signs:  # each has two sides
             assert {-1.0, 1.0} <= {*row.tolist()}
-        assert (np.abs(haar.signs).sum(axis=0) <= haar.levels).all()
+        assert (np.abs(haar.signs).sum(axis=0) <= MEASURED).all()  # a value enters one contrast of each level
 
 
 def test_contrasts_are_those_of_dense_signs():
@@ -215,6 +215,15 @@ def test_what_is_finer_than_was_measured_is_as_rough_as_that_was_before():
     before = (ROWS / 8) ** 2 / (ROWS / 4)
     assert eighths < before / 50
     assert before / FALL / 10 < sixteenths < before and sixteenths > 5 * eighths and spreads[0, 1].noise[3] == 0
+
+
+def test_where_cells_were_measured_what_was_not_measured_of_a_level_is_as_rough_as_before():
+    """Contrasts of eighths with halves are measured, those of eighths with quarters and with eighths are not."""
+    truth = striped(3)
+    contrasts = measured(truth, 30.0, np.random.default_rng(5))
+    tables = {(0, 1): as_product(truth, 1000.0)}
+    before = (ROWS / 8) ** 2 / (ROWS / 4)
+    assert corrected(tables, {(0, 1): contrasts}, [(0, 1)])[1][0, 1].model[2] > before / 10
 
 
 def test_contrasts_beyond_the_depth_change_nothing():

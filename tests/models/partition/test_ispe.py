@@ -12,6 +12,7 @@ from grid_tables import GRID, SHAPES, X, Y
 from sfumato.errors import QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
+from sfumato.models.calibration.fit import innermost
 from sfumato.models.partition.ispe import MECHANISM, Settings, ispe
 from sfumato.schema import Schema
 
@@ -27,15 +28,15 @@ def released(counts, entropy=None, **more):
 def test_regions_follow_the_table_whatever_the_smoothing(smoothing):
     """One release with the seed fixed, so that it never fails by chance."""
     counts = SHAPES["boxes"]
-    labels = released(counts, TestingEntropy(1), smoothing=smoothing).inner.labels.reshape(24, 16)
+    labels = innermost(released(counts, TestingEntropy(1), smoothing=smoothing)).labels.reshape(24, 16)
     largest = np.bincount(labels[:10, :6].reshape(-1)).argmax()
     assert (labels[:10, :6] == largest).mean() > 0.8
     assert (labels[14:, 10:] == largest).mean() < 0.2
 
 
 def test_a_threshold_can_be_given():
-    assert len(released(SHAPES["nothing"], xi=1e9).inner.lean) == 1
-    assert len(released(SHAPES["slope"], xi=1e-9).inner.lean) > 300
+    assert len(innermost(released(SHAPES["nothing"], xi=1e9)).lean) == 1
+    assert len(innermost(released(SHAPES["slope"], xi=1e-9)).lean) > 300
 
 
 @pytest.mark.parametrize("shape", SHAPES)

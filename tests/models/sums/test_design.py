@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.models.sums.posterior import Effects
-from sfumato.models.sums.shares import Asked, of_anything, of_effects, precisions
+from sfumato.models.sums.shares import QueryKinds, of_anything, of_effects, precisions
 from sfumato.models.sums.tables import Table
 
 SIDES = (10, 20)
@@ -13,7 +13,7 @@ TABLES = [Table(SIDES, (1, 1)), Table(SIDES, (10, 1)), Table(SIDES, (1, 20)), Ta
 
 
 def test_what_is_asked_is_what_its_spaces_make_up():
-    asked = Asked.of(TABLES, [TABLES[1].queries().dense().astype(float)], np.ones(1))
+    asked = QueryKinds.of(TABLES, [TABLES[1].queries().dense().astype(float)], np.ones(1))
     assert np.allclose(asked.energies, [[2.0, 18.0, 0.0, 0.0]])  # 20 cells: a tenth of all, and what sets it apart
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.models.sums.posterior import Effects, expected
-from sfumato.models.sums.shares import MOST_LOST, Asked, Problem, of_anything, of_effects, precisions
+from sfumato.models.sums.shares import MOST_LOST, Problem, QueryKinds, of_anything, of_effects, precisions
 from sfumato.models.sums.tables import Table
 
 SIDES = (10, 20)
@@ -16,7 +16,7 @@ UNTOLD = np.zeros(4)
 
 
 def asked_of(*kinds):
-    return Asked.of(TABLES, kinds, np.ones(len(kinds)))
+    return QueryKinds.of(TABLES, kinds, np.ones(len(kinds)))
 
 
 def shares(kinds, rows, pure=True):

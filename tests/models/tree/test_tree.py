@@ -136,7 +136,8 @@ def test_a_region_measured_twice_is_two_observations(family):
     once = looks([120], [0], [6], family(Fraction(2)) if family is Gaussian else fine)
     found, middle = fit_tree(twice, LINE), fit_tree(once, LINE)
     assert found.estimate.sum() == pytest.approx(120, abs=0.1)
-    assert middle.deviations[0] == pytest.approx((2.0 if family is Gaussian else 32.0) ** 0.5, rel=0.001)
+    assert middle.deviations[0] == pytest.approx(once.noise.variance**0.5, rel=0.001)
+    assert once.noise.variance == pytest.approx(2.0 if family is Gaussian else 32.0 - 1 / 6, rel=0.001)
     half = 1.0 if family is Gaussian else 0.5  # of the variance of one answer, which `once` has under Laplace noise
     assert found.deviations[0] ** 2 == pytest.approx(half * middle.deviations[0] ** 2, rel=0.02)
     mixed = as_one([looks([100], [0], [6], fine), looks([10**4], [0], [6], coarse)], twice.queries)

@@ -22,8 +22,7 @@ from sfumato.releases.contents.cube import Cube
 from sfumato.releases.file.manifest import Manifest, details_as
 from sfumato.releases.file.members import CELLS, Columns, check_columns, check_rows, statistic
 from sfumato.releases.file.records import record
-from sfumato.releases.file.store import contents_of
-from sfumato.releases.release import Release
+from sfumato.releases.release import Release, contents_of
 from sfumato.releases.rows.model import Block, volumes
 from sfumato.schema import Schema
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from sfumato.errors import SchemaError
 from sfumato.schema.attributes import Integer, Number
-from sfumato.schema.values import decimal, exact
+from sfumato.schema.parts import decimal, exact
 
 PATIENT = settings(deadline=None)  # a busy machine is no reason to fail
 

@@ -14,7 +14,7 @@ from sfumato.serve.pgwire.asking import Answer, Asked, Given, answer
 from sfumato.serve.pgwire.catalogue.tables import Catalogue, Who
 from sfumato.serve.pgwire.protocol import BOOL, DATE, FLOAT8, INT8, TEXT, TIMESTAMP, Failure
 from sfumato.serve.web.questions import Query
-from sfumato.serve.web.refusals import Refusal
+from sfumato.serve.web.requests import Refusal
 from sfumato.serve.web.shelf import Shelf
 
 ME = Who("me", "db")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from exploring import HOSTILE
 
-from sfumato.serve.web.filters import where
+from sfumato.serve.web.charts import where
 from sfumato.serve.web.questions import Filter
 from sfumato.sql import compile_select
 

@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from sfumato.serve.web.answers import size_of
-from sfumato.serve.web.refusals import Refusal
+from sfumato.serve.web.requests import Refusal
 
 
 def test_a_question_over_a_milliard_cells_is_refused_before_it_allocates(client, shelf):

@@ -15,6 +15,7 @@ from math import gcd
 
 from sfumato.errors import LedgerError
 from sfumato.frozen import dataclass
+from sfumato.plain_text import unit_in_words, write_fraction
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,7 @@ class Unit:
         >>> ROW.in_words(1), Unit("person_id").in_words(1), Unit("person_id").in_words(3, 1, 3)  # doctest: +ELLIPSIS
         ('any one row', 'the rows of any one person_id (at most 1 row each)', '...(at most 1 or 3 rows each)')
         """
-        if self.column is None:
-            return "any one row"
-        most = sorted(set(contributions))
-        rows = "1 row" if most == [1] else f"{' or '.join(map(str, most))} rows"
-        return f"the rows of any one {self.column} (at most {rows} each)"
+        return unit_in_words(self.column, *contributions)
 
     def written(self) -> str:
         """The unit as the ledger keeps it; a column may be called "row" and still be told from a row.
@@ -267,10 +264,6 @@ def same_dataset(name: str) -> str:
 def chained(previous: str, row: tuple[object, ...]) -> str:
     """A digest over fields that never change and, through the chain, over those of every row before."""
     return hashlib.sha256(json.dumps([previous, *row]).encode()).hexdigest()
-
-
-def write_fraction(amount: Fraction) -> str:
-    return f"{amount.numerator}/{amount.denominator}"
 
 
 def read_fraction(text: object) -> Fraction:

@@ -33,9 +33,9 @@ from sfumato.kernel.ledger.book import (
     read_fraction,
     read_total,
     same_dataset,
-    write_fraction,
     write_total,
 )
+from sfumato.plain_text import write_fraction
 
 IN_THE_SCHEMA = "stated in the schema"
 NOT_STATED = "not stated"

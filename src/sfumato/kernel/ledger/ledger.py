@@ -50,7 +50,6 @@ from sfumato.kernel.ledger.book import (
     check_name,
     is_hex,
     same_dataset,
-    write_fraction,
 )
 from sfumato.kernel.ledger.file import (
     IN_THE_SCHEMA,
@@ -64,6 +63,7 @@ from sfumato.kernel.ledger.file import (
     upgrade,
 )
 from sfumato.kernel.ledger.reservation import Wanted, delta_of, refuse_missing, refuse_other_ledger
+from sfumato.plain_text import write_fraction
 
 __all__ = ["ROW", "Account", "Change", "Entry", "Ledger", "Promise", "Receipt", "Unit", "default_path"]
 
@@ -87,51 +87,15 @@ class Ledger:
         self.timeout = timeout
         self.required = required
 
-    def reserve(
-        self,
-        dataset: str,
-        epsilon: Amount,
-        *,
-        limit: Amount | None,
-        mechanism: str,
-        nonce: str,
-        unit: Unit,
-        contributions: int,
-        another_unit: bool = False,
-        delta: Amount = 0,
-        limit_delta: Amount | None = None,
-        identity: str | None = None,
-        request: str | None = None,
-        again: bool = True,
-    ) -> Receipt:
+    def reserve(self, wanted: Wanted, nonce: str) -> Receipt:
         """Spend before anything is read; committed and fsynced on return, or nothing is spent and an error says why.
 
-        limit, limit_delta: the schema's totals. The smaller of each and the ledger's recorded total holds. Where nobody
-        has stated a total delta, deltas are counted and may add up to anything below 1.
         nonce: 32 hexadecimal digits, new for each reservation, so that no retry can draw on an old debit.
-        unit, contributions: whom the epsilon protects, and how many rows of each are used. A unit other than those
-        recorded for the dataset is refused, unless `another_unit` states that a further promise is meant.
-        identity: the ledger that the schema requires; any other, and a new one, is refused.
-        request: a digest of what is asked for, by which it is known again; `again`: it may be what was asked for last.
         """
-        wanted = Wanted.stated(
-            dataset,
-            epsilon,
-            limit=limit,
-            mechanism=mechanism,
-            unit=unit,
-            contributions=contributions,
-            another_unit=another_unit,
-            delta=delta,
-            limit_delta=limit_delta,
-            identity=identity,
-            request=request,
-            again=again,
-        )
         if not is_hex(nonce):
             raise LedgerError("a reservation needs a nonce of 32 hexadecimal digits, such as secrets.token_hex(16)")
-        with self._writing(identity=identity) as (connection, book):
-            wanted = replace(wanted, where=self.where)
+        wanted, dataset, request = replace(wanted, where=self.where), wanted.dataset, wanted.request
+        with self._writing(identity=wanted.identity) as (connection, book):
             now, total = _now(), wanted.total_in(book)
             if book.total(dataset) is None:
                 record_change(connection, book, dataset, *total, now=now, reason=IN_THE_SCHEMA)
@@ -140,7 +104,8 @@ class Ledger:
             if any(entry.nonce == nonce for entry in book.entries):
                 raise LedgerError("this nonce has been used for another reservation; draw a new one for each")
             number, amounts = len(book.entries) + 1, (write_fraction(wanted.epsilon), write_fraction(wanted.delta))
-            row, protected = (number, dataset, *amounts, mechanism, nonce, now), (unit.written(), contributions)
+            row = (number, dataset, *amounts, wanted.mechanism, nonce, now)
+            protected = (wanted.unit.written(), wanted.contributions)
             chain = chained(book.chain, (*row, *protected, *([] if request is None else [request])))
             connection.execute(
                 "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, 'reserved', NULL, ?, ?, ?, ?)",

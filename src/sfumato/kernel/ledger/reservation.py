@@ -121,54 +121,45 @@ def refuse_other_ledger(book: Book, path: Path, *, required: bool, identity: str
 
 @dataclass(frozen=True)
 class Wanted:
-    """A request for a reservation. `Ledger.reserve` says what each field means.
+    """A request for a reservation, whose every field is checked by itself before any ledger is looked at.
 
+    limit, limit_delta: the schema's totals. The smaller of each and the ledger's recorded total holds. Where nobody
+    has stated a total delta, deltas are counted and may add up to anything below 1.
+    unit, contributions: whom the epsilon protects, and how many rows of each are used. A unit other than those
+    recorded for the dataset is refused, unless `another_unit` states that a further promise is meant.
+    identity: the ledger that the schema requires; any other, and a new one, is refused.
+    request: a digest of what is asked for, by which it is known again; `again`: it may be what was asked for last.
     where: what a command needs in order to reach the same ledger, so that one that is proposed can be pasted.
     """
 
     dataset: str
     epsilon: Fraction
-    delta: Fraction
     limit: Fraction | None
-    limit_delta: Fraction | None
     mechanism: str
     unit: Unit
     contributions: int
-    another_unit: bool
-    request: str | None
-    again: bool
-    identity: str | None
+    another_unit: bool = False
+    delta: Fraction = NOTHING
+    limit_delta: Fraction | None = None
+    identity: str | None = None
+    request: str | None = None
+    again: bool = True
     where: str = ""
 
-    @classmethod
-    def stated(
-        cls,
-        dataset: str,
-        epsilon: Amount,
-        *,
-        limit: Amount | None,
-        mechanism: str,
-        unit: Unit,
-        contributions: int,
-        another_unit: bool = False,
-        delta: Amount = 0,
-        limit_delta: Amount | None = None,
-        identity: str | None = None,
-        request: str | None = None,
-        again: bool = True,
-    ) -> Wanted:
-        """Check every field by itself, before any ledger is looked at."""
-        check_name(dataset, "dataset")
-        check_name(mechanism, "mechanism")
-        amounts = as_epsilon(epsilon), delta_of(delta)
-        total = None if limit is None else as_epsilon(limit, "the budget's epsilon")
-        total_delta = None if limit_delta is None else delta_of(limit_delta)
-        if type(unit) is not Unit or not is_count(contributions) or contributions >= 2**63:
+    def __post_init__(self) -> None:
+        check_name(self.dataset, "dataset")
+        check_name(self.mechanism, "mechanism")
+        exact = {"epsilon": as_epsilon(self.epsilon), "delta": delta_of(self.delta)}
+        if self.limit is not None:
+            exact["limit"] = as_epsilon(self.limit, "the budget's epsilon")
+        if self.limit_delta is not None:
+            exact["limit_delta"] = delta_of(self.limit_delta)
+        for name, amount in exact.items():
+            object.__setattr__(self, name, amount)
+        if type(self.unit) is not Unit or not is_count(self.contributions) or self.contributions >= 2**63:
             raise LedgerError("a reservation needs a unit, ROW or Unit('person_id'), and its contributions, such as 1")
-        if not (request is None or is_digest(request)):
+        if not (self.request is None or is_digest(self.request)):
             raise LedgerError("a request is told by its SHA-256 digest, 64 hexadecimal digits, or not at all")
-        totals = total, total_delta
-        return cls(dataset, *amounts, *totals, mechanism, unit, contributions, another_unit, request, again, identity)
 
     def total_in(self, book: Book) -> tuple[Fraction, Fraction | None]:
         """The dataset's total: the one that the ledger has recorded, or the schema's, which is recorded first."""

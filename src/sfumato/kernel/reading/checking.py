@@ -63,7 +63,8 @@ def looked_at(engine: Engine, columns: Mapping[str, Column], schema: Schema) -> 
     if getattr(getattr(engine, "origin", None), "only_once", False):
         raise TableError("a check reads the table more than once, which the standard input does not allow; use a file")
     used = [each for each in engine.columns if each in columns.values()]
-    raw = {f"r{n}": _raw(columns[name], engine) for n, name in enumerate(_columns(schema))}
+    sources = [columns[part.column] for part in (*schema.attributes.values(), *schema.measures.values())]
+    raw = {f"r{n}": engine.safe_cast(column(one.reference), one, "text") for n, one in enumerate(sources)}
     tests = [*_tests(schema)]
     counts = [named(exp.Count(this=exp.Star()), "rows")]
     counts += [named(_counted(test), f"n{place}") for place, (_, _, test, _) in enumerate(tests)]
@@ -87,19 +88,11 @@ def looked_at(engine: Engine, columns: Mapping[str, Column], schema: Schema) -> 
     return Checked(found["rows"], unfit, found["nobody"] or 0, tuple(parts), placed, units, over, kept)
 
 
-def _raw(source: Column, engine: Engine) -> SQL:
-    return engine.safe_cast(column(source.reference), source, "text")
-
-
 def _parts(schema: Schema) -> list[tuple[str, str]]:
     return [
         *((f"attributes.{name}", part.type) for name, part in schema.attributes.items()),
         *((f"measures.{name}", "measure") for name in schema.measures),
     ]
-
-
-def _columns(schema: Schema) -> list[str]:
-    return [part.column for part in (*schema.attributes.values(), *schema.measures.values())]
 
 
 def _tests(schema: Schema) -> Iterator[tuple[str, str, SQL, str]]:

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import TableError
 from sfumato.frozen import dataclass
 from sfumato.kernel.counts import Aggregate, Rows
-from sfumato.kernel.reading.engines import Column, Engine, is_other, is_spark
-from sfumato.kernel.reading.engines.postgres.session import is_postgres
+from sfumato.kernel.reading.engines import Column, Engine, is_other, is_postgres, is_spark
 from sfumato.plain_text import file_safe
 from sfumato.schema import Schema
 from sfumato.schema.dialect import PLAIN, Dialect, same_name

@@ -25,7 +25,6 @@ HOOKS: dict[type, dict[str, str]] = {
         "_choice_rate": "how strongly a choice follows its scores",
         "_charge_all": "what a choice is charged, in every cell",
         "_loads": "what a measurement is charged, cell by cell",
-        "_restrict": "the curator of some cells",
         "_held": "what it holds, before it is gathered by cell",
     },
     Lines: {"_counts": "the private rows, by line and cell"},

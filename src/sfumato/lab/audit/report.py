@@ -34,8 +34,6 @@ Tick = Callable[[str, float], None]  # what is being done, and which share of al
 
 ONE_BY_ONE = "choose", "select", "first above", "margins", "best partition"  # subjects that make one run at a time
 ASKED = 7  # questions of one release, in turn
-
-
 SHORT = Search(steps=2, releases=3, questions=4, worst=1, confirmations=20, at_once=0)
 
 
@@ -96,9 +94,7 @@ class Report:
     def violated(self) -> bool:
         findings: list[ExactFinding | ReplayFinding | ReadingFinding | SureFinding]
         findings = [*self.exact, *self.replayed, *self.read, *self.sure]
-        if not all(found.sound for found in findings):
-            return True
-        return any(row.violated for row in self.rows)
+        return any(not found.sound for found in findings) or any(row.violated for row in self.rows)
 
 
 def attack(names: Sequence[str] | None, effort: Effort, progress: Tick, *, workers: int = 1) -> Report:
@@ -180,7 +176,8 @@ def _work(task: Task, effort: Effort, say: Tick = lambda what, share: None) -> A
         return _attack_one(name, effort, say)
     if kind == "primitive":
         (subject,) = (one for one in primitives() if one.name == name)
-        return _row(name, [_sampled(subject, _runs(subject, effort))])
+        runs = effort.choices if name.startswith(ONE_BY_ONE) else effort.primitives
+        return _row(name, [audit(subject, runs, SystemEntropy())])
     if kind == "reading":
         return reading_finding(name, effort.pairs)
     return exact_findings() + verb_findings() + margin_findings()
@@ -191,7 +188,7 @@ def _attack_one(name: str, effort: Effort, say: Tick) -> tuple[Row, list[ReplayF
     entropy = SystemEntropy()
     say("whole releases", 0.0)
     runs = affordable_releases(subjects := mechanism_subjects(name), effort)
-    findings = [_sampled(subject, runs) for subject in subjects]
+    findings = [audit(subject, runs, entropy) for subject in subjects]
     say("replayed", 0.4)
     replayed = replay_findings(name, seed=int.from_bytes(entropy.bytes(4)))
     mechanism = find_mechanism(name)
@@ -213,14 +210,6 @@ def affordable_releases(subjects: Sequence[Subject], effort: Effort) -> int:
     each = (process_time() - began) / 20
     affordable = max(FEWEST_RELEASES, effort.seconds / (2 * len(subjects) * each))
     return int(min(effort.releases, affordable))
-
-
-def _runs(subject: Subject, effort: Effort) -> int:
-    return effort.choices if subject.name.startswith(ONE_BY_ONE) else effort.primitives
-
-
-def _sampled(subject: Subject, runs: int) -> Finding:
-    return audit(subject, runs, SystemEntropy())
 
 
 def _row(name: str, findings: Sequence[Finding]) -> Row:

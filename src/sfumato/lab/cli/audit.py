@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sfumato.cli.shared.conventions import ANSWER_ONLY, JSON, MANNER
+from sfumato.cli.shared import ANSWER_ONLY, JSON, MANNER
 
 if TYPE_CHECKING:
     from sfumato.lab.audit.report import Report
+    from sfumato.lab.audit.statements.fuzzer import Round
 
 MECHANISMS = typer.Argument(None, help="The mechanisms to attack. Default: all.", show_default=False)
 
@@ -51,8 +53,7 @@ def audit(
         caught = mutant_report(SystemEntropy(), lambda done, of: tick(names[min(done, of - 1)], done / of))
     missed = [name for name, by, _ in caught if by is None]
     if MANNER.json:
-        from sfumato.cli.shared.conventions import give
-        from sfumato.lab.cli.values import of_audit
+        from sfumato.cli.shared import give
 
         give(of_audit(report, caught))
     score = f"{len(caught) - len(missed)} of {len(caught)}"
@@ -84,8 +85,7 @@ def _ask_statements(statements: int, seed: int | None) -> None:
             total += one
             tick(f"{total.asked:,} asked, {len(total.found)} wrong", total.asked / statements)
     if MANNER.json:
-        from sfumato.cli.shared.conventions import give
-        from sfumato.lab.cli.values import of_statements
+        from sfumato.cli.shared import give
 
         give(of_statements(total, first))
     for found in total.found:
@@ -122,19 +122,44 @@ def _show(report: Report, score: str) -> None:
             say(f"{what}: {pairs:,} pairs of neighbouring tables, largest loss {largest:.6f} of the claim; {said}.")
     if report.sure:
         say("Guaranteed intervals, where a search for tables and questions that break them ended, on fresh releases:")
-        rows = [
-            [
-                one.mechanism,
-                f"{one.tried:,}",
-                f"{one.confidence:.0%}",
-                f"{one.held:.1%} of {one.releases:,}",
-                one.verdict,
-            ]
-            for one in report.sure
-        ]
+        rows = []
+        for one in report.sure:
+            held = f"{one.held:.1%} of {one.releases:,}"
+            rows.append([one.mechanism, f"{one.tried:,}", f"{one.confidence:.0%}", held, one.verdict])
         table(["mechanism", "tables tried", "promised", "held", "verdict"], rows, left=[0, 4])
     if report.read:
         say("")
         rows = [[found.source, f"{found.pairs:,}", f"{found.largest:.2f}", found.verdict] for found in report.read]
         table(["read from", "pairs", "largest move over the charge", "verdict"], rows, left=[0, 3])
     say("Bounds hold with probability 1 - 1e-6. A clean report is no proof; the proofs are in docs/privacy.md.")
+
+
+def of_statements(asked: Round, seed: int) -> dict[str, Any]:
+    """Result of random statements."""
+    found = [
+        {"complaint": one.complaint, "statement": one.small or one.text, "release": one.world, "again": one.again}
+        for one in asked.found
+    ]
+    numbers = {"asked": asked.asked, "answered": asked.answered, "compared": asked.compared}
+    return {"seed": seed, **numbers, "found": found}
+
+
+def of_audit(report: Report | None, caught: Sequence[tuple[str, str | None, str]]) -> dict[str, Any]:
+    """Findings of all attacks, and the broken variants that they caught; without a report only the latter."""
+    found: dict[str, Any] = {}
+    if report is not None:
+        renamed = {"name": "name", "claimed_epsilon": "claimed", "lower_bound": "bound"}
+        renamed |= {name: name for name in ("runs", "coverage", "verdict")}
+        found = {
+            "violated": report.violated,
+            "mechanisms": [{key: getattr(row, name) for key, name in renamed.items()} for row in report.rows],
+            "exact": _values(report.exact, "name", "claimed", "loss", "pairs", "sound"),
+            "replayed": _values(report.replayed, "name", "claimed", "loss", "pairs", "sound"),
+            "read_from": _values(report.read, "source", "pairs", "largest", "verdict"),
+            "guaranteed": _values(report.sure, "mechanism", "confidence", "held", "releases", "verdict"),
+        }
+    return {**found, "mutants": [{"name": name, "caught_by": by, "how": how} for name, by, how in caught]}
+
+
+def _values(findings: Sequence[object], *names: str) -> list[dict[str, Any]]:
+    return [{name: getattr(one, name) for name in names} for one in findings]

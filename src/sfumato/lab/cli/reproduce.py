@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from sfumato.cli.shared.conventions import ANSWER_ONLY
+from sfumato.cli.shared import ANSWER_ONLY
 
 PAPER = typer.Argument(None, help="tr-2010-003, ispe, mldp or wd. Default: all.", show_default=False)
 

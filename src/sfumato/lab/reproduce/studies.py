@@ -9,7 +9,7 @@ wd: workload division (Li et al.), in wd.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Protocol
@@ -17,27 +17,14 @@ from typing import Protocol
 from sfumato.errors import QueryError
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.lab.reproduce.exhibits import Exhibit, Study, Tick
-from sfumato.lab.reproduce.ispe.comparison import comparison
-from sfumato.lab.reproduce.ispe.hierarchy import hierarchy
+from sfumato.lab.reproduce.ispe.comparison import comparison, hierarchy
 from sfumato.lab.reproduce.ispe.posterior import worked_example
-from sfumato.lab.reproduce.ispe.tuning import smoothing, tuning
-from sfumato.lab.reproduce.mldp import claims, figures
-from sfumato.lab.reproduce.mldp.comparison import tables
-from sfumato.lab.reproduce.mldp.figures import figure_2b
-from sfumato.lab.reproduce.survey.contingency import bound_exhibit, raise_exhibit
-from sfumato.lab.reproduce.survey.data_inference import inference_exhibit, sample_exhibit
-from sfumato.lab.reproduce.survey.halfspace import halfspace_exhibit, theorem_exhibit
-from sfumato.lab.reproduce.survey.learning import (
-    error_exhibit,
-    learners_exhibit,
-    oracle_exhibit,
-    pac_exhibit,
-    tables_exhibit,
-)
-from sfumato.lab.reproduce.tr_2010_003.blr import ALPHA, DELTA, ERROR, table_1
-from sfumato.lab.reproduce.tr_2010_003.intervals import one_dimension, table_2, two_dimensions
-from sfumato.lab.reproduce.tr_2010_003.largest import largest_exhibit
-from sfumato.lab.reproduce.tr_2010_003.parity import parity_exhibit
+from sfumato.lab.reproduce.ispe.release import smoothing, tuning
+from sfumato.lab.reproduce.mldp import figures
+from sfumato.lab.reproduce.survey import learning, publishing
+from sfumato.lab.reproduce.tr_2010_003 import intervals
+from sfumato.lab.reproduce.tr_2010_003.intervals import ALPHA, DELTA, ERROR
+from sfumato.lab.reproduce.tr_2010_003.parity_and_largest import largest_exhibit, parity_exhibit
 from sfumato.lab.reproduce.wd import study as wd
 from sfumato.planner.usefulness import every_query_error, paper_rows
 
@@ -55,67 +42,62 @@ def ispe(entropy: Entropy, tick: Tick, *, quick: bool) -> Study:
     return Study("ispe", "ISPE: adaptive differentially private data release and query estimation", tuple(exhibits))
 
 
-TITLE = "MLDP: differentially private query learning, from data publishing to model publishing"
+def _study(name: str, title: str, tick: Tick, parts: Mapping[str, Callable[[], Exhibit]]) -> Study:
+    """Show the exhibits of a paper one after the other."""
+    exhibits = []
+    for place, (what, part) in enumerate(parts.items()):
+        tick(what, place / len(parts))
+        exhibits.append(part())
+    return Study(name, title, tuple(exhibits))
 
 
 def mldp(entropy: Entropy, tick: Tick, *, quick: bool, data: Path | None = None) -> Study:
     """Every figure, and what does not hold. data: a folder with the real tables, where there is one."""
-    found = tables(data)
-    parts: tuple[tuple[str, Callable[[], Exhibit]], ...] = (
-        ("figure 2", lambda: figures.figure_2(found, entropy, quick=quick)),
-        ("similarities", lambda: figure_2b(entropy, quick=quick)),
-        ("figure 3", lambda: figures.figure_3(found, entropy, quick=quick)),
-        ("figure 4", lambda: figures.figure_4(found, entropy, quick=quick)),
-        ("figure 5", lambda: figures.figure_5(found, entropy, quick=quick)),
-        ("subsets", lambda: figures.subsets(entropy, quick=quick)),
-        ("lemma 4.3", lambda: claims.lemma_4_3(entropy, quick=quick)),
-        ("theorem 4.4", lambda: claims.theorem_4_4(entropy, quick=quick)),
-    )
-    exhibits = []
-    for place, (name, part) in enumerate(parts):
-        tick(name, place / len(parts))
-        exhibits.append(part())
-    return Study("mldp", TITLE, tuple(exhibits))
+    found = figures.tables(data)
+    parts = {
+        "figure 2": lambda: figures.figure_2(found, entropy, quick=quick),
+        "similarities": lambda: figures.figure_2b(entropy, quick=quick),
+        "figure 3": lambda: figures.figure_3(found, entropy, quick=quick),
+        "figure 4": lambda: figures.figure_4(found, entropy, quick=quick),
+        "figure 5": lambda: figures.figure_5(found, entropy, quick=quick),
+        "subsets": lambda: figures.subsets(entropy, quick=quick),
+        "lemma 4.3": lambda: figures.lemma_4_3(entropy, quick=quick),
+        "theorem 4.4": lambda: figures.theorem_4_4(entropy, quick=quick),
+    }
+    title = "MLDP: differentially private query learning, from data publishing to model publishing"
+    return _study("mldp", title, tick, parts)
 
 
 def survey(entropy: Entropy, tick: Tick, *, quick: bool) -> Study:
     """Data inference (4.1), contingency tables (4.2), halfspaces (4.3), learners (5.1, 5.2), synthetic tables (5.3)."""
-    parts: tuple[tuple[str, Callable[[], Exhibit]], ...] = (
-        ("data inference", lambda: inference_exhibit(entropy, quick=quick)),
-        ("data inference, rows needed", sample_exhibit),
-        ("contingency tables", lambda: bound_exhibit(entropy, quick=quick)),
-        ("contingency tables, large k", lambda: raise_exhibit(entropy, quick=quick)),
-        ("halfspaces, the theorem", theorem_exhibit),
-        ("halfspaces", lambda: halfspace_exhibit(entropy, quick=quick)),
-        ("statistical queries", lambda: oracle_exhibit(entropy, quick=quick)),
-        ("learners", lambda: learners_exhibit(entropy, quick=quick)),
-        ("a rule of a class", lambda: pac_exhibit(entropy, quick=quick)),
-        ("small tables", tables_exhibit),
-        ("a synthetic table", lambda: error_exhibit(entropy, quick=quick)),
-    )
-    exhibits = []
-    for place, (name, part) in enumerate(parts):
-        tick(name, place / len(parts))
-        exhibits.append(part())
-    return Study("survey", "Survey: differential privacy, a survey of results", tuple(exhibits))
+    parts = {
+        "data inference": lambda: publishing.inference_exhibit(entropy, quick=quick),
+        "data inference, rows needed": publishing.sample_exhibit,
+        "contingency tables": lambda: publishing.bound_exhibit(entropy, quick=quick),
+        "contingency tables, large k": lambda: publishing.raise_exhibit(entropy, quick=quick),
+        "halfspaces, the theorem": publishing.theorem_exhibit,
+        "halfspaces": lambda: publishing.halfspace_exhibit(entropy, quick=quick),
+        "statistical queries": lambda: learning.oracle_exhibit(entropy, quick=quick),
+        "learners": lambda: learning.learners_exhibit(entropy, quick=quick),
+        "a rule of a class": lambda: learning.pac_exhibit(entropy, quick=quick),
+        "small tables": learning.tables_exhibit,
+        "a synthetic table": lambda: learning.error_exhibit(entropy, quick=quick),
+    }
+    return _study("survey", "Survey: differential privacy, a survey of results", tick, parts)
 
 
 def tr_2010_003(entropy: Entropy, tick: Tick, *, quick: bool) -> Study:
     """Every table and figure of section 8, and Table 1."""
-    parts: tuple[tuple[str, Callable[[], Exhibit]], ...] = (
-        ("intervals", lambda: one_dimension(entropy)),
-        ("Table 2", lambda: table_2(entropy)),
-        ("rectangles", lambda: two_dimensions(entropy, quick=quick)),
-        ("bounds", usefulness),
-        ("Blum, Ligett and Roth", lambda: table_1(entropy, quick=quick)),
-        ("parity", lambda: parity_exhibit(entropy, quick=quick)),
-        ("the largest value", lambda: largest_exhibit(quick=quick)),
-    )
-    exhibits = []
-    for place, (name, part) in enumerate(parts):
-        tick(name, place / len(parts))
-        exhibits.append(part())
-    return Study("tr-2010-003", "TR-2010-003: non-interactive release for distributive queries", tuple(exhibits))
+    parts = {
+        "intervals": lambda: intervals.one_dimension(entropy),
+        "Table 2": lambda: intervals.table_2(entropy),
+        "rectangles": lambda: intervals.two_dimensions(entropy, quick=quick),
+        "bounds": usefulness,
+        "Blum, Ligett and Roth": lambda: intervals.table_1(entropy, quick=quick),
+        "parity": lambda: parity_exhibit(entropy, quick=quick),
+        "the largest value": lambda: largest_exhibit(quick=quick),
+    }
+    return _study("tr-2010-003", "TR-2010-003: non-interactive release for distributive queries", tick, parts)
 
 
 def usefulness() -> Exhibit:

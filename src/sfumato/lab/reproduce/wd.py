@@ -1,13 +1,8 @@
 """WD, workload division (Li et al.): its worked example and figures 3 to 6, with true identity added.
 
-Li et al., A workload division differential privacy algorithm. Worked example, figures 1 and 2: the workload is divided
-as printed and as well as can be. The printed error of the division does not follow from the printed parts, and the
-printed answers in figure 1 are not W x.
-
-Section 5, workloads with one hot cell, and the expected error of each way to answer them: 2,000 queries over 4,096
-cells, each around a centre of its own, that also touch one hot cell with probability p. The paper does not say how many
-cells a query has; here ten are drawn, and repeats count once. Its "Identity" is Laplace noise on the *workload*; true
-identity, noise on the cells, is shown beside it.
+Li et al., A workload division differential privacy algorithm. Figures 1 and 2 are divided as printed and as well as can
+be. Section 5: 2,000 queries over 4,096 cells, each around a centre of its own, that also touch one hot cell with
+probability p. The paper does not say how many cells a query has; here ten are drawn, and repeats count once.
 """
 
 from __future__ import annotations
@@ -22,11 +17,10 @@ import numpy as np
 from sfumato.arrays import Floats, Whole
 from sfumato.frozen import dataclass
 from sfumato.kernel.sampling.entropy import Entropy
-from sfumato.lab.reproduce.exhibits import Exhibit, Picture, Study, Tick, digits
-from sfumato.lab.reproduce.plot import Line, Plot, draw
+from sfumato.lab.reproduce.exhibits import Exhibit, Line, Picture, Plot, Study, Tick, digits, draw
 from sfumato.lab.reproduce.synthetic import WD_TABLE_1, Described, Recipe, even_numbers, like, normal_numbers, released
 from sfumato.lab.reproduce.tr_2010_003.intervals import mean_absolute_sum
-from sfumato.models.linear.strategies.division import divide_recursively
+from sfumato.models.linear.division import divide_recursively
 from sfumato.models.partition.dawa import dawa
 from sfumato.models.weights.mwem import mwem
 from sfumato.queries import Predicates, Weighted, Workload
@@ -273,12 +267,9 @@ def _gain_by_chance(quick: bool) -> Exhibit:
         (f"{chance:g}", {0.2: "over 40 %"}.get(chance, ""), f"{a:.0%}", f"{b:.0%}", f"{e[0] / e[3]:,.0f}")
         for chance, a, b, e in zip(chances, *gains, found, strict=True)
     )
-    plot = Plot(
-        "Figure 6: how much less error than Laplace noise on the queries",
-        "chance that the hot cell is queried",
-        "share of the error that is saved",
-        [Line("WD's algorithm", chances, gains[0], dashed=True), Line("division", chances, gains[1])],
-    )
+    lines = [Line("WD's algorithm", chances, gains[0], dashed=True), Line("division", chances, gains[1])]
+    title = "Figure 6: how much less error than Laplace noise on the queries"
+    plot = Plot(title, "chance that the hot cell is queried", "share of the error that is saved", lines)
     return Exhibit(
         "Figure 6",
         "The gain from dividing, by how hot the cell is",

@@ -2,12 +2,8 @@
 
 Every mechanism's file ends with a `Mechanism` value, and `sfumato.models` lists where it is. Code that needs to know
 something of a mechanism asks this value, never the name. A plain mechanism needs a name, a summary and a function.
-
-- `Forecast`: expected error and cost, known before any data is read, for plans and for `auto`.
-- `Holds`: the domains that fit in memory. `Lab`: how audits and tests run it.
-- `Figure`, `Promises`: figures that `sfumato plan` shows of a mechanism with one purpose.
-- options: what a user states by `--with name=value`, parsed by the types of a dataclass. They are public: written
-  into the release, and part of what the ledger identifies a request by.
+Options are what a user states by `--with name=value`, parsed by the types of a dataclass. They are public: written into
+the release, and part of what the ledger identifies a request by.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ class MovedFit(ByModel):
         return self.inner.measured_inside(within)
 
     def errors(self, columns: Floats) -> Errors:
-        return self._less(_covariance(self.inner.errors(columns)), self._with_all @ columns)
+        return self._less(covariance_of(self.inner.errors(columns)), self._with_all @ columns)
 
     def covariances(self, columns: Floats) -> Floats:
         prior = self.inner.covariances(columns)
@@ -183,7 +183,9 @@ class MovedFit(ByModel):
         if prior is None:
             return None
         with_all = self._by_group(asked)
-        return [self._less(_covariance(errors), covariance) for errors, covariance in zip(prior, with_all, strict=True)]
+        return [
+            self._less(covariance_of(errors), covariance) for errors, covariance in zip(prior, with_all, strict=True)
+        ]
 
     def with_all_rows(self, asked: Grouped) -> Sequence[Errors] | None:
         """Error covariances of every group's sums with the total appended as last sum.
@@ -197,7 +199,7 @@ class MovedFit(ByModel):
         result = []
         for errors, covariance in zip(by_group, self._by_group(asked) * (left / self._spread), strict=True):
             model = np.block([[errors.model, covariance[:, None]], [covariance, left]])
-            result.append(self._all_model(model))
+            result.append(all_by_model(self.measurements[0], model))
         return result
 
     def _by_group(self, asked: Grouped) -> Floats:
@@ -214,13 +216,7 @@ class MovedFit(ByModel):
         if self.whole is not None:
             model = model - self._known() * np.outer(with_all, with_all)
             np.fill_diagonal(model, np.maximum(np.diagonal(model), 0.0))  # rounding may leave nothing below zero
-        return self._all_model(model)
-
-    def _all_model(self, model: Floats) -> Errors:
-        """Errors whose covariance (sums, sums) counts as the model's altogether, with no noise term."""
-        measured, sums = self.measurements[0], len(model)
-        nothing = Design(measured.queries[:1], measured.noises[:1])
-        return Errors(nothing, np.zeros((1, sums)), model, np.zeros(sums, dtype=np.bool_))
+        return all_by_model(self.measurements[0], model)
 
     def record(self, domain: Domain) -> Arrays:
         return {**self.inner.record(domain), "left": self.left}
@@ -238,10 +234,17 @@ class MovedFit(ByModel):
         return cls(inner, file.estimate, file.measurement(1) if len(left) else None, left)
 
 
-def _covariance(errors: Errors) -> Floats:
+def covariance_of(errors: Errors) -> Floats:
     """Covariance of noise and model error together, (sums, sums)."""
     variances = errors.design.variances if errors.counts is None else errors.counts * errors.design.variances
     return np.asarray(errors.model + errors.weights.T @ (variances[:, None] * errors.weights))
+
+
+def all_by_model(measured: Measurement, covariance: Floats) -> Errors:
+    """Errors whose covariance (sums, sums) counts as the model's altogether; a query of `measured` has no weight."""
+    sums = len(covariance)
+    nothing = Design(measured.queries[:1], measured.noises[:1])
+    return Errors(nothing, np.zeros((1, sums)), covariance, np.zeros(sums, dtype=np.bool_))
 
 
 Some = TypeVar("Some", bound=Moving)

@@ -11,6 +11,7 @@ from sfumato.answers.fit import FitReader
 from sfumato.errors import QueryError
 from sfumato.models.calibration.adjusted_fit import MovedFit
 from sfumato.models.calibration.fit import MeasuredFit
+from sfumato.models.partition.coarse_contrasts import CoarseFit
 from sfumato.models.partition.fit import PartitionFit
 from sfumato.models.partition.shrinkage import ShrinkageFit
 from sfumato.models.tree.fit import TreeFit
@@ -54,7 +55,8 @@ class MeasuredShrinkage(MeasuredFit):
 
     @classmethod
     def read(cls, file: FitReader) -> Self:
-        inner = ShrinkageFit.read(file, together=False)
+        found = ShrinkageFit.read(file, together=False)
+        inner = CoarseFit.read_around(file, found) or found
         return cls.read_around(file, MovedFit.read_around(file, inner) or inner)
 
 

@@ -14,7 +14,7 @@ Own method.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 
@@ -118,11 +118,24 @@ def blocks_of(domain: Domain) -> Blocks | None:
     axes = sorted(sorted(able, key=lambda index: -domain.shape[index])[:MOST_CUT])
     if not axes:
         return None
+    runs = _runs_of_blocks(domain, axes)
+    return Blocks(domain, tuple(sorted(runs.items()))) if min(runs.values()) >= FEWEST_RUNS else None
+
+
+def blocks_of_all(domain: Domain) -> Blocks | None:
+    """Coarse grid over all attributes, the shortest in single values; None where it would have one block."""
+    runs = _runs_of_blocks(domain, range(len(domain.shape)))
+    cut = tuple((axis, number) for axis, number in sorted(runs.items()) if number > 1)
+    return Blocks(domain, cut) if cut else None
+
+
+def _runs_of_blocks(domain: Domain, axes: Sequence[int]) -> dict[int, int]:
+    """Runs of values into which each attribute of a grid is cut, about as many of each."""
     most, runs = min(MOST_BLOCKS, domain.size // OF_CELLS, FEW_NUMBERS // domain.size), dict[int, int]()
     for left, axis in zip(range(len(axes), 0, -1), sorted(axes, key=lambda index: domain.shape[index]), strict=True):
         runs[axis] = min(domain.shape[axis], int(most ** (1.0 / left) + 1e-9), MOST_RUNS)
         most //= max(runs[axis], 1)
-    return Blocks(domain, tuple(sorted(runs.items()))) if min(runs.values()) >= FEWEST_RUNS else None
+    return runs
 
 
 def measure_blocks(curator: Curator, blocks: Blocks, budget: Budget) -> Measurement:

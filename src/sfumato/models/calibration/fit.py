@@ -5,7 +5,8 @@ counted by weight as (sum |w|)^2 / sum w^2 (`Questions`).
 
 `Scales` holds a factor for each kind that was measured: single cells (in groups by estimated rows), tiles and blocks of
 neighbouring cells, single values of one attribute, pairs of values of two. Other queries interpolate between the factor
-of cells and those of tiles and blocks, linearly in logarithms of factor and size, so that there are no jumps. Cells
+of cells and those of tiles and blocks, linearly in logarithms of factor and size, so that there are no jumps; ranges of
+two attributes between that of pairs and those of larger tiles and blocks, as neighbours are off in one direction. Cells
 estimated as empty get an additional variance for rows hidden in them, which fades as more cells are summed.
 
 `MeasuredFit` applies them. The claimed covariance M (sums, sums) of some sums is divided into the part S explained by
@@ -22,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -179,9 +180,13 @@ class Scales:
         if len(sizes):
             result = _between(size, result, sizes, factors)
         for kind, flags in zip((ONE_WAY, TWO_WAY), in_ways(questions, attributes), strict=True):
-            _, factors = self._kind(kind)
-            if len(factors):
-                result, added = np.where(flags, factors[0], result), np.where(flags, 0.0, added)
+            own, theirs = self._kind(kind)
+            if not len(theirs):
+                continue
+            result, added = np.where(flags, theirs[0], result), np.where(flags, 0.0, added)
+            if kind == TWO_WAY and len(larger := sizes[sizes > own[0]]):  # ranges are like tiles, not like pairs
+                ranges = _between(size, result, larger, factors[sizes > own[0]], float(own[0]))
+                result = np.where(flags, ranges, result)
         return result, added
 
     def _of_cells(self, questions: Questions) -> Floats:
@@ -235,14 +240,14 @@ class Scales:
         return cls(file.whole("kinds"), *(file.numbers(name) for name in ("ends", "factors", "errors")))
 
 
-def _between(size: Floats, cells: Floats, sizes: Floats, factors: Floats) -> Floats:
+def _between(size: Floats, cells: Floats, sizes: Floats, factors: Floats, start: float = 0.0) -> Floats:
     """Interpolate factors between cells and larger sizes, linearly in log factor and log size.
 
-    size: (sums,), log2 of cells summed. cells: (sums,), factors of single cells. sizes, factors: (n,) of larger sums;
-    beyond the largest size its factor holds.
+    size: (sums,), log2 of cells summed. cells: (sums,), factors of single cells, or of sums of the size `start`. sizes,
+    factors: (n,) of larger sums; beyond the largest size its factor holds.
     """
     logs = np.log2(np.maximum(np.concatenate([factors[:1], factors]), 1.0 / LARGEST))
-    ends = np.concatenate([[0.0], np.maximum(sizes, 1e-9)])
+    ends = np.concatenate([[start], np.maximum(sizes, start + 1e-9)])
     index = np.clip(np.searchsorted(ends, size, side="right") - 1, 0, len(ends) - 2)
     share = np.clip((size - ends[index]) / np.maximum(ends[index + 1] - ends[index], 1e-9), 0.0, 1.0)
     below = np.where(index == 0, np.log2(np.maximum(cells, 1.0 / LARGEST)), logs[index])
@@ -434,8 +439,16 @@ def parts_of(
     return sure, residual
 
 
+@runtime_checkable
+class Around(Protocol):
+    """An update, a correction or a calibration of another fit."""
+
+    @property
+    def inner(self) -> Fit: ...
+
+
 def innermost(fit: Fit) -> Fit:
     """The inner fit below all updates and calibrations."""
-    while isinstance(fit, MeasuredFit | MovedFit):
+    while isinstance(fit, Around):
         fit = fit.inner
     return fit

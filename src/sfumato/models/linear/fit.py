@@ -1,7 +1,4 @@
-"""Generalised-least-squares fit of the cells: the unbiased linear estimate of least variance.
-
-Model: y = A x + noise, with P the precisions. Estimator: x_hat = (A^T P A)^-1 A^T P y; the noise of a sum c . x_hat is
-the weighted sum of the row noises with weights P A (A^T P A)^-1 c, of which the exact distribution is known.
+"""Generalised-least-squares fit of the cells: the unbiased linear estimate of least variance (formulas: README.md).
 
 `LinearFit` keeps the estimate. `SolvedFit` keeps the measurement alone and solves on demand, where A has a closed form
 along each axis: for ten million cells in trees the estimates would be two thirds of the file, and they are solved for

@@ -1,13 +1,8 @@
 """Residual: unbiased marginals of a stated set, measured in the residual basis with optimal noise.
 
 Xiao, He, Zhang, Kifer, "An optimal and scalable matrix mechanism for noisy marginals under convex loss functions",
-NeurIPS 2023. The residual of a table is its interaction, the component orthogonal to its margins (analysis of
-variance); a marginal is the sum of the residuals of all of its subsets.
-
-    1  wanted marginals: those of the workload, or all of one, two and three attributes
-    2  share of the budget of each table, in closed form or nearly (models/linear/strategies/residual_basis.py)
-    3  noisy contrasts along attributes of few values, noisy counts of all values along others
-    4  each residual is the precision-weighted mean of its estimates; no model is assumed
+NeurIPS 2023. The residual of a table is its component orthogonal to its margins (analysis of variance); a marginal is
+the sum of the residuals of all of its subsets. Each residual is the precision-weighted mean of its estimates.
 
 The paper gives each contrast a noise of its own size. Here rows are multiplied by integers instead, so that equal noise
 on all of them is equivalent, and the budget is used exactly. A row of the private table lies in one cell of every
@@ -39,7 +34,7 @@ from sfumato.models.linear.strategies.residual_basis import (
 from sfumato.models.margins.content import Margins
 from sfumato.models.margins.forecast import COUNT
 from sfumato.models.margins.table import Places, Table
-from sfumato.models.margins.views import Observed, parts
+from sfumato.models.margins.views import NO_NOISE, Observed, parts
 from sfumato.queries import Queries, Scaled, Workload
 from sfumato.schema import Schema
 
@@ -47,7 +42,6 @@ MOST_CELLS = 2**22  # of a table that is measured
 FINEST = 2**30  # parts in which shares of a budget are counted, where noise has Laplace's distribution
 MULTIPLE = 8  # of the longest row: rounding to whole multiples changes errors by a ten-thousandth
 MOST_VARIANCE = 2.0**45  # of noise on multiples of rows, half of what the kernel can draw
-NO_NOISE = 1e-100  # in the place of no variance at all, so that means by precision stay numbers
 
 
 def residual(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Margins:
@@ -79,7 +73,7 @@ def residual(curator: Curator, schema: Schema, budget: Budget, workload: Workloa
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
+class _TableQueries:
     """Queries on one table: contrasts along axes of few values, rows scaled to a common length (0: not scaled)."""
 
     queries: Queries
@@ -91,7 +85,7 @@ class _Asked:
 
 def _plan(
     basis: ResidualBasis, budget: Budget, largest: int, even_if_coarse: bool = False
-) -> dict[Places, _Asked] | None:
+) -> dict[Places, _TableQueries] | None:
     """Queries and noise scale of each table; None if integer multiples of rows would be too coarse.
 
     largest: the most that one person changes a cell by.
@@ -117,7 +111,7 @@ def _plan(
         moved = sum(_moved(queries) for queries in by_table.values())
         scales = [largest**2 * moved / (2 * budget.amount)] * len(shares)
     return {
-        places: _Asked(by_table[places], scale, basis.few, lengths[places], always[places])
+        places: _TableQueries(by_table[places], scale, basis.few, lengths[places], always[places])
         for places, scale in zip(shares, scales, strict=True)
     }
 
@@ -128,7 +122,7 @@ def _moved(queries: Queries) -> int:
     return int(queries.l2_squared)
 
 
-def _observed(places: Places, asked: _Asked, shape: tuple[int, ...], measured: Measurement) -> Observed:
+def _observed(places: Places, asked: _TableQueries, shape: tuple[int, ...], measured: Measurement) -> Observed:
     """Estimate of a table from answers to orthogonal rows: sum of rows times answers over squared lengths."""
     scaled = measured.queries
     queries = scaled.queries if isinstance(scaled, Scaled) else scaled

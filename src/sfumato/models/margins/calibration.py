@@ -1,15 +1,13 @@
 """Calibrate error variances of marginals by measured misfits, summed over sets of attributes of one order.
 
 With a small share of the budget a release measures sum |count - answer| over the cells of sets of two, three and four
-attributes, and of blocks of their cells. A sum over many sets has the sensitivity of one misfit, so a few per cent of
-the budget give error bars that do not rest on the estimates' assumptions. Where the budget allows, sets with similar
-claimed errors form groups with a sum each, down to single sets (`_groups`).
+attributes, and of blocks of their cells. A sum over many sets has the sensitivity of one misfit; where the budget
+allows, sets with similar claimed errors form groups with a sum each (`_groups`).
 
 Estimator (`scale_of`). If cell errors are normal with variances u + k d (u known, d claimed but in doubt), the expected
-sum of misfits is sqrt(2 / pi) sum sqrt(u + k d), each term capped by what a cell with few rows can err by. The factor k
-equates it to the measured sum, shrunk towards the claim by the relative noise. k scales the errors of a table, or gives
-the overdispersion (`Spreads`) of sets without a table. Three-way contrasts of halves, measured here too, correct tables
-joined of pairs (scales.of_three). Own method.
+sum of misfits is sqrt(2 / pi) sum sqrt(u + k d). The factor k equates it to the measured sum, shrunk towards the claim
+by the relative noise; it scales the errors of a table, or gives the overdispersion (`Spreads`) of sets without one.
+Three-way contrasts of halves, measured here too, correct tables joined of pairs (scales.of_three). Own method.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ from sfumato.models.margins.scales import (
     levels_of,
     of_three,
 )
-from sfumato.models.margins.table import Places, Table, along, sum_kinds
+from sfumato.models.margins.table import Places, Table, along_all, sum_kinds
 from sfumato.queries import Identity, Kron, Stack, Weighted
 from sfumato.schema import Schema
 
@@ -206,17 +204,18 @@ class _Sizing:
     def size(self, order: int, sets: Sequence[Places], shares: Sequence[Budget]) -> None:
         """Measure misfits of sets of one order at each level of blocks, and calibrate their errors."""
         content, names = self.content(), self.schema.domain.names
-        answers = {places: _joined(content, places) for places in sets}
+        answers = {places: content.joined(content.every(places), ROUGHLY)["count"] for places in sets}
         scales: dict[tuple[int, ...], list[float]] = {}
         for levels, share in zip(LOOKS[order], shares, strict=True):
             single = {*levels} == {ALL}
             doubts, guesses = [], []
             for places, answer in answers.items():
-                kinds = {axis: content.blocks(axis)[level] for axis, level in zip(places, levels, strict=True)}
+                kinds = {axis: content.blocks[axis][level] for axis, level in zip(places, levels, strict=True)}
                 rows = sum_kinds(answer, list(kinds.values()))
                 doubts.append(_doubt(content, kinds, rows, single=single))
                 parts = None if single else _parts(list(kinds.values()))
-                guesses.append(([names[axis] for axis in places], _whole(rows), parts))
+                whole = np.rint(rows).astype(np.int64).reshape(-1)
+                guesses.append(([names[axis] for axis in places], whole, parts))
             groups = _groups(doubts, share, self.curator)
             self.measured.append(self.curator.measure_margin_misfits(guesses, share, groups))
             scales[levels] = _scales(self.measured[-1], groups, doubts)
@@ -259,12 +258,8 @@ def measure_contrasts(
         [np.flatnonzero(haar.level == level) for haar, level in zip(signs, levels, strict=True)]
         for levels in levels_of(signs, depth)
     ]
-
-    def of_family(rows: list[Codes]) -> Kron:
-        """Query matrix of the contrasts of one combination of levels. rows: contrasts of each axis."""
-        return Kron(*(Weighted(haar.signs[here].astype(np.int64)) for haar, here in zip(signs, rows, strict=True)))
-
-    queries = Stack(*map(of_family, listed))
+    by_family = [[haar.signs[here].astype(np.int64) for haar, here in zip(signs, rows, strict=True)] for rows in listed]
+    queries = Stack(*(Kron(*map(Weighted, factors)) for factors in by_family))
     measured, noisy, ahead = seen.measure(queries, budget), np.zeros([len(haar.level) for haar in signs]), 0
     for rows in listed:
         shape = [len(here) for here in rows]
@@ -286,26 +281,20 @@ def _scales(measured: Measurement, groups: Whole, doubts: Sequence[Doubt]) -> li
 
 def looks(schema: Schema) -> dict[int, list[Places]]:
     """Sets of attributes whose misfits are measured, by order; none where there is one attribute."""
-    return {order: sets for order in LOOKS if (sets := _sets(schema.domain.shape, order))}
+    sampled = {order: _sampled(schema.domain.shape, order, MOST_SETS[order], MOST_CELLS) for order in LOOKS}
+    return {order: sets for order, sets in sampled.items() if sets}
 
 
-def _sets(shape: Sequence[int], order: int) -> list[Places]:
+def _sampled(shape: Sequence[int], order: int, most: int, most_cells: int) -> list[Places]:
     """Evenly spaced subsample of the sets of one order that are small enough to lay out."""
-    number, most = comb(len(shape), order), MOST_SETS[order]
-    step = max(1, number // (4 * most))
-    every = islice(combinations(range(len(shape)), order), 0, None, step)
-    small: list[Places] = [places for places in every if prod(shape[place] for place in places) <= MOST_CELLS]
-    return small[:: -(-len(small) // most)] if small else []
+    every = islice(combinations(range(len(shape)), order), 0, None, max(1, comb(len(shape), order) // (4 * most)))
+    small: list[Places] = [places for places in every if prod(shape[place] for place in places) <= most_cells]
+    return small[:: max(1, -(-len(small) // most))]
 
 
 def triples(schema: Schema) -> list[Places]:
     """Sets of three attributes whose contrast of halves is measured: all, or an evenly spaced subsample."""
-    shape = schema.domain.shape
-    every = islice(combinations(range(len(shape)), 3), 0, None, max(1, comb(len(shape), 3) // (4 * MOST_TRIPLES)))
-    small: list[Places] = [
-        places for places in every if prod(shape[place] for place in places) <= MOST_CELLS_OF_TRIPLES
-    ]
-    return small[:: max(1, -(-len(small) // MOST_TRIPLES))]
+    return _sampled(schema.domain.shape, 3, MOST_TRIPLES, MOST_CELLS_OF_TRIPLES)
 
 
 def _halves_of(content: Margins, places: Places, signs: Sequence[Haar]) -> tuple[float, float]:
@@ -313,22 +302,12 @@ def _halves_of(content: Margins, places: Places, signs: Sequence[Haar]) -> tuple
 
     Joins blocks of the finest level, of which there are few however many values there are.
     """
-    kinds = {place: content.blocks(place)[LEVELS - 1] for place in places}
+    kinds = {place: content.blocks[place][LEVELS - 1] for place in places}
     table = content.joined(kinds, ROUGHLY, fine=False)["count"]
     rows = float(table.sum())
-    for axis, (kind, haar) in enumerate(zip(kinds.values(), signs, strict=True)):
-        table = along(haar.signs[:, np.unique(kind, return_index=True)[1]], table, axis)
-    return float(table.reshape(-1)[0]), rows
-
-
-def _joined(content: Margins, places: Places) -> Floats:
-    """Joined counts of all cells of a set of attributes."""
-    return content.joined({place: np.arange(content.domain.shape[place]) for place in places}, ROUGHLY)["count"]
-
-
-def _whole(answer: Floats) -> Whole:
-    """Answers rounded to whole numbers, flat."""
-    return np.rint(answer).astype(np.int64).reshape(-1)
+    first = [np.unique(kind, return_index=True)[1] for kind in kinds.values()]
+    contrast = along_all([haar.signs[:, one] for haar, one in zip(signs, first, strict=True)], table)
+    return float(contrast.reshape(-1)[0]), rows
 
 
 def _parts(kinds: Sequence[Codes]) -> Codes:

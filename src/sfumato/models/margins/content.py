@@ -16,7 +16,7 @@ from functools import cached_property
 from itertools import combinations
 from math import prod
 from statistics import NormalDist
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -28,9 +28,9 @@ from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement, Noise
 from sfumato.models.margins import file as margins_file
 from sfumato.models.margins.joining import CLOSE, NONE, join_counts, join_sums, join_unbiased, level_of
-from sfumato.models.margins.noise import ErrorsOf, JoinedNoise
+from sfumato.models.margins.noise import ErrorsOf, FromTables, JoinedNoise, longest_reach, longest_tail
 from sfumato.models.margins.rows import RowsOfMargins
-from sfumato.models.margins.scales import LEVELS, Spreads, halved, measure_of, sizes_of
+from sfumato.models.margins.scales import LEVELS, Scaled, Spreads, halved, measure_of, sizes_of
 from sfumato.models.margins.table import (
     Coarse,
     JoinedErrors,
@@ -47,9 +47,6 @@ from sfumato.releases.file.manifest import Manifest
 from sfumato.releases.file.members import Columns
 from sfumato.releases.rows.model import RowModel
 from sfumato.schema import Schema
-
-if TYPE_CHECKING:
-    from sfumato.models.margins.noise import FromTables
 
 MOST_JOINED = 2**22  # cells that are joined for one question
 FINE = 2**19  # cells up to which all values are told apart, so that a question has one answer however it is asked
@@ -74,23 +71,21 @@ class Margins(ContentOfCells):
     spreads: Mapping[str, Spreads] = field(default_factory=dict)
     measured: tuple[tuple[Places, Measurement], ...] = ()
     unbiased: bool = False
-    asked: margins_file.Asked = ()
+    asked: margins_file.Methods = ()
     guessed: tuple[Floats, ...] = ()
 
     def __post_init__(self) -> None:
         """Round to the digits of a file, so that answers are the same before and after it."""
-        rounded = {of: {p: margins_file.rounded(t) for p, t in tables.items()} for of, tables in self.tables.items()}
-        object.__setattr__(self, "tables", rounded)
-        spreads = {of: margins_file.rounded_spreads(each) for of, each in self.spreads.items()}
-        object.__setattr__(self, "spreads", spreads)
+        tables = {of: {p: table.rounded() for p, table in every.items()} for of, every in self.tables.items()}
+        object.__setattr__(self, "tables", tables)
+        object.__setattr__(self, "spreads", {of: each.rounded() for of, each in self.spreads.items()})
         if sum(map(len, self.guessed)) > margins_file.MOST_GUESSED:
             object.__setattr__(self, "guessed", ())
 
     def view(self, kinds: Kinds) -> View:
         """Joined table and its error model for a query. kinds: class of every value of each attribute."""
-        domain = self.domain
-        axes = tuple(sorted(domain.place(name) for name, kind in kinds.items() if kind.max(initial=0) > 0))
-        by_place = {axis: np.asarray(kinds[domain.names[axis]]) for axis in axes}
+        domain, by_place = self.domain, self._classes(kinds)
+        axes = tuple(by_place)
         self._check_size(by_place)
         joined = self.joined(by_place)
         shape = joined["count"].shape
@@ -112,25 +107,21 @@ class Margins(ContentOfCells):
         """
         if not self.unbiased:
             return None
-        from sfumato.models.margins.guaranteed import longest_reach
-
         reach = longest_reach(frozenset(one.noise for _, one in self.measured), confidence)
         return max(confidence, 2.0 * NormalDist().cdf(reach) - 1.0)
 
     def drawn(self, confidence: float) -> tuple[Noise, int] | None:
         """Noise, and how many of it, whose sum has the longest tail; None without noise."""
-        from sfumato.models.margins.guaranteed import longest_tail
-
         return longest_tail(frozenset(one.noise for _, one in self.measured), confidence)
 
     def sure(self, kinds: Kinds) -> FromTables:
         """Guaranteed bounds from the noisy tables, for a query's classes of values."""
-        from sfumato.models.margins.noise import FromTables
+        return FromTables(self.domain.shape, self._classes(kinds), self.measured, self.guessed)
 
-        domain = self.domain
-        axes = tuple(sorted(domain.place(name) for name, kind in kinds.items() if kind.max(initial=0) > 0))
-        by_place = {axis: np.asarray(kinds[domain.names[axis]]) for axis in axes}
-        return FromTables(domain.shape, by_place, self.measured, self.guessed)
+    def _classes(self, kinds: Kinds) -> dict[int, Codes]:
+        """Class of every value by axis, for the attributes whose values a query distinguishes."""
+        axes = sorted(self.domain.place(name) for name, kind in kinds.items() if kind.max(initial=0) > 0)
+        return {axis: np.asarray(kinds[self.domain.names[axis]]) for axis in axes}
 
     def joined(self, kinds: Mapping[int, Codes], close: float = CLOSE, *, fine: bool = True) -> dict[str, Floats]:
         """Joined estimates of every statistic along some axes, by classes of values.
@@ -141,13 +132,12 @@ class Margins(ContentOfCells):
         places = tuple(kinds)
         if self.unbiased:
             return {of: self._added_up(of, kinds) for of in self.tables}
-        every = {axis: np.arange(self.domain.shape[axis]) for axis in places}
         fine = fine and prod(self.domain.shape[axis] for axis in places) <= FINE
-        tables = {of: self._known(of, places, every if fine else kinds) for of in self.tables}
+        tables = {of: self._known(of, places, self.every(places) if fine else kinds) for of in self.tables}
         contrasts = self._contrasts(places) if fine else {}
-        joined = {"count": self._join("count", tables["count"], len(places), None, close, contrasts)}
+        joined = {"count": self._join(tables["count"], len(places), close, contrasts)}
         for of in list(self.tables)[1:]:
-            joined[of] = self._join(of, tables[of], len(places), joined["count"])
+            joined[of] = join_sums(joined["count"], {part: table.estimate for part, table in tables[of].items()})
         if not fine:
             return joined
         return {of: sum_kinds(joint, [kinds[axis] for axis in places]) for of, joint in joined.items()}
@@ -156,13 +146,9 @@ class Margins(ContentOfCells):
         """Tables along subsets of some axes, aggregated to classes, with axes renumbered from 0."""
         tables = {}
         for part in subsets(places):
-            if (table := self._table(of, part)) is not None:
+            if (table := self.tables[of].get(part)) is not None:
                 tables[tuple(places.index(axis) for axis in part)] = table.summed(kinds)
         return tables
-
-    def _table(self, of: str, places: Places) -> Table | None:
-        """Table of a statistic along some axes; None where there is none."""
-        return self.tables[of].get(places)
 
     def _added_up(self, of: str, kinds: Mapping[int, Codes]) -> Floats:
         """Unbiased joined table: the sum of ANOVA components, by classes of values."""
@@ -172,17 +158,13 @@ class Margins(ContentOfCells):
 
     def _join(
         self,
-        of: str,
         tables: Mapping[Places, Table],
         axes: int,
-        counts: Floats | None,
         close: float = CLOSE,
         contrasts: Mapping[Places, tuple[Sequence[Floats], float]] = NONE,
     ) -> Floats:
-        """Joined estimate of a statistic; counts: joined counts, for sums of a measure."""
+        """Joined counts of so many axes."""
         estimates = {places: table.estimate for places, table in tables.items()}
-        if counts is not None:
-            return join_sums(counts, estimates)
         if not axes:
             return estimates[()]
         one_way = [estimates[axis,] for axis in range(axes)]
@@ -199,7 +181,7 @@ class Margins(ContentOfCells):
         result: dict[Places, tuple[Sequence[Floats], float]] = {}
         for part in combinations(places, 3) if contrasts else ():
             if part in contrasts:
-                signs = [np.where(self.blocks(place)[0] > 0, -1.0, 1.0) for place in part]
+                signs = [np.where(self.blocks[place][0] > 0, -1.0, 1.0) for place in part]
                 result[tuple(places.index(place) for place in part)] = signs, contrasts[part]
         return result
 
@@ -218,7 +200,7 @@ class Margins(ContentOfCells):
         apart: dict[str, dict[int, Floats]] = {"noise": {}, "model": {}}
         for part in subsets(tuple(range(len(places)))):
             within = tuple(places[axis] for axis in part)
-            table = self._table(of, within)
+            table = self.tables[of].get(within)
             if table is not None:
                 summed = table.summed(kinds)
                 noise[part], model[part] = summed.noise, summed.model
@@ -232,7 +214,9 @@ class Margins(ContentOfCells):
                 spread = self.spreads[of].of(within) if of in self.spreads else 0.0
                 model[part] = spread * sum_out(counts, part, range(len(places)))
         bases = tuple(self._base(place, kinds[place]) for place in places)
-        levels = tuple(self._level(place, kinds[place]) for place in places) if levelled else None
+        one_way = self.tables["count"]
+        shifts = (sum_kinds(level_of(one_way[place,].estimate), [kinds[place]]) for place in places)
+        levels = tuple(shifts) if levelled else None
         by_noise, by_model = ([], []) if single else self._of_blocks(of, kinds)
         return ErrorsOf(
             JoinedErrors(bases, noise, levels, apart["noise"], by_noise),
@@ -248,16 +232,19 @@ class Margins(ContentOfCells):
         places = tuple(kinds)
         result: tuple[list[Coarse], list[Coarse]] = ([], [])
         spreads = self.spreads.get(of, Spreads())
-        if not (spreads.blocks or spreads.blocks_by_order):
+        by_part: dict[Places, Scaled] = {}
+        for part in subsets(tuple(range(len(places)))):
+            scaled = spreads.of_blocks(tuple(places[axis] for axis in part)) if len(part) > 1 else None
+            if scaled is not None:
+                by_part[part] = scaled
+        if not by_part:
             return result
-        parts = [part for part in subsets(tuple(range(len(places)))) if len(part) > 1]
-        by_part = {part: spreads.of_blocks(tuple(places[axis] for axis in part)) for part in parts}
         for level in range(LEVELS):
             shares = tuple(self._of_each_block(attribute, kinds[attribute], level) for attribute in places)
             by_noise: dict[Places, Floats] = {}
             by_model: dict[Places, Floats] = {}
             for part, scaled in by_part.items():
-                if scaled is not None and level < len(scaled.noise):
+                if level < len(scaled.noise):
                     within = tuple(places[axis] for axis in part)
                     rows, noise, model = self._in_blocks(of, within, (level,) * len(part))
                     if level < len(scaled.noise) - 1:
@@ -270,7 +257,7 @@ class Margins(ContentOfCells):
             result[0].append(Coarse(shares, by_noise))
             result[1].append(Coarse(shares, by_model))
         for part, scaled in by_part.items():
-            for fine, spread in enumerate(scaled.stripes if scaled is not None else ()):
+            for fine, spread in enumerate(scaled.stripes):
                 within = tuple(places[axis] for axis in part)
                 levels = tuple(LEVELS if axis == part[fine] else 0 for axis in part)
                 shares = tuple(
@@ -286,8 +273,8 @@ class Margins(ContentOfCells):
     def _in_blocks(self, of: str, places: Places, levels: Places) -> tuple[Floats, Floats, Floats]:
         """Sizes of the blocks of some axes, and the noise and model variances that their cells add up to."""
         if (of, places, levels) not in self._known_blocks:
-            blocks = [self.blocks(place)[level] for place, level in zip(places, levels, strict=True)]
-            table, total = self._table(of, places), float(self.tables["count"][()].estimate)
+            blocks = [self.blocks[place][level] for place, level in zip(places, levels, strict=True)]
+            table, total = self.tables[of].get(places), float(self.tables["count"][()].estimate)
             if table is not None:
                 rows, noise, model = (sum_kinds(each, blocks) for each in (table.estimate, table.noise, table.model))
             else:
@@ -302,7 +289,7 @@ class Margins(ContentOfCells):
 
     @cached_property
     def _known_blocks(self) -> dict[tuple[str, Places, Places], tuple[Floats, Floats, Floats]]:
-        """Cache of `_in_blocks`."""
+        """Results of `_in_blocks` so far, by statistic, axes and level of each axis."""
         return {}
 
     @cached_property
@@ -310,13 +297,9 @@ class Margins(ContentOfCells):
         """Share of all rows of each value, for every attribute."""
         return [self._base(place, np.arange(size)) for place, size in enumerate(self.domain.shape)]
 
-    def blocks(self, place: int) -> list[Codes]:
-        """Dyadic blocks of an attribute's values by level, and last every value by itself."""
-        return self._halved[place]
-
     @cached_property
-    def _halved(self) -> list[list[Codes]]:
-        """Dyadic blocks of all attributes."""
+    def blocks(self) -> list[list[Codes]]:
+        """Dyadic blocks of each attribute's values by level, and last every value by itself."""
         margins = [self.tables["count"][place,].estimate for place in range(len(self.domain.shape))]
         return [[*halved(margin, by_rows=self._by_rows), np.arange(len(margin))] for margin in margins]
 
@@ -334,14 +317,10 @@ class Margins(ContentOfCells):
 
     def _of_each_block(self, axis: int, kind: Codes, level: int) -> Floats:
         """Share of each class of values in the rows of each block of an attribute, (blocks, classes)."""
-        blocks = self.blocks(axis)[level]
+        blocks = self.blocks[axis][level]
         number, kinds = int(blocks.max()) + 1, int(kind.max()) + 1
         held = np.bincount(blocks * kinds + kind, self._rows_of[axis], number * kinds).reshape(number, kinds)
         return np.asarray(held / np.maximum(held.sum(axis=1, keepdims=True), 1e-300))
-
-    def _level(self, axis: int, kind: Codes) -> Floats:
-        """Derivative of a one-way margin by the total, by classes: even over the values that hold rows."""
-        return sum_kinds(level_of(self.tables["count"][axis,].estimate), [kind])
 
     def _base(self, axis: int, kind: Codes) -> Floats:
         """Base by which errors of other tables spread along an axis: its rows, or even if unbiased; sum 1."""
@@ -388,25 +367,20 @@ class Margins(ContentOfCells):
         every = self.every(places)
         if self.unbiased:
             return self._added_up("count", every)
-        return self._join("count", self._known("count", places, every), len(places), None)
+        return self._join(self._known("count", places, every), len(places))
 
     def every(self, places: Places) -> dict[int, Codes]:
         """Classes that distinguish every value of some axes."""
         return {place: np.arange(self.domain.shape[place]) for place in places}
 
-    @cached_property
-    def _extent(self) -> str:
-        """Number of tables by order, in words."""
+    @property
+    def about(self) -> About:
         orders = [len(places) for places in self.tables["count"]]
         words = {1: "one-way", 2: "two-way", 3: "three-way"}
         named = ((words.get(order, f"{order}-way"), orders.count(order)) for order in sorted({*orders} - {0}))
-        return f"{', '.join(f'{number:,} {word}' for word, number in named)} margins"
-
-    @property
-    def about(self) -> About:
         return About(
             self.domain.names,
-            self._extent,
+            f"{', '.join(f'{number:,} {word}' for word, number in named)} margins",
             tuple(measured for _, measured in self.measured),
             "margins carry noise, whose size is known exactly; what is asked beyond them is what they add up to"
             if self.unbiased
@@ -420,11 +394,12 @@ class Margins(ContentOfCells):
 
         if self.unbiased:
             return self
-        tables, measured = as_measured(self)
+        tables, measured = as_measured(self.domain.shape, list(self.tables), self.measured, self.asked)
         return MeasuredMargins(self.schema, tables, measured=measured, unbiased=True)
 
     def write(self) -> Written:
-        return margins_file.written(self)
+        kept = self.tables, self.spreads, self.measured, self.unbiased, self.asked, self.guessed
+        return margins_file.written(self.schema, margins_file.Kept(*kept))
 
     @classmethod
     def check(cls, manifest: Manifest, schema: Schema) -> None:
@@ -436,7 +411,7 @@ class Margins(ContentOfCells):
 
     @classmethod
     def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Margins:
-        return cls(schema, *margins_file.parts(manifest, schema, member))
+        return cls(schema, *margins_file.read(manifest, schema, member))
 
 
 class MeasuredMargins(Margins):

@@ -20,16 +20,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from sfumato.answers.fit import PARTS, in_parts
+from sfumato.answers.fit import PARTS
 from sfumato.arrays import Floats, Whole
 from sfumato.measurement import Measurement
 from sfumato.models.linear.strategies.residual_basis import FEW_VALUES, levelled
 from sfumato.models.linear.strategies.residual_basis import tables as tables_by_contrasts
-from sfumato.models.margins.scales import LEVELS, Scaled, Spreads
+from sfumato.models.margins.scales import FINEST, LEVELS, Scaled, Spreads, in_parts
 from sfumato.models.margins.table import Places, Table
 from sfumato.queries import Identity, Queries
 from sfumato.releases.contents.content import Written
@@ -40,12 +40,7 @@ from sfumato.releases.file.members import CELLS, Columns, parts_column
 from sfumato.releases.file.records import NoiseRecord, noise_as_json, record, refusal
 from sfumato.schema import Schema
 
-if TYPE_CHECKING:
-    from sfumato.models.margins.content import Margins
-
-Asked = tuple[tuple[int, int], ...]  # for each measurement: contrasts up to so many values, and the length of rows
-
-Guessed = tuple[Floats, ...]
+Methods = tuple[tuple[int, int], ...]  # for each measurement: contrasts up to so many values, and the length of rows
 
 ESTIMATE = "estimate"
 COLUMNS = {
@@ -59,7 +54,6 @@ COLUMNS = {
 FEWEST_LEVELS = 3  # of blocks; files of versions that told no sixteenths have so many
 CONTRASTED = 3  # attributes of a set whose contrast is kept
 CELL_BY_CELL = 0, 0  # how margins are measured that need no contrasts
-FINEST = 2**20  # parts of a spread
 MOST_LENGTH = 2**50  # that rows were brought to
 # Statistics that only measurements have: how far guesses lie from the counts, and signed sums of rows.
 MISFIT, CONTRAST = "misfit", "contrast"
@@ -76,6 +70,17 @@ class MarginsRecord:
     guessed: list[list[int]] = field(default_factory=list)  # all rows and one-way margins, in 1024ths
 
 
+class Kept(NamedTuple):
+    """All that a file keeps of marginals besides their schema; the fields are those of `content.Margins`."""
+
+    tables: Mapping[str, Mapping[Places, Table]]
+    spreads: Mapping[str, Spreads]
+    measured: tuple[tuple[Places, Measurement], ...]
+    unbiased: bool
+    asked: Methods
+    guessed: tuple[Floats, ...]
+
+
 def of_blocks(levels: int) -> dict[str, list[str]]:
     """Column names of the errors of blocks at a number of levels."""
     spreads = [f"{part} {level}" for part in ("noise", "model") for level in range(levels)]
@@ -84,46 +89,17 @@ def of_blocks(levels: int) -> dict[str, list[str]]:
     return {BLOCKS: listed, "among": ["attribute"]}
 
 
-def rounded(table: Table) -> Table:
-    """Round a table to the digits of a file: estimates and standard errors in 1024ths."""
-    errors = (in_parts(np.sqrt(np.maximum(each, 0.0))) ** 2 for each in (table.noise, table.model))
-    return Table(table.places, in_parts(table.estimate), *errors)
-
-
-def rounded_spreads(spreads: Spreads) -> Spreads:
-    """Round spreads to the digits of a file."""
-    single = {places: _in_parts(spread) / FINEST for places, spread in spreads.single.items()}
-    by_order, blocks = ({key: _rounded_blocks(each) for key, each in every.items()} for every in _of_blocks(spreads))
-    contrasts = {places: float(round(each)) for places, each in spreads.contrasts.items()}
-    return Spreads(tuple(_in_parts(s) / FINEST for s in spreads.by_order), single, by_order, blocks, contrasts)
-
-
-def _of_blocks(spreads: Spreads) -> tuple[Mapping[Any, Scaled], Mapping[Any, Scaled]]:
-    """Block spreads by order, and by set."""
-    return spreads.blocks_by_order, spreads.blocks
-
-
-def _every(spreads: Spreads) -> list[Scaled]:
-    """All block spreads."""
-    return [each for every in _of_blocks(spreads) for each in every.values()]
-
-
-def _rounded_blocks(spreads: Scaled) -> Scaled:
-    """Round block spreads to the digits of a file."""
-    parts = spreads.noise, spreads.model, spreads.stripes
-    return Scaled(*(tuple(round(spread * FINEST) / FINEST for spread in part) for part in parts))
-
-
-def written(content: Margins) -> Written:
+def written(schema: Schema, content: Kept) -> Written:
     """Members and manifest entry of a content of marginals."""
     statistics = list(content.tables)
     listed = [(of, table) for of, tables in content.tables.items() for table in tables.values()]
     single = [(of, places, spread) for of, each in content.spreads.items() for places, spread in each.single.items()]
     tables = [(statistics.index(of), len(table.places), 0) for of, table in listed]
-    tables += [(statistics.index(of), len(places), _in_parts(spread)) for of, places, spread in single]
+    tables += [(statistics.index(of), len(places), in_parts(spread)) for of, places, spread in single]
     sets = [table.places for _, table in listed] + [places for _, places, _ in single]
     estimates, parts = in_whole_numbers(np.concatenate([table.estimate.reshape(-1) for _, table in listed]))
-    errors = (np.concatenate([np.sqrt(v).reshape(-1) for v in each]) for each in _variances(listed))
+    variances = [table.noise for _, table in listed], [table.model for _, table in listed]
+    errors = (np.concatenate([np.sqrt(variance).reshape(-1) for variance in each]) for each in variances)
     noises = {noise: place for place, noise in enumerate(dict.fromkeys(one.noise for _, one in content.measured))}
     kinds = [*statistics, MISFIT, CONTRAST]
     methods = content.asked or (CELL_BY_CELL,) * len(content.measured)
@@ -137,9 +113,10 @@ def written(content: Margins) -> Written:
         CELLS: [estimates, parts, *(np.rint(PARTS * each).astype(np.int64) for each in errors)],
         "measured": _columns(measured, 6),
         "along": [_flat(places for places, _ in content.measured)],
-        "answers": [_joined([one.answers for _, one in content.measured])],
+        "answers": [np.concatenate([np.zeros(0, dtype=np.int64), *(one.answers for _, one in content.measured)])],
     }
-    levels = max((len(one.noise) for each in content.spreads.values() for one in _every(each)), default=LEVELS)
+    by_scale = [(*each.blocks_by_order.values(), *each.blocks.values()) for each in content.spreads.values()]
+    levels = max((len(scaled.noise) for every in by_scale for scaled in every), default=LEVELS)
     named = COLUMNS | of_blocks(levels)
     if blocks := [row for of, each in content.spreads.items() for row in _blocks(statistics.index(of), each)]:
         columns[BLOCKS] = _columns([row for row, _ in blocks], len(named[BLOCKS]))
@@ -149,11 +126,11 @@ def written(content: Margins) -> Written:
     about: dict[str, Any] = {
         "unbiased": content.unbiased,
         "noises": [noise_as_json(noise) for noise in noises],
-        "spreads": [[_in_parts(spread) for spread in each] for each in orders],
+        "spreads": [[in_parts(spread) for spread in each] for each in orders],
     }
     if content.guessed:
         about["guessed"] = [np.rint(PARTS * each).astype(np.int64).tolist() for each in content.guessed]
-    return Written("margins", _statistics(content.schema, statistics), kept, {"details": about})
+    return Written("margins", _statistics(schema, statistics), kept, {"details": about})
 
 
 def check(manifest: Manifest, schema: Schema) -> None:
@@ -176,12 +153,8 @@ def check_values(columns: Columns) -> None:
         raise refusal("its margins are not spelled as Sfumato spells them")
 
 
-def parts(
-    manifest: Manifest, schema: Schema, member: Callable[[str], Columns]
-) -> tuple[
-    dict[str, dict[Places, Table]], dict[str, Spreads], tuple[tuple[Places, Measurement], ...], bool, Asked, Guessed
-]:
-    """Read an untrusted file: tables, spreads, measurements, whether unbiased, how measured, and guesses."""
+def read(manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Kept:
+    """Read an untrusted file."""
     about, statistics = details_as(MarginsRecord, manifest), list(schema.units)
     if len(about.spreads) != len(statistics) or any(spread < 0 for each in about.spreads for spread in each):
         raise refusal("its manifest has spreads that do not go with its statistics")
@@ -220,7 +193,7 @@ def parts(
     if any(not 0 <= value < MOST_LENGTH for each in about.guessed for value in each):
         raise refusal("its guesses are not as Sfumato makes them")
     guessed = tuple(np.array(each, dtype=np.float64) / PARTS for each in about.guessed)
-    return tables, spreads, measured, about.unbiased, methods, guessed
+    return Kept(tables, spreads, measured, about.unbiased, methods, guessed)
 
 
 def _blocks(statistic: int, spreads: Spreads) -> Iterator[tuple[tuple[int, ...], Places]]:
@@ -330,16 +303,6 @@ def _statistics(schema: Schema, statistics: list[str]) -> list[Statistic]:
     return [Statistic(one.of, CELLS, ESTIMATE, None, one.step, one.centre) for one in found]
 
 
-def _variances(listed: list[tuple[str, Table]]) -> tuple[list[Floats], list[Floats]]:
-    """Noise and model variances of all tables."""
-    return [table.noise for _, table in listed], [table.model for _, table in listed]
-
-
-def _in_parts(spread: float) -> int:
-    """Spread in whole parts of `FINEST`, at least 1, as 0 marks a table with cells."""
-    return max(1, round(spread * FINEST))
-
-
 def _columns(rows: Sequence[tuple[int, ...]], width: int) -> list[Whole]:
     """Columns of rows of whole numbers."""
     return list(np.array(rows, dtype=np.int64).reshape(-1, width).T.copy())
@@ -348,8 +311,3 @@ def _columns(rows: Sequence[tuple[int, ...]], width: int) -> list[Whole]:
 def _flat(sets: Iterable[Places]) -> Whole:
     """Attributes of all sets, one after the other."""
     return np.array([place for places in sets for place in places], dtype=np.int64)
-
-
-def _joined(arrays: list[Whole]) -> Whole:
-    """Concatenate arrays, of which there may be none."""
-    return np.concatenate(arrays) if arrays else np.zeros(0, dtype=np.int64)

@@ -1,16 +1,13 @@
 """Expected errors of marginals by the noise of their measurement, before they are measured.
 
 A cell with expected rows m deviates from what smaller margins imply with variance v = (c m)^2 + m; measured with noise
-of variance s^2, its posterior error has variance v s^2 / (v + s^2). The sum over cells of sqrt(2 / pi) times its root
-is the expected error of a table.
+of variance s^2, its posterior error has variance v s^2 / (v + s^2).
 
 With a first look at the data (`foretell`): values are grouped by frequency, so that a table of any size has few kinds
 of cells, and the relative spread c of a pair is learned from its noisy misfit, with a prior shared by all pairs (EM).
-This drives the search for views (views.py).
 
 Without data (`foresee`): rows even over cells, c middling, and the better of even shares for all pairs and the whole
-table. The mechanism does better, as it learns which pairs matter; by how much depends on the table. A query over some
-attributes carries the error of every subset of them, for the cells of that subset that it sums (table.py). Own method.
+table. A query over some attributes carries the error of every subset of them (table.py). Own method.
 """
 
 from __future__ import annotations

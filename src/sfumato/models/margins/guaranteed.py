@@ -1,46 +1,34 @@
-"""Guaranteed bounds of counts from noisy marginal tables: least squares over boxes, Frechet bounds, reach of noise.
+"""Guaranteed bounds of counts from noisy marginal tables: least squares over boxes, and what boxes bound.
 
-Boxes (`Boxes`, docs/intervals.md). A box restricts each of some attributes S to a set of values. For A within S let n_A
-be the rows with such values along A; n of nothing is all rows. Every table, aggregated to inside and outside along each
-attribute of S, is a linear function of the n_A whose A it contains, plus independent noise. The tables of one round are
-pooled by least squares. What no table contains is bounded because no cell of insides and outsides is negative:
+Boxes (`Boxes`). A box restricts each of some attributes S to a set of values. For A within S let n_A be the rows with
+such values along A. Every table, aggregated to inside and outside along each attribute of S, is a linear function of
+the n_A whose A it contains, plus independent noise; the tables of one round are pooled by least squares. What no table
+contains is bounded because no cell of insides and outsides is negative:
 
     n_S <= n_A,   n_abc <= n - n_a - n_b - n_c + n_ab + n_ac + n_bc,   n_S >= n_A + (n_rj - n_r for every other j)
 
-with r in A, or n_j - n where no pair is known (Bonferroni; Hunter 1976). Misfits bound pairs: where L = sum |x - g|
-over the cells of a pair was measured for public guesses g, the four corners of the box give
+with r in A, or n_j - n where no pair is known (Bonferroni; Hunter 1976). A measured misfit L = sum |x - g| of a pair
+bounds the four corners of the box: |4 n_ab - 2 n_a - 2 n_b + n - (g_11 - g_10 - g_01 + g_00)| <= L.
 
-    |4 n_ab - 2 n_a - 2 n_b + n - (g_11 - g_10 - g_01 + g_00)| <= L.
-
-*Why this holds.* The first round's tables are fixed by the schema. Guesses, and so misfits, depend on the first round.
-Tables of the second round depend on both and are chosen together. So given all that came earlier, the noises of each of
-the three are independent with known distributions, and each has its own share of the tail, fixed in advance. Which
-bounds are used from the second round, and with which parts of its share, is decided by noise sizes, by the first round
-and by misfits, never by the second round's answers; each is one linear function of these, and its noise exceeds its
-reach with at most the probability of its part. The parts add up to the tail (union bound).
-
-Tables (`Tables`): where rounds are not known. A weighted sum of counts is at most the sum over any table's cells of the
-largest weight in each, and at least that with the smallest; rows in two sets are at least those in the one and in the
-other less all rows (Frechet 1935). Which tables are measured depends on the noise of earlier ones, so a table is used,
-and gets its share of the tail, by what was measured before it.
-
-Reach (`longest_reach`, `longest_tail`): quantiles of sums of a few noises in standard errors, where sums of many are
-taken as normal. Laplace noise has longer tails, and narrow discrete noise has steps: noise that is mostly 0 has a
-standard error of half a row, say, and errs by a whole one.
+*Why this holds.* The first round's tables are fixed by the schema, misfits depend on the first round, and tables of the
+second on both. So given all that came earlier the noises of each of the three are independent with known distributions,
+and each has a share of the tail fixed in advance. Which bounds of the second round are used, and with which parts of
+its share, is decided by noise sizes, the first round and misfits, never by its own answers. The parts add up (union
+bound).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import combinations, islice, product
-from math import inf, prod, sqrt
+from math import inf, prod
 from statistics import NormalDist
 
 import numpy as np
 
-from sfumato.answers.noise_sum import Ends, half_width, half_width_of, lowest, moments_of, reach_of_count
+from sfumato.answers.noise_sum import Ends, half_width_of, moments_of, reach_of_count
 from sfumato.arrays import Codes, Flags, Floats
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement, Noise
@@ -373,155 +361,3 @@ def _lowers(of: _Round, far: Mapping[Places, float], guess: Floats, fitted: _Fit
             inside.append(attribute)
         else:
             yield bound
-
-
-# Of the tail, for all rows, tables of one attribute, of some and of all attributes of a question; and of one attribute.
-SHARES = {"total": 1 / 8, "single": 1 / 8, "some": 1 / 4, "all": 1 / 2}
-SHARES_OF_ONE = {"single": 1 / 2, "all": 1 / 2}
-BETTER = 0.5  # times the variance of an earlier table of the same attributes, from which a table is used too
-
-
-@dataclass(frozen=True, eq=False)
-class _Used:
-    """Bounds from one table. along: the attributes of the query that it has.
-
-    inside: lower bound of the rows with the query's values of these attributes.
-    """
-
-    along: Places
-    ends: Ends
-    inside: float
-
-
-@dataclass(frozen=True, eq=False)
-class Tables:
-    """Guaranteed bounds from noisy tables of one statistic, in the order of measurement. sizes: of all attributes."""
-
-    sizes: tuple[int, ...]
-    measured: Sequence[tuple[Places, Measurement]]
-    counts: bool
-
-    def ends(self, low: Floats, high: Floats, kinds: Mapping[int, Codes], tail: float) -> Ends:
-        """Frechet bounds of a sum. low, high: weights, an axis for each of `kinds`; kinds: class of every value."""
-        used, attributes = list[_Used](), tuple(kinds)
-        product = self.counts and bool(self.measured) and len(attributes) > 1 and _is_product(low, attributes)
-        seen: dict[tuple[str, Places], float] = {}
-        number = dict.fromkeys(SHARES, 0)
-        for places, table in self.measured:
-            along = tuple(attribute for attribute in places if attribute in kinds)
-            least, most = _over_others(low, attributes, along, np.min), _over_others(high, attributes, along, np.max)
-            full = np.array_equal(least, low) and np.array_equal(most, high)
-            if not full and not (self.counts and along):
-                continue
-            kind = "all" if full and len(places) > 1 else "single" if len(places) == 1 else "some"
-            variance = table.noise.variance * prod(
-                self.sizes[attribute] for attribute in places if attribute not in kinds
-            )
-            if variance > BETTER * seen.get((kind, along), inf):
-                continue
-            seen[kind, along] = variance
-            number[kind] += 1
-            share = _share(kind, number[kind], len(attributes)) * tail
-            if product:  # a set of values weighs all or nothing: what is in it serves better than what weighs anyhow
-                least = _over_others(low, attributes, along, np.max)
-            ends = self._of(places, table, least, most, kinds, share)
-            used.append(_Used(along, Ends(ends.low if full or not product else 0.0, ends.high), ends.low))
-        lows, highs = [one.ends.low for one in used], [one.ends.high for one in used]
-        if product:
-            lows.append(self._overlap(used, attributes, SHARES["total"] * tail))
-        return Ends(max(lows, default=-inf), min(highs, default=inf))
-
-    def _of(
-        self, places: Places, table: Measurement, low: Floats, high: Floats, kinds: Mapping[int, Codes], tail: float
-    ) -> Ends:
-        """Bounds of one table's weighted sum."""
-        below, above = (_spread(weights, tuple(kinds), places, kinds, self.sizes) for weights in (low, high))
-        rows = np.arange(len(table.answers))
-        return Ends(lowest(table, rows, below, tail), -lowest(table, rows, -above, tail))
-
-    def _overlap(self, used: Sequence[_Used], attributes: Places, tail: float) -> float:
-        """Lower bound of the rows in several sets at once: rows in each, less all rows for all but one."""
-        _, table = self.measured[0]
-        rows = np.arange(len(table.answers))
-        every = -lowest(table, rows, -np.ones(len(rows)), tail)
-        left, total, sets = set(attributes), 0.0, 0
-        while left:
-            best = max(used, key=lambda one: (len(left & set(one.along)), one.inside), default=None)
-            if best is None or not left & set(best.along):
-                return -inf
-            left -= set(best.along)
-            total, sets = total + best.inside, sets + 1
-        return total - (sets - 1) * every
-
-
-def _share(kind: str, number: int, attributes: int) -> float:
-    """Share of the tail for the n-th table of a kind.
-
-    Every attribute of the query has a reserved one-way table; the k-th table after these has 1 / (k (k + 1)) of the
-    kind's share, which sum to at most all of it.
-    """
-    share, first = (SHARES_OF_ONE if attributes < 2 else SHARES)[kind], max(1, attributes) if kind == "single" else 0
-    if first:
-        share /= 2.0
-    return share / first if number <= first else share / ((number - first) * (number - first + 1))
-
-
-def _over_others(weights: Floats, attributes: Places, along: Places, least_or_most: object) -> Floats:
-    """Least or greatest weight over the attributes that a table lacks, broadcast to the shape of the weights."""
-    others = tuple(axis for axis, attribute in enumerate(attributes) if attribute not in along)
-    extreme: Floats = np.asarray(least_or_most(weights, axis=others, keepdims=True))  # type: ignore[operator]
-    return np.broadcast_to(extreme, weights.shape)
-
-
-def _spread(
-    weights: Floats, attributes: Places, places: Places, kinds: Mapping[int, Codes], sizes: Sequence[int]
-) -> Floats:
-    """Weights on the cells of a table, flat, from weights along the attributes of a query."""
-    first = weights[tuple(slice(None) if attribute in places else 0 for attribute in attributes)]
-    here = [attribute for attribute in attributes if attribute in places]
-    for axis, attribute in enumerate(here):
-        first = np.take(first, kinds[attribute], axis=axis)
-    shape = [sizes[attribute] if attribute in here else 1 for attribute in places]
-    return np.ascontiguousarray(
-        np.broadcast_to(first.reshape(shape), [sizes[attribute] for attribute in places])
-    ).reshape(-1)
-
-
-def _is_product(weights: Floats, attributes: Places) -> bool:
-    """Whether weights are the indicator of a product of sets of values."""
-    if not np.isin(weights, (0.0, 1.0)).all():
-        return False
-    product = np.ones_like(weights)
-    for attribute in attributes:
-        product = product * _over_others(weights, attributes, (attribute,), np.max)
-    return bool(np.array_equal(product, weights))
-
-
-FEW = (1, 2, 3, 4, 6, 9)  # noises in a sum
-
-
-@lru_cache(maxsize=256)
-def longest_reach(noises: frozenset[Noise], confidence: float) -> float:
-    """Largest quantile, in standard errors, of |sum| of a few noises of one kind at a confidence.
-
-    >>> from fractions import Fraction; from sfumato.measurement import Laplace
-    >>> round(longest_reach(frozenset({Laplace(Fraction(50))}), 0.95), 2)
-    2.12
-    >>> round(longest_reach(frozenset({Laplace(Fraction(2, 5))}), 0.95), 2)
-    2.62
-    """
-    return max((_reach_of_few(noise, many, confidence) for noise in noises for many in FEW), default=0.0)
-
-
-@lru_cache(maxsize=256)
-def longest_tail(noises: frozenset[Noise], confidence: float) -> tuple[Noise, int] | None:
-    """Noise, and how many of it, with the largest quantile in standard errors at a confidence; None of no noises."""
-    sums = ((noise, many) for noise in noises for many in FEW)
-    return max(sums, key=lambda one: (_reach_of_few(*one, confidence), one[0].variance, -one[1]), default=None)
-
-
-@lru_cache(maxsize=4096)
-def _reach_of_few(noise: Noise, many: int, confidence: float) -> float:
-    """Quantile of |sum| of several noises in standard errors, at a confidence."""
-    deviation = sqrt(noise.variance * many)
-    return half_width([(1.0, noise, many)], confidence) / deviation if deviation > 0.0 else 0.0

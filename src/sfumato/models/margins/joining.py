@@ -1,36 +1,28 @@
 """Join marginal tables for a query: maximum entropy for counts, additive fitting for sums, ANOVA if unbiased.
 
 Counts (`join_counts`): the table of largest entropy with the known tables as margins, by iterative proportional fitting
-(Deming, Stephan 1940), optionally tilted to three-way contrasts. No joint model of all attributes is made: attributes
-that a query does not mention play no part.
-
-Sums of a measure (`join_sums`): a cell's mean is a sum of terms, one from each known table, fitted with differences in
-place of ratios since sums may have either sign; where none is negative, products of one-way terms are an alternative
-(`join_products`).
-
-Unbiased tables (`join_unbiased`): the ANOVA components of the known tables, each spread evenly over other axes, added.
+(Deming, Stephan 1940), optionally tilted to three-way contrasts. Sums (`join_sums`): the same with differences in place
+of ratios; `join_products` where none is negative. Unbiased tables (`join_unbiased`): ANOVA components, added.
 
 One-way margins (`one_way_errors`): Gaussian-process regression of noisy counts along an order, with kernels exp(-|i -
-j| / length) + ROUGH [i = j]; length and size maximise the marginal likelihood. A value more than `SPIKE` of its
-standard deviations from what the others predict keeps its own count (40 hours a week, say). Without an order values are
-independent. The result is projected on non-negative values with the given total.
+j| / length) + ROUGH [i = j] by marginal likelihood. Values whose sum is more than `SPIKE` of its standard deviations
+from what the others predict (40 hours a week, a bump in an empty tail) keep their own counts.
 
-Rows (`Step`, `plan_steps`): ancestral sampling of attributes in the order of a tree along the largest mutual
-information (Chow, Liu 1968), each given up to three earlier ones by their maximum-entropy table. Dependences that this
-leaves out are restored afterwards (rows.py in this folder).
+Rows (`Step`, `plan_steps`): ancestral sampling along a tree of largest mutual information (Chow, Liu 1968), each
+attribute given up to three earlier ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Protocol
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats
+from sfumato.arrays import Codes, Flags, Floats
 from sfumato.frozen import dataclass
 from sfumato.models.margins.table import Places, spread_out, subsets, sum_out
+from sfumato.releases.rows.model import RandomNumbers
 
 ROUNDS = 200
 CLOSE = 1e-6  # of the rows, over all cells of a margin: nearer than this nobody could tell
@@ -66,13 +58,19 @@ def join_counts(
             for places, (signs, wanted) in contrasts.items():
                 joint = joint * _tilt(sum_out(joint, places, among), places, signs, wanted, among)
         for places in largest:
-            now = sum_out(joint, places, among)
-            off = max(off, float(np.abs(now - known[places]).sum()))
-            factor = np.where(now > LITTLE, known[places] / np.maximum(now, LITTLE), 0.0)
-            joint *= spread_out(factor, places, among)
+            joint, missed = _proportional(joint, places, known[places])
+            off = max(off, missed)
         if off <= close * total and (not contrasts or number >= TILTS - 1):
             break
     return joint
+
+
+def _proportional(joint: Floats, places: Places, wanted: Floats) -> tuple[Floats, float]:
+    """Table scaled to a wanted margin along some axes, and the sum of absolute errors of its margin before."""
+    among = range(joint.ndim)
+    now = sum_out(joint, places, among)
+    factor = np.where(now > LITTLE, wanted / np.maximum(now, LITTLE), 0.0)
+    return joint * spread_out(factor, places, among), float(np.abs(now - wanted).sum())
 
 
 def _tilt(table: Floats, places: Places, signs: Sequence[Floats], wanted: float, among: Sequence[int]) -> Floats:
@@ -115,10 +113,8 @@ def join_products(counts: Floats, alone: Mapping[Places, Floats], level: float) 
     for _ in range(ROUNDS):
         off = 0.0
         for places, wanted in above.items():
-            now = sum_out(joint, places, among)
-            off = max(off, float(np.abs(now - wanted).sum()))
-            factor = np.where(now > LITTLE, wanted / np.maximum(now, LITTLE), 0.0)
-            joint = joint * spread_out(factor, places, among)
+            joint, missed = _proportional(joint, places, wanted)
+            off = max(off, missed)
         if off <= close:
             break
     return joint - level * counts
@@ -148,8 +144,8 @@ def join_unbiased(bases: Sequence[Floats], known: Mapping[Places, Floats]) -> Fl
 LENGTHS = (1, 3, 9, 27, 81)  # steps along an order over which neighbours resemble each other: all scales alike
 ROUGH = 0.01  # of a smooth curve's variance that every value has by itself
 SIZES = np.exp(np.arange(-2.0, 7.0, 0.5))  # of deviations, in standard deviations of the noise
-SPIKE = 4.0  # standard deviations from what the others say; one in 16,000 is that far off by chance
-TOGETHER = 0.7  # of the farthest one, at which a value is taken for a spike in the same round
+SPIKE = 3.5  # standard deviations from what the others say; one in 2,000 is that far off by chance
+TOGETHER = 0.7  # of the farthest one, at which values are taken for a spike in the same round
 SPIKE_OF_MANY = 8.0  # the same from the middle one of many values, of which every half is told apart otherwise
 BLOCK = 64  # values of a margin of many that are brought to their sum at once
 MOST_SMOOTHED = 600  # values; the time that it takes grows with their cube
@@ -183,11 +179,11 @@ def one_way_errors(noisy: Floats, variance: float, total: float, ordered: bool) 
     regular = np.ones(values, dtype=bool)  # what is no spike
     for _ in range(values if ordered else 1):
         off = noisy[regular] - noisy[regular].mean()
-        pull, precision = _likeliest(off, variance, [shape[np.ix_(regular, regular)] for shape in shapes])
+        precision = _likeliest(off, variance, [shape[np.ix_(regular, regular)] for shape in shapes])
+        pull = precision @ off
         estimate[regular] = noisy[regular] - variance * pull
-        left[regular] = np.maximum(variance - variance**2 * precision, 0.0)
-        odd = np.abs(pull) / np.sqrt(precision)  # how far a value is from what the others say, in its own deviations
-        outliers = (odd > SPIKE) & (odd >= TOGETHER * odd.max())
+        left[regular] = np.maximum(variance - variance**2 * np.diag(precision), 0.0)
+        outliers = _outliers(pull, precision, values // 4 if ordered else 1)
         if not outliers.any() or int(regular.sum() - outliers.sum()) < 3:
             break
         spikes = np.flatnonzero(regular)[outliers]
@@ -196,24 +192,43 @@ def one_way_errors(noisy: Floats, variance: float, total: float, ordered: bool) 
     return onto_total(estimate, total), left
 
 
-def _likeliest(off: Floats, variance: float, shapes: list[Floats]) -> tuple[Floats, Floats]:
-    """Maximise the marginal likelihood over kernels and sizes.
+def _likeliest(off: Floats, variance: float, shapes: list[Floats]) -> Floats:
+    """Precision matrix of what was measured, (n, n), by the kernel and size of largest marginal likelihood.
 
-    off: (n,), deviations from the mean. Returns S^-1 off and the diagonal of S^-1, with S the covariance of what was
-    measured.
+    off: (n,), deviations from the mean.
     """
-    best, result = -np.inf, None
+    best, result = -np.inf, np.zeros((len(off), len(off)))
     for shape in shapes:
         lengths, directions = np.linalg.eigh(shape)
         along = directions.T @ off
         spreads = variance * (SIZES[:, None] ** 2 * np.maximum(lengths, 0.0) + 1.0)
         likelihoods = -0.5 * (np.log(spreads) + along**2 / spreads).sum(axis=1)
         size = int(likelihoods.argmax())
-        if result is None or likelihoods[size] > best:
-            best = float(likelihoods[size])
-            result = directions @ (along / spreads[size]), directions**2 @ (1.0 / spreads[size])
-    assert result is not None  # noqa: S101 (there is always a shape)
+        if likelihoods[size] > best:
+            best, result = float(likelihoods[size]), (directions / spreads[size]) @ directions.T
     return result
+
+
+def _outliers(pull: Floats, precision: Floats, longest: int) -> Flags:
+    """Flag runs of 1, 2, 4, ... up to `longest` values whose sum is far from what the others predict, farthest first.
+
+    pull: precision @ deviations. Statistic of a run r: |r' pull| / sqrt(r' precision r), the t value of a shift (GLS).
+    """
+    values = len(pull)
+    sums, squares = np.append(0.0, np.cumsum(pull)), np.zeros((values + 1, values + 1))
+    squares[1:, 1:] = precision.cumsum(axis=0).cumsum(axis=1)
+    runs: list[tuple[float, int, int]] = []
+    for width in (2**power for power in range(max(longest, 1).bit_length())):
+        low = np.arange(values - width + 1)
+        high = low + width
+        within = squares[high, high] - squares[low, high] - squares[high, low] + squares[low, low]
+        odd = np.abs(sums[high] - sums[low]) / np.sqrt(within)
+        runs += [(float(odd[at]), int(low[at]), int(high[at])) for at in np.flatnonzero(odd > SPIKE)]
+    outliers = np.zeros(values, dtype=bool)
+    for odd_by, start, end in sorted(runs, reverse=True):
+        if odd_by >= TOGETHER * max(runs)[0] and not outliers[max(start - 1, 0) : end + 1].any():
+            outliers[start:end] = True
+    return outliers
 
 
 def onto_total(numbers: Floats, total: float) -> Floats:
@@ -274,16 +289,6 @@ CLOSE_TO_PAIRS = 1e-3  # of the rows: how near such a table comes to its pairs; 
 LAST = 1.0 - 2.0**-30  # of a span, so that adding the number of a span cannot round up to the next
 
 
-class Random(Protocol):
-    """Source of random numbers."""
-
-    def uniform(self, count: int) -> Floats:
-        """Uniform numbers in [0, 1), (count,)."""
-
-    def order(self, count: int) -> Codes:
-        """Random permutation of 0, 1, ..., count - 1."""
-
-
 @dataclass(frozen=True, eq=False)
 class Step:
     """Conditional distribution of one attribute given earlier ones, for ancestral sampling.
@@ -310,11 +315,11 @@ class Step:
         line: Floats = (ends + np.arange(len(flat), dtype=np.float64)[:, None]).reshape(-1)
         return cls(place, given, table.shape[:-1], line)
 
-    def draw(self, rows: Codes, random: Random) -> Codes:
+    def draw(self, rows: Codes, random: RandomNumbers) -> Codes:
         """Draw a value for every row independently. rows: codes (attributes, rows)."""
         return self._values(self._cells(rows), random.uniform(rows.shape[1]))
 
-    def draw_evenly(self, rows: Codes, random: Random) -> Codes:
+    def draw_evenly(self, rows: Codes, random: RandomNumbers) -> Codes:
         """Draw values by stratified sampling among the rows that share the given values; rows: (attributes, rows)."""
         cells, order = self._cells(rows), random.order(rows.shape[1])
         order = order[np.argsort(cells[order], kind="stable")]

@@ -1,15 +1,7 @@
-"""Mechanism `margins`: adaptive marginals for tables of many attributes.
+"""Mechanism `margins`: adaptive marginals for tables of many attributes (steps and formulas: README.md in this folder).
 
-    1  one-way margins, with a small share
-    2  for every pair the noisy L1 distance between its table and the product of its margins: dependences are screened
-       at once, at little cost and without rounds of selection
-    3  sets of attributes (views), each with the share that its dependence and size are worth (views.py)
-    4  estimates: empirical-Bayes shrinkage towards margins, order and other pairs (shrinkage.py, scales.py)
-    5  calibration: measured misfits of the estimates by pairs, triples and quadruples of attributes (calibration.py)
-
-Only marginals are ever laid out, so there may be any number of attributes. A row lies in one cell of every marginal, so
-charges of marginals add up (docs/privacy.md, section 9), and a misfit has sensitivity 1 (theorem 6). Own method; the
-setting is that of AIM (McKenna et al. 2022).
+A row lies in one cell of every marginal, so charges of marginals add up (docs/privacy.md, section 9), and a misfit has
+sensitivity 1 (theorem 6). Own method; the setting is that of AIM (McKenna et al. 2022).
 """
 
 from __future__ import annotations
@@ -107,19 +99,15 @@ def margins(curator: Curator, schema: Schema, budget: Budget, workload: Workload
         noisy = survey.sums(of, share)
         made = {}
         for statistic in sorted(noisy, key=lambda name: name == of):  # rows without a value first: the others have one
-            level = _level(schema, of) if statistic == of else 0.0
+            measure, level = schema.measures[of], None if statistic == of else 0.0
+            if statistic == of and measure.lower >= 0:  # else products of means make no sense
+                level = float(measure.centre / measure.step)
             made[statistic] = sums_along(noisy[statistic], counts, float(schema.units[statistic]), level, ordered)
             if statistic != of:
                 counts = {p: np.maximum(counts[p] - table.estimate, 0.0) for p, table in made[statistic][0].items()}
         for statistic in noisy:
             tables[statistic], spreads[statistic] = made[statistic]
     return Margins(schema, tables, spreads, tuple(survey.measured), guessed=tuple(survey.guessed))
-
-
-def _level(schema: Schema, of: str) -> float | None:
-    """Distance of a measure's centre from zero, in steps; None if the measure may be negative."""
-    measure = schema.measures[of]
-    return float(measure.centre / measure.step) if measure.lower >= 0 else None
 
 
 @dataclass(frozen=True, eq=False)

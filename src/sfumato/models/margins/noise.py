@@ -1,34 +1,40 @@
 """Error terms of answers from joined marginals: normal covariances, and guaranteed bounds from the noisy tables.
 
 `JoinedNoise` turns the error model of a joined table (table.py) into covariances of the sums that a query asks for, by
-group. `FromTables` bounds each sum with a given tail probability, by least squares over boxes (guaranteed.Boxes) where
-measurement rounds are known, and by Frechet bounds table by table (guaranteed.Tables) otherwise.
+group. `FromTables` bounds each sum, by least squares over boxes (guaranteed.py) where measurement rounds are known, and
+by Frechet bounds table by table otherwise.
+
+Frechet bounds (`Tables`): a weighted sum is at most the sum over any table's cells of the largest weight in each; rows
+in two sets are at least those in the one and in the other less all rows (Frechet 1935). A table is used, and gets its
+share of the tail, by what was measured before it.
+
+Reach (`longest_reach`, `longest_tail`): quantiles of sums of a few noises in standard errors, where sums of many are
+taken as normal; Laplace noise has longer tails, and narrow discrete noise has steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
+from functools import lru_cache
 from itertools import combinations, dropwhile, takewhile
-from math import prod
-from typing import ClassVar
+from math import inf, prod, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sfumato.answers.evaluate import Sum, Terms
-from sfumato.answers.fitted_noise import normal_terms
-from sfumato.answers.noise_sum import Ends
-from sfumato.answers.question import Asked, ByStatistic, Gathered, Groups
+from sfumato.answers.evaluate import NoiseSource, Sum, Terms, distinct_ends
+from sfumato.answers.fieller import normal_terms
+from sfumato.answers.guaranteed_columns import Source
+from sfumato.answers.noise_sum import Ends, half_width, lowest
+from sfumato.answers.question import ByStatistic, Gathered, Groups, WeightRange
 from sfumato.arrays import Codes, Floats
 from sfumato.frozen import dataclass
-from sfumato.measurement import Measurement
-from sfumato.models.margins.guaranteed import Boxes, Misfits, Tables
+from sfumato.measurement import Measurement, Noise
+from sfumato.models.margins.file import MISFIT
+from sfumato.models.margins.guaranteed import Boxes, Misfits
 from sfumato.models.margins.table import Coarse, JoinedErrors, Places, guess_of
 from sfumato.queries import Identity
-from sfumato.sql import Amount
 
-ENDS = ("value", "low", "high")
 MOST_TOLD_APART = 2**20  # cells, times sets of attributes, up to which it is said which set's model matters most
 NOTHING = 1e-9  # of the largest weight: what is left of weights that cancel
 
@@ -43,7 +49,7 @@ class ErrorsOf:
 
 
 @dataclass(frozen=True, eq=False)
-class JoinedNoise:
+class JoinedNoise(NoiseSource):
     """Errors of all statistics of a joined table. names: of its axes; kinds: class of every value of an attribute."""
 
     names: tuple[str, ...]
@@ -51,13 +57,10 @@ class JoinedNoise:
     shape: tuple[int, ...]
     errors: Mapping[str, ErrorsOf]
 
-    def signs_of_rows(self, within: NDArray[np.bool_], cells: Gathered) -> None:
-        """Not available for joined tables."""
-
     def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[Terms]:
         """Noise and model error terms of the sums of every group; None for a group with an unmeasured component."""
-        columns = [(side, end) for side in sides for end in (ENDS[:1] if side.exact else ENDS)]
-        back = np.array([columns.index((s, end)) for s in sides for end in (ENDS[:1] * 3 if s.exact else ENDS)])
+        columns, answer = distinct_ends(sides)
+        back = np.array(answer)
         grouping = [name for name in groups.names if name in self.names]
         axes = tuple(sorted(self.names.index(name) for name in grouping))
         where = tuple(self.kinds[self.names[axis]][groups.code(self.names[axis])] for axis in axes)
@@ -113,19 +116,16 @@ class JoinedNoise:
 
 
 Listed = Sequence[tuple[Places, Measurement]]
-MISFIT = "misfit"  # how far guesses lie from the counts
 
 
 @dataclass(frozen=True, eq=False)
-class FromTables:
+class FromTables(Source):
     """Guaranteed bounds of sums from noisy marginal tables.
 
     sizes: of all attributes. kinds: for the attributes of a query, the class of every value. measured: all measurements
     in order. guessed: the number of all rows and the one-way margins with whose products the first misfits compare
     pairs.
     """
-
-    signed: ClassVar[bool] = True
 
     sizes: tuple[int, ...]
     kinds: Mapping[int, Codes]
@@ -139,15 +139,12 @@ class FromTables:
         asked = {*self.kinds}
         return sum(len(one.answers) for places, one in self.measured if asked & {*places})
 
-    def refuse(self, amounts: Sequence[Amount]) -> None:
-        """Refuse nothing: every sum has bounds, if wide ones."""
-
-    def ends(self, asked: Asked, cells: Gathered, tail: float) -> Ends:
+    def ends(self, query: WeightRange, cells: Gathered, tail: float) -> Ends:
         """Bounds of a sum; the tail is divided evenly among its statistics."""
         shape = [int(kind.max()) + 1 for kind in self.kinds.values()]
-        parts, total = asked.statistics, Ends(0.0, 0.0)
+        parts, low, high = query.statistics, 0.0, 0.0
         for of in parts:
-            weights = (asked.low[of].reshape(shape), asked.high[of].reshape(shape))
+            weights = (query.low[of].reshape(shape), query.high[of].reshape(shape))
             if of not in self.boxes:
                 self.boxes[of] = self.boxes_of(of)
             boxes = self.boxes[of]
@@ -155,8 +152,8 @@ class FromTables:
             if ends is None:
                 mine = [(places, measurement) for places, measurement in self.measured if measurement.of == of]
                 ends = Tables(self.sizes, mine, of == "count").ends(*weights, self.kinds, tail / len(parts))
-            total += ends
-        return total
+            low, high = low + ends.low, high + ends.high
+        return Ends(low, high)
 
     def boxes_of(self, of: str) -> Boxes | None:
         """Measurements of a statistic in rounds; None where each table may depend on the noise of the one before.
@@ -198,3 +195,149 @@ class FromTables:
         places, measurement = item
         cells = prod(self.sizes[place] for place in places)
         return bool(places) and isinstance(measurement.queries, Identity) and len(measurement.answers) == cells
+
+
+# Of the tail, for all rows, tables of one attribute, of some and of all attributes of a question; and of one attribute.
+SHARES = {"total": 1 / 8, "single": 1 / 8, "some": 1 / 4, "all": 1 / 2}
+SHARES_OF_ONE = {"single": 1 / 2, "all": 1 / 2}
+BETTER = 0.5  # times the variance of an earlier table of the same attributes, from which a table is used too
+
+
+@dataclass(frozen=True, eq=False)
+class _Used:
+    """Bounds from one table. along: the attributes of the query that it has.
+
+    inside: lower bound of the rows with the query's values of these attributes.
+    """
+
+    along: Places
+    ends: Ends
+    inside: float
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """Guaranteed bounds from noisy tables of one statistic, in the order of measurement. sizes: of all attributes."""
+
+    sizes: tuple[int, ...]
+    measured: Sequence[tuple[Places, Measurement]]
+    counts: bool
+
+    def ends(self, low: Floats, high: Floats, kinds: Mapping[int, Codes], tail: float) -> Ends:
+        """Frechet bounds of a sum. low, high: weights, an axis for each of `kinds`; kinds: class of every value."""
+        used, attributes = list[_Used](), tuple(kinds)
+        product = self.counts and bool(self.measured) and len(attributes) > 1 and _is_product(low, attributes)
+        seen: dict[tuple[str, Places], float] = {}
+        number = dict.fromkeys(SHARES, 0)
+        for places, table in self.measured:
+            along = tuple(attribute for attribute in places if attribute in kinds)
+            least, most = _over_others(low, attributes, along, np.min), _over_others(high, attributes, along, np.max)
+            full = np.array_equal(least, low) and np.array_equal(most, high)
+            if not full and not (self.counts and along):
+                continue
+            kind = "all" if full and len(places) > 1 else "single" if len(places) == 1 else "some"
+            variance = table.noise.variance * prod(
+                self.sizes[attribute] for attribute in places if attribute not in kinds
+            )
+            if variance > BETTER * seen.get((kind, along), inf):
+                continue
+            seen[kind, along] = variance
+            number[kind] += 1
+            share = _share(kind, number[kind], len(attributes)) * tail
+            if product:  # a set of values weighs all or nothing: what is in it serves better than what weighs anyhow
+                least = _over_others(low, attributes, along, np.max)
+            below, above = (_spread(weights, attributes, places, kinds, self.sizes) for weights in (least, most))
+            rows = np.arange(len(table.answers))
+            inside, high_end = lowest(table, rows, below, share), -lowest(table, rows, -above, share)
+            used.append(_Used(along, Ends(inside if full or not product else 0.0, high_end), inside))
+        lows, highs = [one.ends.low for one in used], [one.ends.high for one in used]
+        if product:
+            lows.append(self._overlap(used, attributes, SHARES["total"] * tail))
+        return Ends(max(lows, default=-inf), min(highs, default=inf))
+
+    def _overlap(self, used: Sequence[_Used], attributes: Places, tail: float) -> float:
+        """Lower bound of the rows in several sets at once: rows in each, less all rows for all but one."""
+        _, table = self.measured[0]
+        rows = np.arange(len(table.answers))
+        every = -lowest(table, rows, -np.ones(len(rows)), tail)
+        left, total, sets = set(attributes), 0.0, 0
+        while left:
+            best = max(used, key=lambda one: (len(left & set(one.along)), one.inside), default=None)
+            if best is None or not left & set(best.along):
+                return -inf
+            left -= set(best.along)
+            total, sets = total + best.inside, sets + 1
+        return total - (sets - 1) * every
+
+
+def _share(kind: str, number: int, attributes: int) -> float:
+    """Share of the tail for the n-th table of a kind.
+
+    Every attribute of the query has a reserved one-way table; the k-th table after these has 1 / (k (k + 1)) of the
+    kind's share, which sum to at most all of it.
+    """
+    share, first = (SHARES_OF_ONE if attributes < 2 else SHARES)[kind], max(1, attributes) if kind == "single" else 0
+    if first:
+        share /= 2.0
+    return share / first if number <= first else share / ((number - first) * (number - first + 1))
+
+
+def _over_others(weights: Floats, attributes: Places, along: Places, least_or_most: object) -> Floats:
+    """Least or greatest weight over the attributes that a table lacks, broadcast to the shape of the weights."""
+    others = tuple(axis for axis, attribute in enumerate(attributes) if attribute not in along)
+    extreme: Floats = np.asarray(least_or_most(weights, axis=others, keepdims=True))  # type: ignore[operator]
+    return np.broadcast_to(extreme, weights.shape)
+
+
+def _spread(
+    weights: Floats, attributes: Places, places: Places, kinds: Mapping[int, Codes], sizes: Sequence[int]
+) -> Floats:
+    """Weights on the cells of a table, flat, from weights along the attributes of a query."""
+    first = weights[tuple(slice(None) if attribute in places else 0 for attribute in attributes)]
+    here = [attribute for attribute in attributes if attribute in places]
+    for axis, attribute in enumerate(here):
+        first = np.take(first, kinds[attribute], axis=axis)
+    shape = [sizes[attribute] if attribute in here else 1 for attribute in places]
+    return np.ascontiguousarray(
+        np.broadcast_to(first.reshape(shape), [sizes[attribute] for attribute in places])
+    ).reshape(-1)
+
+
+def _is_product(weights: Floats, attributes: Places) -> bool:
+    """Whether weights are the indicator of a product of sets of values."""
+    if not np.isin(weights, (0.0, 1.0)).all():
+        return False
+    product = np.ones_like(weights)
+    for attribute in attributes:
+        product = product * _over_others(weights, attributes, (attribute,), np.max)
+    return bool(np.array_equal(product, weights))
+
+
+FEW = (1, 2, 3, 4, 6, 9)  # noises in a sum
+
+
+@lru_cache(maxsize=256)
+def longest_reach(noises: frozenset[Noise], confidence: float) -> float:
+    """Largest quantile, in standard errors, of |sum| of a few noises of one kind at a confidence.
+
+    >>> from fractions import Fraction; from sfumato.measurement import Laplace
+    >>> round(longest_reach(frozenset({Laplace(Fraction(50))}), 0.95), 2)
+    2.12
+    >>> round(longest_reach(frozenset({Laplace(Fraction(2, 5))}), 0.95), 2)
+    2.62
+    """
+    return max((_reach_of_few(noise, many, confidence) for noise in noises for many in FEW), default=0.0)
+
+
+@lru_cache(maxsize=256)
+def longest_tail(noises: frozenset[Noise], confidence: float) -> tuple[Noise, int] | None:
+    """Noise, and how many of it, with the largest quantile in standard errors at a confidence; None of no noises."""
+    sums = ((noise, many) for noise in noises for many in FEW)
+    return max(sums, key=lambda one: (_reach_of_few(*one, confidence), one[0].variance, -one[1]), default=None)
+
+
+@lru_cache(maxsize=4096)
+def _reach_of_few(noise: Noise, many: int, confidence: float) -> float:
+    """Quantile of |sum| of several noises in standard errors, at a confidence."""
+    deviation = sqrt(noise.variance * many)
+    return half_width([(1.0, noise, many)], confidence) / deviation if deviation > 0.0 else 0.0

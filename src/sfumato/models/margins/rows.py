@@ -1,15 +1,12 @@
 """Synthetic rows whose marginal tables match the known ones to within less than a sample's error.
 
-Rows are drawn attribute by attribute (joining.Step) and then changed until all known tables fit, in the manner of the
-gradual updates of PrivSyn (Zhang et al., USENIX Security 2021), which move rows from overfull to underfull cells, one
-table at a time. Here each row proposes another value of an attribute, and the change in chi-square of all tables of
-that attribute is summed:
+Rows are drawn attribute by attribute (joining.Step) and then changed until all known tables fit, after the gradual
+updates of PrivSyn (Zhang et al., USENIX Security 2021). Each row proposes another value of an attribute; the change in
 
     sum over tables and cells of  weight * (expected - held)^2 / (expected + SOFT)
 
-Proposals that lower it are accepted with probability proportional to the gain; the constant minimises the sum along
-that direction, a parabola. Expectations are not whole: a cell that expects half a row accepts none or one, as otherwise
-rare cells would stay empty in every block of rows. Means of measures are then fitted to known sums (`row_means`).
+is computed, and proposals that lower it are accepted with probability proportional to the gain. A cell that expects
+half a row accepts none or one, as otherwise rare cells would stay empty in every block of rows.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.frozen import dataclass
-from sfumato.models.margins.joining import Random, Step, all_ties, plan_steps
+from sfumato.models.margins.joining import Step, all_ties, plan_steps
 from sfumato.models.margins.table import Places
 from sfumato.releases.rows.measures import summed
 from sfumato.releases.rows.model import Block, Grouping, RandomNumbers, gather_margin
@@ -62,7 +59,7 @@ class Drawing:
         every = {(place,): margin for place, margin in enumerate(one_way)} | dict(known)
         return cls(sizes, known, (ties + even) * paired, steps, Wanted.by(len(sizes), every))
 
-    def draw(self, count: int, random: Random) -> Codes:
+    def draw(self, count: int, random: RandomNumbers) -> Codes:
         """Draw rows: codes (attributes, rows)."""
         together = max(count, FEWEST)
         rows: Codes = np.zeros((len(self.sizes), together), dtype=np.int64)
@@ -73,7 +70,7 @@ class Drawing:
             rows = rows[:, random.order(together)[:count]]
         return rows
 
-    def _mend(self, rows: Codes, random: Random) -> None:
+    def _mend(self, rows: Codes, random: RandomNumbers) -> None:
         """Sweep over the attributes until all tables fit; rows: codes (attributes, rows), changed in place."""
         work = rows.shape[1] * sum(len(each) for each in self.wanted.along)
         if not work:
@@ -92,7 +89,7 @@ class Drawing:
         if len(bad) and len(good):
             rows[:, bad] = rows[:, good[(random.uniform(len(bad)) * len(good)).astype(np.int64)]]
 
-    def _other_values(self, place: int, rows: Codes, random: Random) -> Codes:
+    def _other_values(self, place: int, rows: Codes, random: RandomNumbers) -> Codes:
         """Propose a value for every row, given one other attribute chosen by its dependence; (rows,)."""
         ends = np.cumsum(self.ties[place])
         if not ends[-1] > 0:
@@ -108,7 +105,7 @@ NEVER = 1e9  # what is gained by leaving a cell that must be empty
 
 
 @dataclass(frozen=True, eq=False)
-class Along:
+class Strides:
     """A table as one of its attributes sees it.
 
     cells: its cells among those of all tables. step: stride of the attribute; others: (attribute, stride) of the rest.
@@ -142,18 +139,18 @@ class Wanted:
     places: tuple[Places, ...]
     shares: Floats
     starts: Codes
-    along: tuple[tuple[Along, ...], ...]
+    along: tuple[tuple[Strides, ...], ...]
 
     @classmethod
     def by(cls, axes: int, known: Mapping[Places, Floats]) -> Wanted:
         """Lay out the tables of so many attributes."""
-        along: list[list[Along]] = [[] for _ in range(axes)]
+        along: list[list[Strides]] = [[] for _ in range(axes)]
         shares, starts = [np.zeros(0)], [0]
         for places, table in known.items():
             start, steps = starts[-1], [table[(0,) * (axis + 1)].size for axis in range(len(places))]
             for place, step in zip(places, steps, strict=True):
                 others = tuple(pair for pair in zip(places, steps, strict=True) if pair[0] != place)
-                along[place].append(Along(slice(start, start + table.size), step, others))
+                along[place].append(Strides(slice(start, start + table.size), step, others))
             shares.append(table.reshape(-1) / table.sum())
             starts.append(start + table.size)
         return cls(tuple(known), np.concatenate(shares), np.array(starts), tuple(tuple(pair) for pair in along))
@@ -188,7 +185,7 @@ class Mending:
         """Set the weights of the tables' chi-squares, (tables,)."""
         self._weight = self._chi_square * np.repeat(tables, np.diff(self._starts))
 
-    def turn(self, place: int, values: Codes, random: Random) -> None:
+    def turn(self, place: int, values: Codes, random: RandomNumbers) -> None:
         """Propose values (rows,) of an attribute, and accept those that lower the chi-squares."""
         before = self.rows[place]
         chosen = np.flatnonzero(values != before)
@@ -239,7 +236,7 @@ class Mending:
         return np.flatnonzero(flags)
 
 
-def _change(table: Along, base: Codes, old: Codes, new: Codes, weights: Floats | None = None) -> Floats:
+def _change(table: Strides, base: Codes, old: Codes, new: Codes, weights: Floats | None = None) -> Floats:
     """Change of the rows of each cell when rows move from old to new values, by weights if given."""
     into = np.bincount(base + table.step * new, weights, minlength=table.size)
     return np.asarray(into - np.bincount(base + table.step * old, weights, minlength=table.size), dtype=np.float64)

@@ -1,28 +1,23 @@
 """Overdispersion of tables around what smaller ones imply, by cell and by block; Haar contrasts that correct pairs.
 
-Model. A cell with expected rows m deviates from the table joined of smaller ones with variance spread * m. Errors of
-neighbours are correlated, so blocks of cells (halves of every axis down to sixteenths) have spreads of their own, per
-unit of a block's size: half its rows, half the product of its axes' measures (`sizes_of`).
+Model. A cell with expected rows m deviates from the table joined of smaller ones with variance spread * m. Blocks of
+cells (halves of every axis down to sixteenths) have spreads of their own, per unit of a block's size (`sizes_of`).
 
-Contrasts. An estimate shrunk towards products and neighbours errs little in each cell and to one side in whole regions.
-So the values of every axis are halved three times (`measure_of`), and Haar contrasts of the blocks of a pair are
-measured: sums of rows with a sign for each half. A row enters one contrast of each pair of levels, with weight 1.
-Remaining errors are smooth along at least one axis, so only levels with a small sum are measured (a hyperbolic cross,
-as of sparse grids), and fewer for pairs that gain less (`worth_measuring`).
+Contrasts. The values of every axis are halved three times (`measure_of`), and Haar contrasts of the blocks of a pair
+are measured: sums of rows with a sign for each half. A row enters one contrast of each pair of levels, with weight 1.
+Only levels with a small sum are measured (a hyperbolic cross), and fewer for pairs that gain less (`worth_measuring`).
 
 Estimator (`corrected`). A noisy contrast less the estimate's is error plus noise. The error's variance, as a multiple
-of what the fit claims, has a mixture prior learned from all pairs (empirical Bayes, model_error.learned_sizes). The
-posterior mean corrects the table by proportional fitting that keeps its margins; the posterior variance per unit of
-size is the spread at that scale. Finer blocks than were measured keep the spread of the finest, divided by `FALL` per
-level.
-
-Own method.
+of what the fit claims, has a mixture prior learned from all pairs (empirical Bayes). The posterior mean corrects the
+table by proportional fitting that keeps its margins; the posterior variance per unit of size is the spread at that
+scale, divided by `FALL` per level below the finest that was measured. Own method; docs/intervals.md says why.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from functools import reduce
 from itertools import product
 
 import numpy as np
@@ -31,7 +26,9 @@ from sfumato.arrays import Codes, Floats
 from sfumato.frozen import dataclass
 from sfumato.models.calibration.model_error import LEAST, SIZES, WIDER, learned_sizes, posterior
 from sfumato.models.margins.shrinkage import fit_margins
-from sfumato.models.margins.table import Places, Table, along, independent
+from sfumato.models.margins.table import Places, Table, along_all, independent
+
+FINEST = 2**20  # parts of a spread that a file keeps
 
 
 @dataclass(frozen=True)
@@ -45,6 +42,11 @@ class Scaled:
     noise: tuple[float, ...]
     model: tuple[float, ...]
     stripes: tuple[float, ...] = ()
+
+    def rounded(self) -> Scaled:
+        """Round to the digits of a file."""
+        parts = self.noise, self.model, self.stripes
+        return Scaled(*(tuple(round(spread * FINEST) / FINEST for spread in part) for part in parts))
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,24 @@ class Spreads:
     def of_blocks(self, places: Places) -> Scaled | None:
         """Spreads of the blocks of a set of attributes; None where unknown."""
         return self.blocks.get(places, self.blocks_by_order.get(len(places)))
+
+    def rounded(self) -> Spreads:
+        """Round to the digits of a file."""
+        by_order, single = tuple(map(_in_parts, self.by_order)), {p: _in_parts(s) for p, s in self.single.items()}
+        blocks_by_order = {order: each.rounded() for order, each in self.blocks_by_order.items()}
+        blocks = {places: each.rounded() for places, each in self.blocks.items()}
+        contrasts = {places: float(round(each)) for places, each in self.contrasts.items()}
+        return Spreads(by_order, single, blocks_by_order, blocks, contrasts)
+
+
+def in_parts(spread: float) -> int:
+    """Spread in whole parts of `FINEST`, at least 1, as 0 marks a table with cells."""
+    return max(1, round(spread * FINEST))
+
+
+def _in_parts(spread: float) -> float:
+    """Spread rounded as a file keeps it."""
+    return in_parts(spread) / FINEST
 
 
 LEVELS = 4  # halvings of every axis that errors are known at: halves, quarters, eighths, sixteenths
@@ -143,11 +163,6 @@ class Haar:
                     level.append(depth)
         return cls(np.concatenate(signs), np.array(level, dtype=np.int64))
 
-    @property
-    def levels(self) -> int:
-        """Largest number of contrasts that a value enters."""
-        return int(np.abs(self.signs).sum(axis=0).max(initial=0.0))
-
 
 @dataclass(frozen=True, eq=False)
 class Contrasts:
@@ -163,35 +178,23 @@ class Contrasts:
 
     def of(self, table: Floats) -> Floats:
         """Contrasts of a table."""
-        for axis, haar in enumerate(self.signs):
-            table = along(haar.signs, table, axis)
-        return table
+        return along_all([haar.signs for haar in self.signs], table)
 
     def rows(self, table: Floats) -> Floats:
         """Sum of a table over the support of each contrast."""
-        for axis, haar in enumerate(self.signs):
-            table = along(np.abs(haar.signs), table, axis)
-        return table
+        return along_all([np.abs(haar.signs) for haar in self.signs], table)
 
     def back(self, contrasts: Floats) -> Floats:
         """Transpose of `of`: for every cell, the signed sum of the contrasts that it enters."""
-        for axis, haar in enumerate(self.signs):
-            contrasts = along(haar.signs.T, contrasts, axis)
-        return contrasts
+        return along_all([haar.signs.T for haar in self.signs], contrasts)
 
     def families(self) -> Codes:
         """Family of each contrast: the sum of its levels, 0 for halves of all axes."""
-        result: Codes = np.zeros((), dtype=np.int64)
-        for haar in self.signs:
-            result = result[..., None] + haar.level
-        return result
+        return reduce(np.add.outer, [haar.level for haar in self.signs])
 
     def finest(self) -> Codes:
         """Largest level of each contrast."""
-        result: Codes = np.zeros((), dtype=np.int64)
-        for haar in self.signs:
-            result = np.maximum(result[..., None], haar.level)
-        return result
+        return reduce(np.maximum.outer, [haar.level for haar in self.signs])
 
 
 def levels_of(signs: Sequence[Haar], depth: int = MEASURED) -> list[tuple[int, ...]]:
@@ -255,7 +258,8 @@ def corrected(
         table, estimate = tables[places], _tilted(tables[places].estimate, item, means[places])
         model = table.model if places in told else estimate * (1.0 + roughness[places] / FINER)
         result[places] = Table(places, estimate, table.noise, model)
-        spreads[places] = _spread(item, table.estimate, left[places], noises[places], roughness[places])
+        known = left[places], noises[places], roughness[places]
+        spreads[places] = _spread(item, table.estimate, *known, places in told)
     return result, spreads
 
 
@@ -279,20 +283,22 @@ def _tilted(table: Floats, contrasts: Contrasts, change: Floats) -> Floats:
     return best if np.square(lacking(best)).sum() < np.square(lacking(table)).sum() else table
 
 
-def _spread(contrasts: Contrasts, table: Floats, left: Floats, noise: Floats, rough: float) -> Scaled:
+def _spread(contrasts: Contrasts, table: Floats, left: Floats, noise: Floats, rough: float, told: bool) -> Scaled:
     """Posterior variance per unit of size, by level: halves, quarters, and so on.
 
-    left, noise: posterior variances of the contrasts, and the noise's part. rough: prior variance per row of the finest
-    contrasts that were measured.
+    left, noise: posterior variances of the contrasts, and the noise's part; 0 where not measured. rough: prior variance
+    per row of the finest contrasts that were measured. told: cells were measured; what is left is then as rough at all
+    scales, and contrasts of a level that were not measured, such as of quarters with eighths, have that variance.
     """
     sizes = sizes_of(table, [measure_of(table.sum(axis=1)), measure_of(table.sum(axis=0))], float(table.sum()))
     rows, levels = np.maximum(contrasts.rows(sizes), 1.0), contrasts.finest()
     measured, result = contrasts.families() < contrasts.depth, list[tuple[float, float]]()
+    whole = np.where(measured, WIDER**2 * left, rough * contrasts.rows(table))
     for level in range(LEVELS):
-        here = measured & (levels == level)
-        if here.any():
-            by_noise, whole = (float(part[here].sum() / rows[here].sum()) for part in (noise, WIDER**2 * left))
-            result.append((by_noise, whole - by_noise))
+        here = (levels == level) & (measured | told)
+        if (measured & here).any():
+            by_noise, by_both = (float(part[here].sum() / rows[here].sum()) for part in (noise, whole))
+            result.append((by_noise, by_both - by_noise))
         else:
             rough = rough / FALL
             result.append((0.0, rough))

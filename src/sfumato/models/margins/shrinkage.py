@@ -1,19 +1,16 @@
 """Empirical-Bayes shrinkage of noisy two-way tables, and of larger ones, towards what smaller tables imply.
 
 Pairs (`shrink_pairs`). Deviations of a noisy pair from the product of its margins are expanded in the eigenvectors of a
-prior covariance of each attribute's values (`Directions`): smooth along an order, and, in a second pass, as values were
-seen to vary in all other pairs. A coefficient is N(g, s * size) plus noise: size from the eigenvalues, g zero or what
-other pairs predict. Mean g and spread s are weighed by marginal likelihood with a prior learned from all pairs (EM);
-single coefficients have scale-mixture tails around the common spread.
+prior covariance of each attribute's values (`Directions`). A coefficient is N(g, s * size) plus noise: size from the
+eigenvalues, g zero or what other pairs predict; g and s are weighed by marginal likelihood with a prior learned from
+all pairs (EM), with scale-mixture tails.
 
 Prediction from other pairs (`mediated`). With B the matrix of all standardised pair tables and Q its inverse, the part
-of block ab that all other attributes explain linearly is B_ab - [(Q_SS)^-1]_ab, S being the values of a and b; block ab
-itself cancels. A ridge bounds the trust in noisy mediators; how far a prediction is believed is decided by likelihood.
+of block ab that all other attributes explain linearly is B_ab - [(Q_SS)^-1]_ab, S being the values of a and b. A ridge
+bounds the trust in noisy mediators.
 
 `all_pairs` makes two passes: each pair alone, then each with the first pass of all others. `larger_tables` shrinks
-tables of three attributes and more towards their maximum-entropy join, cell by cell, and makes margins consistent.
-
-Own method.
+tables of three attributes and more towards their maximum-entropy join, cell by cell. Own method.
 """
 
 from __future__ import annotations

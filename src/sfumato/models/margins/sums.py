@@ -1,20 +1,13 @@
 """Empirical-Bayes shrinkage of a measure's sums along one and two attributes.
 
-Model. A sum is rows times a mean. Means of one attribute's values scatter around the overall mean, and those of two
-attributes around what the one-way means imply: additively, or, where no value is negative, multiplicatively, weighed by
-marginal likelihood over all pairs.
+A sum is rows times a mean. Means of one attribute's values scatter around the overall mean, and those of two attributes
+around what the one-way means imply: additively, or, where no value is negative, multiplicatively, weighed by marginal
+likelihood. Deviations are expanded in the eigenvectors of a prior covariance (shrinkage.Directions) and shrunk by s /
+(s + v), s the prior variance of the coefficient, v that of the noise, averaged over a common factor of s by likelihood.
+Shrinking single cells instead would bias every sum of many cells.
 
-Estimator. Deviations of noisy sums from that guess are expanded in the eigenvectors of a prior covariance of each
-attribute's values (shrinkage.Directions), along which neighbouring values vary together, and shrunk by
-
-    s / (s + v),   s: prior variance of the coefficient up to a common factor, v: variance of the noise
-
-averaged over the common factor by likelihood. Shrinking single cells instead would bias every sum of many cells: the
-mean of ages 25 to 64 is known well where single ages are lost in noise.
-
-Errors. Neighbours' errors are correlated, but a table keeps variances of single cells, which `JoinedErrors` adds as if
-independent. So these are scaled by one factor (`together`) such that the average range, or single value if there is no
-order, has the right variance; single values along an order then err by less than stated. Own method.
+Neighbours' errors are correlated, but a table keeps variances of single cells. So these are scaled by one factor
+(`together`) such that the average range, or single value if there is no order, has the right variance. Own method.
 """
 
 from __future__ import annotations
@@ -30,7 +23,7 @@ from sfumato.frozen import dataclass
 from sfumato.models.margins.joining import join_products, join_sums
 from sfumato.models.margins.scales import Spreads
 from sfumato.models.margins.shrinkage import SPREADS, Directions
-from sfumato.models.margins.table import Noisy, Places, Table, pooled
+from sfumato.models.margins.table import Noisy, Places, Table, along_all, pooled
 
 SCATTERS = np.logspace(-5, 1, 25)  # of the largest size of one row's value: what means may scatter by
 WIDER = 3.5  # times the variance of what was assumed, as means deviate with longer tails than normal ones
@@ -53,7 +46,7 @@ def sums_along(
     rows = max(float(counts[()]), 1.0)
     tables: dict[Places, Table] = {(): Table((), np.asarray(total), np.asarray(variance), np.zeros(()))}
     axes = sorted({place for places in noisy for place in places})
-    along = {axis: _Along.of(counts[axis,], ordered=bool(ordered) and ordered[axis]) for axis in axes}
+    along = {axis: _AxisPrior.of(counts[axis,], ordered=bool(ordered) and ordered[axis]) for axis in axes}
     for axis in axes:
         sums, variance = pooled(list(noisy.items()), (axis,))
         guess = along[axis].share * float(np.clip(total, -largest * rows, largest * rows))
@@ -78,30 +71,26 @@ def sums_along(
 
 
 @dataclass(frozen=True, eq=False)
-class _Along:
+class _AxisPrior:
     """An axis: share of the rows by value (values,), directions of its means, and the usual queries along it."""
 
     share: Floats
     directions: Directions
-    asked: Asked
+    asked: UsualQueries
 
     @classmethod
-    def of(cls, rows: Floats, *, ordered: bool) -> _Along:
+    def of(cls, rows: Floats, *, ordered: bool) -> _AxisPrior:
         """Axis from its counts (values,)."""
         positive = np.maximum(rows, 0.0)
         share = positive / max(float(positive.sum()), 1.0)
         smooth = ordered and len(rows) <= MOST_VALUES
-        directions = Directions.of(share, smooth) if len(rows) <= MOST_VALUES else _each_by_itself(len(rows))
-        return cls(share, directions, Asked.of(directions, share, ordered=smooth))
-
-
-def _each_by_itself(values: int) -> Directions:
-    """Identity basis: every value its own direction, for attributes of very many values."""
-    return Directions(np.zeros(values), np.eye(values))
+        alone = Directions(np.zeros(len(rows)), np.eye(len(rows)))  # every value its own direction
+        directions = Directions.of(share, smooth) if len(rows) <= MOST_VALUES else alone
+        return cls(share, directions, UsualQueries.of(directions, share, ordered=smooth))
 
 
 def _drawn(
-    guess: Floats, sums: Floats, variance: float, along: Sequence[_Along], size: float, apart: Sequence[Floats] = ()
+    guess: Floats, sums: Floats, variance: float, along: Sequence[_AxisPrior], size: float, apart: Sequence[Floats] = ()
 ) -> tuple[Floats, Floats, Floats]:
     """Shrink sums towards a guess whose margins they keep; return estimate, noise variances and model variances.
 
@@ -110,22 +99,16 @@ def _drawn(
     if not all(len(axis.directions.sizes) for axis in along):  # an attribute with one value
         return guess, np.zeros(guess.shape), np.zeros(guess.shape)
     vectors = [axis.directions.vectors for axis in along]
-    off = _turned(sums - guess, [basis.T for basis in vectors])
+    transposed = [basis.T for basis in vectors]
+    off = along_all(transposed, sums - guess)
     sizes = reduce(np.add.outer, [axis.directions.sizes for axis in along])
     trust, left = _posterior(off, sizes + 2.0 * np.log(size), variance)
     for other in apart:
-        left = left + ((1.0 - trust) * _turned(other, [basis.T for basis in vectors])) ** 2
-    single = _turned(left, [basis**2 for basis in vectors])
+        left = left + ((1.0 - trust) * along_all(transposed, other)) ** 2
+    single = along_all([basis**2 for basis in vectors], left)
     single = single * together(left, single, *(axis.asked for axis in along))
     noise = np.minimum(single, variance)
-    return guess + _turned(trust * off, vectors), noise, single - noise
-
-
-def _turned(table: Floats, by: Sequence[Floats]) -> Floats:
-    """Multiply an array by a matrix along each of its axes."""
-    for axis, matrix in enumerate(by):
-        table = np.moveaxis(np.tensordot(matrix, table, axes=(1, axis)), 0, axis)
-    return table
+    return guess + along_all(vectors, trust * off), noise, single - noise
 
 
 def _posterior(off: Floats, sizes: Floats, variance: float) -> tuple[Floats, Floats]:
@@ -161,21 +144,21 @@ def _likeliest(tables: Sequence[tuple[Floats, Floats, float, Floats]], scales: F
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class UsualQueries:
     """Sums of squared weights over the usual queries of an axis.
 
     on_directions: (directions,). on_values: (values,), weights less their share of a total.
 
     >>> flat = Directions(np.zeros(1), np.array([[1.0], [-1.0]]) / np.sqrt(2))
-    >>> Asked.of(flat, np.array([0.5, 0.5]), ordered=False)  # either value
-    Asked(on_directions=array([1.]), on_values=array([0.5, 0.5]))
+    >>> UsualQueries.of(flat, np.array([0.5, 0.5]), ordered=False)  # either value
+    UsualQueries(on_directions=array([1.]), on_values=array([0.5, 0.5]))
     """
 
     on_directions: Floats
     on_values: Floats
 
     @classmethod
-    def of(cls, along: Directions, share: Floats, *, ordered: bool) -> Asked:
+    def of(cls, along: Directions, share: Floats, *, ordered: bool) -> UsualQueries:
         """All ranges of an ordered axis, or all single values; share: (values,), of the rows."""
         size = len(share)
         if not ordered:
@@ -192,7 +175,7 @@ def _of_ranges(below: Floats) -> float:
     return float(len(below) * (below**2).sum() - below.sum() ** 2)
 
 
-def together(left: Floats, single: Floats, *asked: Asked) -> float:
+def together(left: Floats, single: Floats, *asked: UsualQueries) -> float:
     """Ratio of the mean variance of the usual queries to that from independent cells; at least 1.
 
     left: posterior variances by direction; single: variances by cell. At most the number of cells, as if all erred

@@ -1,30 +1,22 @@
 """Marginal tables with error variances, and the covariance of sums over a table joined from them.
 
-Model of errors. The error of a joined table has an independent part for each set T of its axes: the error of table T
-beyond that of its own margins, spread over the other axes in proportion to a public base b (the one-way margins, or
-evenly):
+The error of a joined table has an independent part for each set T of its axes, spread over the other axes in proportion
+to a public base b (the one-way margins, or evenly):
 
     e(cell) = sum over T of  b(axes not in T) * (C_T z_T)(cell along T)
 
 The z_T are independent with a variance for each cell of table T, and C_T removes what would change a margin. So a sum
-with weights w has variance
-
-    sum over T of  sum over cells of T of  variance_T * w_T^2
-
-where w_T is the component of w that varies along all axes of T and along no others: its analysis of variance under the
-base. The total carries the error of the total alone, a one-way count that of its margin, and only the three-way
-component of a query carries the error of three attributes.
+with weights w has variance: sum over T of sum over cells of T of variance_T * w_T^2, where w_T is the component of w
+that varies along all axes of T and along no others (analysis of variance under the base).
 
 One-way margins are centred otherwise: joining.onto_total projects them on the total by the same shift for every value
-that holds rows, so their errors are centred by that shift, and the error of the total is spread evenly along one axis
-over such values (`levels`), not in proportion to rows.
+that holds rows, so the error of the total is spread evenly over such values (`levels`), not in proportion to rows.
 
-Errors of neighbouring cells are correlated. So a set may also have variances for blocks of its cells (`Coarse`): errors
-of whole blocks, spread inside each in proportion to the base, which meet only the block means of the weights.
+Errors of neighbours are correlated, so a set may also have variances for blocks of its cells (`Coarse`), which meet
+only the block means of the weights.
 
-All groups of a GROUP BY are computed at once. For group g the weights are those of the query inside g and 0 outside;
-along a grouping axis the varying component is [value = g] - b(g), whose square is 1 - 2 b(g) at g plus b(g)^2
-everywhere. Own method.
+All groups of a GROUP BY are computed at once: along a grouping axis the varying component of group g is [value = g] -
+b(g), whose square is 1 - 2 b(g) at g plus b(g)^2 everywhere. Own method.
 """
 
 from __future__ import annotations
@@ -32,10 +24,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import combinations, combinations_with_replacement
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from sfumato.answers.fit import in_parts
 from sfumato.arrays import Codes, Flags, Floats
 from sfumato.frozen import dataclass
 
@@ -55,6 +48,11 @@ class Table:
     estimate: Floats
     noise: Floats
     model: Floats
+
+    def rounded(self) -> Table:
+        """Round to the digits of a file: estimates and standard errors in 1024ths."""
+        errors = (in_parts(np.sqrt(np.maximum(each, 0.0))) ** 2 for each in (self.noise, self.model))
+        return Table(self.places, in_parts(self.estimate), *errors)
 
     def errors_of(self, cells: Flags) -> Table:
         """The same table with the error variances of the flagged cells alone."""
@@ -130,6 +128,15 @@ Weights = Sequence[Floats | None]
 Key = TypeVar("Key")
 
 
+class _Sums(NamedTuple):
+    """Weights of several sums (see `JoinedErrors.covariances`), grouping axes, and the covariances to be added to."""
+
+    split: Weights
+    whole: Weights
+    groups: Places
+    result: Floats
+
+
 @dataclass(frozen=True, eq=False)
 class Coarse:
     """Error variances of blocks of cells at one scale.
@@ -144,12 +151,15 @@ class Coarse:
 
 @dataclass(frozen=True, eq=False)
 class JoinedErrors:
-    """Covariance model of the errors of a joined table.
+    """Covariance model of the errors of a table that was joined from marginals.
 
-    bases: for each axis, how errors of other sets spread along it, sum 1. variances: for each set of axes, by cell.
-    levels: for each axis, how a change of the total moves its margin, sum 1; the base if None. apart: for an axis,
-    variances of margin values that were not shifted to the total. coarse: further errors of blocks, one entry per
-    scale.
+    As in an analysis of variance, the error of a cell is a sum over sets of axes T of (product of bases[a] over axes a
+    outside T) * z_T, with independent z_T of these variances, centred along the axes of T. A weighted sum of cells thus
+    has the variance: sum over T of variances[T] * (weights averaged outside T, centred inside)^2.
+
+    bases: for each axis, shares of its values, sum 1. variances: for each set of axes, by cell. levels: for each axis,
+    derivative of its margin by the total, sum 1; the base if None. apart: for an axis, variances of values whose margin
+    does not follow the total. coarse: further errors of blocks of cells, one entry per scale.
     """
 
     bases: tuple[Floats, ...]
@@ -187,54 +197,42 @@ class JoinedErrors:
         split: for each sum, weights on the cells of the group. whole: for each sum, weights on all cells whatever the
         group. Weights are arrays that broadcast to the table, or None for none.
         """
-        axes = tuple(range(len(self.bases)))
-        result = np.zeros([*(len(self.bases[axis]) for axis in groups), len(split), len(split)])
-        for part in subsets(axes):
+        sums = _Sums(split, whole, groups, np.zeros([*(len(self.bases[axis]) for axis in groups), *[len(split)] * 2]))
+        for part in subsets(self._axes):
             if part not in self.variances or not self.variances[part].any():
                 continue
             if not part and self.levels is not None:
-                self._add_total(result, self.levels, split, whole, groups)
+                self._add_total(sums, self.levels)
                 continue
             centres = self.levels if len(part) == 1 and self.levels is not None else self.bases
-            self._add(result, part, self.variances[part], centres, split, whole, groups)
+            self._add(sums, part, self.variances[part], centres)
+        nowhere = tuple(np.zeros_like(base) for base in self.bases)
         for axis, variance in self.apart.items():
-            nowhere = tuple(np.zeros_like(base) for base in self.bases)
-            self._add(result, (axis,), variance, nowhere, split, whole, groups)
+            self._add(sums, (axis,), variance, nowhere)
         for scale in self.coarse:
             for part, variances in scale.variances.items():
-                self._add_coarse(result, part, variances, scale.shares, split, whole, groups)
-        return result
+                self._add_coarse(sums, part, variances, scale.shares)
+        return sums.result
 
-    def _add_coarse(
-        self,
-        result: Floats,
-        part: Places,
-        variances: Floats,
-        shares: Sequence[Floats],
-        split: Weights,
-        whole: Weights,
-        groups: Places,
-    ) -> None:
+    @property
+    def _axes(self) -> Places:
+        return tuple(range(len(self.bases)))
+
+    def _add_coarse(self, sums: _Sums, part: Places, variances: Floats, shares: Sequence[Floats]) -> None:
         """Add the covariances from block errors of one set of axes: weights enter by block means less overall mean.
 
-        result: (*grouping axes, sums, sums), added to in place. part: the set; variances: by block; shares: see
-        `Coarse`.
+        variances: by block; shares: see `Coarse`.
         """
-        axes = tuple(range(len(self.bases)))
-        others = tuple(axis for axis in axes if axis not in groups)
-        shape = [len(self.bases[axis]) for axis in groups]
-        variance = spread_out(variances, part, axes)
-        inside = [None if w is None else self._over_blocks(w, part, others, shares) for w in split]
-        outside = [None if w is None else self._over_blocks(w, part, axes, shares) for w in whole]
+        variance = spread_out(variances, part, self._axes)
         squares, moves = variance, []
-        for axis in groups:  # what a group's own values are of every block, less what they are of all rows
+        for axis in sums.groups:  # what a group's own values are of every block, less what they are of all rows
             base = self.bases[axis]
             if axis in part:
                 moved = shares[axis].T - base[:, None]
                 squares = along(moved**2, squares, axis)
             else:
                 moved = base[:, None]
-                squares = squares * spread_out(base**2, (axis,), axes)
+                squares = squares * spread_out(base**2, (axis,), self._axes)
             moves.append((axis, moved))
 
         def met(other: Floats) -> Floats:
@@ -243,7 +241,7 @@ class JoinedErrors:
                 result = along(moved, result, axis)
             return result
 
-        self._fill(result, (inside, outside), variance, squares, met, (others, shape))
+        self._fill(sums, variance, squares, met, lambda w, axes: self._over_blocks(w, part, axes, shares))
 
     def _over_blocks(self, weights: Floats, part: Places, axes: Places, shares: Sequence[Floats]) -> Floats:
         """Block means of weights along the axes of a set, less their mean; overall means along other axes."""
@@ -256,20 +254,18 @@ class JoinedErrors:
             weights = along(shares[axis], weights, axis) - mean if axis in part else mean
         return weights
 
-    def _add_total(
-        self, result: Floats, levels: Sequence[Floats], split: Weights, whole: Weights, groups: Places
-    ) -> None:
+    def _add_total(self, sums: _Sums, levels: Sequence[Floats]) -> None:
         """Add the covariances from the error of the total, which to first order shifts every margin by its level."""
-        full = [len(base) if axis in groups else 1 for axis, base in enumerate(self.bases)]
-        moved = [np.zeros(full) for _ in split]
-        for index, (mine, every) in enumerate(zip(split, whole, strict=True)):
-            for weights, fixed in ((mine, groups), (every, ())):
+        full = [len(base) if axis in sums.groups else 1 for axis, base in enumerate(self.bases)]
+        moved = [np.zeros(full) for _ in sums.split]
+        for index, (mine, every) in enumerate(zip(sums.split, sums.whole, strict=True)):
+            for weights, fixed in ((mine, sums.groups), (every, ())):
                 if weights is not None:
                     moved[index] = moved[index] + self._along_levels(weights, levels, fixed)
-        shape = [len(self.bases[axis]) for axis in groups]
+        shape = [len(self.bases[axis]) for axis in sums.groups]
         for i, first in enumerate(moved):
             for j, second in enumerate(moved):
-                result[..., i, j] += float(self.variances[()]) * (first * second).reshape(shape)
+                sums.result[..., i, j] += float(self.variances[()]) * (first * second).reshape(shape)
 
     def _along_levels(self, weights: Floats, levels: Sequence[Floats], fixed: Places) -> Floats:
         """Derivative of a sum by the total when all margins shift, for every group along the fixed axes."""
@@ -290,65 +286,52 @@ class JoinedErrors:
 
         return np.asarray(through(None) + sum(through(axis) for axis in axes))
 
-    def _add(
-        self,
-        result: Floats,
-        part: Places,
-        variances: Floats,
-        centres: Sequence[Floats],
-        split: Weights,
-        whole: Weights,
-        groups: Places,
-    ) -> None:
+    def _add(self, sums: _Sums, part: Places, variances: Floats, centres: Sequence[Floats]) -> None:
         """Add the covariances from the cells of one set of axes.
 
-        result: (*grouping axes, sums, sums), added to in place. part: the set; variances: by cell. centres: for each
-        axis of the set, the weights by which its errors are centred.
+        variances: by cell. centres: for each axis of the set, the weights by which its errors are centred.
         """
-        axes = tuple(range(len(self.bases)))
-        others = tuple(axis for axis in axes if axis not in groups)
-        shape = [len(self.bases[axis]) for axis in groups]
-        variance = spread_out(variances, part, axes)
-        inside = [None if w is None else self._varying(w, part, others, centres) for w in split]
-        outside = [None if w is None else self._varying(w, part, axes, centres) for w in whole]
-        scale = np.ones([1] * len(axes))
+        variance = spread_out(variances, part, self._axes)
+        scale = np.ones([1] * len(self.bases))
         squares = variance
-        for axis in groups:
+        for axis in sums.groups:
             if axis in part:
-                centre = spread_out(centres[axis], (axis,), axes)
+                centre = spread_out(centres[axis], (axis,), self._axes)
                 squares = (1.0 - 2.0 * centre) * squares + centre**2 * squares.sum(axis=axis, keepdims=True)
             else:
-                scale = scale * spread_out(self.bases[axis], (axis,), axes)
+                scale = scale * spread_out(self.bases[axis], (axis,), self._axes)
 
         def met(other: Floats) -> Floats:
             result = variance * other
-            for axis in groups:
+            for axis in sums.groups:
                 if axis in part:
-                    centre = spread_out(centres[axis], (axis,), axes)
+                    centre = spread_out(centres[axis], (axis,), self._axes)
                     result = result - centre * result.sum(axis=axis, keepdims=True)
             return result * scale
 
-        self._fill(result, (inside, outside), variance, scale**2 * squares, met, (others, shape))
+        self._fill(sums, variance, scale**2 * squares, met, lambda w, axes: self._varying(w, part, axes, centres))
 
     def _fill(
         self,
-        result: Floats,
-        weights: tuple[Weights, Weights],
+        sums: _Sums,
         variance: Floats,
         squares: Floats,
         met: Callable[[Floats], Floats],
-        groups: tuple[Places, list[int]],
+        projected: Callable[[Floats, Places], Floats],
     ) -> None:
         """Add the covariances of several sums under independent errors of one set of axes.
 
-        weights: projected weights on the cells of a group, and on all cells. squares: variances times the squared
-        projection of a group's indicator. met: applies the projection on a group to errors weighed by weights on all
-        cells. groups: the axes that are not grouping, and the sizes of those that are.
+        squares: variances times the squared projection of a group's indicator. met: applies the projection on a group
+        to errors weighed by weights on all cells. projected: weights projected on the errors along some axes.
         """
-        (inside, outside), (others, shape) = weights, groups
+        others = tuple(axis for axis in self._axes if axis not in sums.groups)
+        inside = [None if w is None else projected(w, others) for w in sums.split]
+        outside = [None if w is None else projected(w, self._axes) for w in sums.whole]
+        full = [len(base) if axis not in others else 1 for axis, base in enumerate(self.bases)]
+        shape = [len(self.bases[axis]) for axis in sums.groups]
 
         def over(values: Floats) -> Floats:
-            return self._over_groups(values.sum(axis=others, keepdims=True), others, shape)
+            return np.broadcast_to(values.sum(axis=others, keepdims=True), full).reshape(shape)
 
         for i, j in combinations_with_replacement(range(len(inside)), 2):
             value: Floats = np.zeros(shape)
@@ -359,9 +342,9 @@ class JoinedErrors:
                 if first is not None and second is not None:
                     both = first * second
                     value = value + (over(both * weight) if weight is not None else float((both * variance).sum()))
-            result[..., i, j] += value
+            sums.result[..., i, j] += value
             if i != j:
-                result[..., j, i] += value
+                sums.result[..., j, i] += value
 
     def _varying(self, weights: Floats, part: Places, along: Places, centres: Sequence[Floats]) -> Floats:
         """Component of the weights that varies along the axes of a set; other axes of `along` are averaged out."""
@@ -373,15 +356,17 @@ class JoinedErrors:
             weights = weights - mean if axis in part else mean
         return weights
 
-    def _over_groups(self, values: Floats, others: Places, shape: list[int]) -> Floats:
-        """Broadcast values to all groups, (*grouping axes)."""
-        full = [len(base) if axis not in others else 1 for axis, base in enumerate(self.bases)]
-        return np.broadcast_to(values, full).reshape(shape)
-
 
 def along(matrix: Floats, values: Floats, axis: int) -> Floats:
     """Multiply an array by a matrix along one axis."""
     return np.asarray(np.moveaxis(np.tensordot(matrix, values, axes=(1, axis)), 0, axis), dtype=np.float64)
+
+
+def along_all(matrices: Sequence[Floats], values: Floats) -> Floats:
+    """Multiply an array by a matrix along each of its axes."""
+    for axis, matrix in enumerate(matrices):
+        values = along(matrix, values, axis)
+    return values
 
 
 def _added(first: Mapping[Key, Floats], second: Mapping[Key, Floats]) -> dict[Key, Floats]:

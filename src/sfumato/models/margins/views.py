@@ -1,45 +1,36 @@
 """Choose views (sets of attributes to measure) and shares of the budget; combine noisy views without bias.
 
-Allocation over pairs (`shares`). A pair that is not measured errs by its misfit. Measured with noise s^2, a cell errs
-by the root of v s^2 / (v + s^2), v being the variance that the misfit lets expect. Total error under a budget is
-minimised by one Lagrange multiplier, by bisection; pairs that are not worth any noise level are left out.
+Allocation over pairs (`shares`): total expected error under a budget is minimised by one Lagrange multiplier, by
+bisection; a pair that is not measured errs by its misfit, and pairs that are not worth any noise level are left out.
 
-Search for views (`Search`). A view determines every margin inside it, with the noise of the cells summed. Several pairs
-in one view cost one share instead of many, and under pure epsilon noise grows with the number of shares. So views are
-united, widened, narrowed and dropped while the expected error (forecast.py) falls; PriView (Qardaji, Yang, Li 2014)
-instead uses a covering design that knows no errors. Shares equalise marginal gains. All inputs are noisy counts and
-public sizes.
+Search for views (`Search`). A view determines every margin inside it, with the noise of the cells summed, so several
+pairs in one view cost one share. Views are united, widened, narrowed and dropped while the expected error (forecast.py)
+falls, and shares equalise marginal gains; PriView (Qardaji, Yang, Li 2014) uses a covering design that knows no errors.
 
 Unbiased combination (`parts`, `as_measured`). A noisy table with equal variances determines the ANOVA component of each
 subset of its axes, and components of one table are uncorrelated; so least squares over all tables is an
-inverse-variance mean component by component. Shrinkage lowers the error of single values but biases sums of many; this
-estimate has noise of mean zero and nothing else, for every query whose attributes lie inside one table.
+inverse-variance mean component by component, with noise of mean zero and nothing else.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from math import prod, sqrt
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.arrays import Flags, Floats
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
+from sfumato.measurement import Measurement
 from sfumato.models.calibration.model_error import OF_NORMAL
-from sfumato.models.margins.file import CELL_BY_CELL
+from sfumato.models.margins.file import CELL_BY_CELL, Methods
 from sfumato.models.margins.forecast import NOISES, Foretold
 from sfumato.models.margins.table import Places, Table, independent, subsets, sum_out
 from sfumato.queries import Identity
 from sfumato.releases.contents.content import NOT_UNBIASED
-
-if TYPE_CHECKING:
-    from sfumato.measurement import Measurement
-    from sfumato.models.margins.content import Margins
-    from sfumato.models.margins.table import Places, Table
 
 SIZES = np.logspace(0.0, 5.0, 101)  # standard deviations of noise that are weighed against each other
 HALVINGS = 100
@@ -122,14 +113,9 @@ def parts(observed: Iterable[Observed]) -> dict[Places, Table]:
             tops[part] = tops.get(part, 0.0) + precision * component
             weights[part] = weights.get(part, 0.0) + precision
     return {
-        part: Table(part, tops[part] / weights[part], *_even(tops[part], 1.0 / weights[part]))
-        for part in sorted(tops, key=lambda part: (len(part), part))
+        part: Table(part, top / weights[part], np.full(top.shape, 1.0 / weights[part]), np.zeros(top.shape))
+        for part, top in sorted(tops.items(), key=lambda item: (len(item[0]), item[0]))
     }
-
-
-def _even(like: Floats, variance: float) -> tuple[Floats, Floats]:
-    """Constant noise variance and zero model variance in the shape of an array."""
-    return np.full(like.shape, variance), np.zeros(like.shape)
 
 
 MOST_CELLS = 100_000  # of a view
@@ -324,27 +310,22 @@ class Search:
 NO_NOISE = 1e-100  # in the place of no variance at all, so that means by precision stay numbers
 
 
-def as_measured(content: Margins) -> tuple[dict[str, dict[Places, Table]], tuple[tuple[Places, Measurement], ...]]:
-    """ANOVA components of every statistic from the noisy tables of a content, and the measurements used."""
-    used = [*_tables(content)]
-    observed: dict[str, list[Observed]] = defaultdict(list)
-    for places, measurement in used:
-        shape = [content.domain.shape[place] for place in places]
-        values = measurement.answers.astype(np.float64).reshape(shape)
-        observed[measurement.of].append(Observed(places, values, max(measurement.noise.variance, NO_NOISE)))
-    tables = {of: parts(observed[of]) for of in content.tables}
+def as_measured(
+    shape: Sequence[int], statistics: Sequence[str], measured: Sequence[tuple[Places, Measurement]], asked: Methods
+) -> tuple[dict[str, dict[Places, Table]], tuple[tuple[Places, Measurement], ...]]:
+    """ANOVA components of every statistic from noisy tables of single cells, and the measurements used.
+
+    asked: how each measurement was asked, where not cell by cell; others than of cells serve calibration alone.
+    """
+    used, observed = [], defaultdict[str, list[Observed]](list)
+    for (places, measurement), method in zip(measured, asked or (CELL_BY_CELL,) * len(measured), strict=True):
+        sizes = [shape[place] for place in places]
+        by_cell = isinstance(measurement.queries, Identity) and len(measurement.answers) == prod(sizes)
+        if method == CELL_BY_CELL and by_cell and measurement.of in statistics:
+            used.append((places, measurement))
+            values = measurement.answers.astype(np.float64).reshape(sizes)
+            observed[measurement.of].append(Observed(places, values, max(measurement.noise.variance, NO_NOISE)))
+    tables = {of: parts(observed[of]) for of in statistics}
     if any(() not in components for components in tables.values()):
         raise QueryError(f"this release does not hold the noisy tables that it was made of; {NOT_UNBIASED}")
     return tables, tuple(used)
-
-
-def _tables(content: Margins) -> Iterator[tuple[Places, Measurement]]:
-    """Measurements of single cells of tables; others serve calibration alone."""
-    how = content.asked or (CELL_BY_CELL,) * len(content.measured)
-    for (places, measurement), method in zip(content.measured, how, strict=True):
-        cells = prod(content.domain.shape[place] for place in places)
-        by_cell = (
-            method == CELL_BY_CELL and isinstance(measurement.queries, Identity) and len(measurement.answers) == cells
-        )
-        if by_cell and measurement.of in content.tables:
-            yield places, measurement

@@ -88,11 +88,11 @@ class PartitionFit(OverBuckets):
 
     def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
         """Confidence bounds that hold for every table, from the bucket totals alone."""
-        from sfumato.answers.guaranteed_sums import of_fixed_tree, of_squares, over_buckets
+        from sfumato.answers.guaranteed_sums import of_fixed_tree, over_buckets
 
         if isinstance(self.totals, TreeFit):
             return over_buckets(self.labels, of_fixed_tree(self.totals.measurement, self.totals.tree.order))
-        return over_buckets(self.labels, of_squares(self.totals))
+        return over_buckets(self.labels, self.totals.guaranteed(domain))
 
     def errors(self, columns: Floats) -> Errors:
         """Noise and model error of weighted sums of cells; columns: (cells, sums)."""

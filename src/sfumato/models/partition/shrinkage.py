@@ -124,13 +124,12 @@ class ShrinkageFit(OverBuckets, TotalByNoise):
 
     def errors(self, columns: Floats) -> Errors:
         """Noise weights and model covariance of weighted sums of cells; columns: (cells, sums)."""
-        expected = self.means(columns)
-        contrasts = self._contrasts(columns)
-        of_cells = self._kept(contrasts) + (self.lean[:, None] * expected)[self.labels]
-        weights = np.concatenate([of_cells, (1.0 - self.lean)[:, None] * expected])
+        of_totals = (1.0 - self.lean)[:, None] * self.means(columns)
+        weights = np.concatenate([self.smoothed(columns), of_totals])
         which = np.repeat([0, 1], [len(self.labels), len(self.sizes)])
         design = Design(Identity(len(which)), (self.cells.noise, self.totals.measurement.noise), which)
-        return Errors(design, weights, self._model(contrasts), np.zeros(columns.shape[1], dtype=np.bool_))
+        model = self._model(self._contrasts(columns))
+        return Errors(design, weights, model, np.zeros(columns.shape[1], dtype=np.bool_))
 
     def errors_by_group(self, asked: Grouped) -> list[Errors] | None:
         """Errors of the sums of each of many groups; None where groups share common weights in every cell."""
@@ -160,15 +159,22 @@ class ShrinkageFit(OverBuckets, TotalByNoise):
 
     def covariances(self, columns: Floats) -> Floats:
         """Covariances of every cell with weighted sums of cells, noise and model error together, (cells, sums)."""
-        contrasts, expected = self._contrasts(columns), self.means(columns)
-        of_cells = self.cells.noise.variance * (self._kept(contrasts) + (self.lean[:, None] * expected)[self.labels])
-        of_totals = self.totals.measurement.noise.variance * (1.0 - self.lean)[:, None] * expected
-        totals = (
-            self.lean[:, None] * self.means(of_cells) + (1.0 - self.lean)[:, None] / self.sizes[:, None] * of_totals
-        )
-        left_out = ((1.0 - self.keep) * self.deviations)[self.halvings.family, None] ** 2 * contrasts
-        kept = self.keep[self.halvings.family, None] * self._contrasts(of_cells)
-        return totals[self.labels] + self._spread_out(kept + left_out)
+        return self.noise_covariances(columns, self.smoothed(columns)) + self.model_covariances(columns)
+
+    def smoothed(self, columns: Floats) -> Floats:
+        """Weights S q of the noisy cells y in weighted sums q of cells, (cells, sums); x = S y + ..., S symmetric."""
+        return self._kept(self._contrasts(columns)) + (self.lean[:, None] * self.means(columns))[self.labels]
+
+    def noise_covariances(self, columns: Floats, smoothed: Floats) -> Floats:
+        """Covariances of every cell with weighted sums q of cells by noise alone, (cells, sums); smoothed: S q."""
+        of_totals = self.totals.measurement.noise.variance * (1.0 - self.lean) ** 2 / self.sizes
+        of_cells = self.cells.noise.variance * self.smoothed(smoothed)
+        return np.asarray(of_cells + (of_totals[:, None] * self.means(columns))[self.labels])
+
+    def model_covariances(self, columns: Floats) -> Floats:
+        """Covariances of every cell with weighted sums of cells by independent errors of halvings, (cells, sums)."""
+        left_out = ((1.0 - self.keep) * self.deviations)[self.halvings.family, None]
+        return self._spread_out(left_out**2 * self._contrasts(columns))
 
     def _model(self, contrasts: Floats) -> Floats:
         """Model covariance of sums with these contrasts, (halvings, sums) to (sums, sums)."""

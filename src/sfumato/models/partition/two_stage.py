@@ -20,10 +20,11 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement
 from sfumato.models.calibration.families import MeasuredShrinkage
-from sfumato.models.calibration.first_stage import Shares
+from sfumato.models.calibration.first_stage import Shares, blocks_of_all
 from sfumato.models.calibration.misfits_by_kind import measure_errors
 from sfumato.models.linear.fit import LinearFit
 from sfumato.models.partition.buckets import Halvings, kept_and_deviation
+from sfumato.models.partition.coarse_contrasts import CoarseFit
 from sfumato.models.partition.search import halving_order
 from sfumato.models.partition.shrinkage import ShrinkageFit
 from sfumato.queries import Identity, Workload
@@ -57,7 +58,8 @@ def release_regions(
     regions = curator.reduce(Partition(schema.domain, labels))
     totals = LinearFit.of_answers(regions.measure(Identity(int(labels.max()) + 1), for_regions))
 
-    brought = counted.bring_all(both_used(schema.domain, labels, cells, totals))
+    fit, blocks = both_used(schema.domain, labels, cells, totals), blocks_of_all(schema.domain)
+    brought = counted.bring_all(fit if blocks is None else CoarseFit.of_residuals(fit, blocks))
     scales, misfits = measure_errors(curator, brought, shares.errors, for_count, shares.known)
     count = MeasuredShrinkage.of_brought(brought, schema.domain, scales, misfits)
     return Cube(schema, fits=(count, *sums_by_region(curator, schema, for_measures, count, workload)))

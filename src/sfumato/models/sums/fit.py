@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,17 +24,15 @@ from sfumato.answers.fit import (
     squares_by_group,
     summed,
 )
+from sfumato.answers.noise_sum import Ends, Find, lowest
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
-from sfumato.measurement import Design, Measurement
+from sfumato.measurement import Measurement
 from sfumato.models.sums.posterior import Effects, Posterior, Seen
-from sfumato.models.sums.tables import MOST_IN_ALL, MOST_TABLES, Table
+from sfumato.models.sums.tables import MOST_IN_ALL, MOST_TABLES, Table, candidates
 from sfumato.queries import Stack
-
-if TYPE_CHECKING:
-    from sfumato.answers.noise_sum import Find
 
 FINE = 2**30  # variances are kept in whole multiples of 1 / FINE
 AT_ONCE = 2**22  # numbers that are laid out for many groups
@@ -89,8 +86,6 @@ class AveragesFit(ByModel, OfOneMeasurement):
         return Posterior(self.rows, self.effects, seen_in(self.measurement, self.sides, self.unit))
 
     def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
-        from sfumato.models.sums.guaranteed import of_sums
-
         return super().guaranteed(domain) if rows is None else of_sums(self, domain, rows)
 
     def errors(self, columns: Floats) -> Errors:
@@ -137,11 +132,9 @@ class AveragesFit(ByModel, OfOneMeasurement):
         return np.asarray(covariance + seen.transpose(0, 2, 1) @ (posterior.mixed @ seen))
 
     def _all_model(self, covariance: Floats) -> Errors:
-        """Errors whose covariance (sums, sums) counts as the model's altogether, with no noise term."""
-        sums, design = len(covariance), self.measurement.design
+        """Errors in steps of the statistic from a covariance in units of the most that a row adds."""
         np.fill_diagonal(covariance, np.maximum(np.diagonal(covariance), 0.0))
-        nothing = Design(design.queries[:1], design.noises[:1])
-        return Errors(nothing, np.zeros((1, sums)), covariance * float(self.unit) ** 2, np.zeros(sums, dtype=np.bool_))
+        return Errors.all_model(self.measurement.design, covariance * float(self.unit) ** 2)
 
     def record(self, domain: Domain) -> Arrays:
         parts = np.array([one.parts for one in self.effects.tables], dtype=np.int64).reshape(-1)
@@ -163,6 +156,49 @@ class AveragesFit(ByModel, OfOneMeasurement):
         if not np.allclose(follows, fit.estimate, rtol=CLOSE, atol=CLOSE * fit.unit + 1.0 / PARTS):
             raise QueryError("sums are to follow from what was measured of them")
         return fit
+
+
+def of_sums(fit: AveragesFit, domain: Domain, rows: Find) -> Find:
+    """Guaranteed bounds of sums as a function of weights and tail. rows: the same function for counts.
+
+    A row adds between -unit and unit. For a table, the weights (cells,) are replaced by one weight per region: the
+    noisy region sums bound that sum by their noise, and the difference is at most unit times the weighted count of |w -
+    common weight|. Without any table, a sum is at most unit times the weighted count of |w|.
+
+    Tail. Which tables were measured depends on noisy counts and on a first measurement of the cells. So the counts'
+    half of the tail is divided among all candidate tables, which the schema fixes. Of the other half, the table
+    measured first has half if there are others, since these depend on its noise; the others have even parts (union
+    bound).
+    """
+    possible = len(candidates(domain)) + 1
+    parts = [(table, table.labels(), places) for table, places in fit.blocks]
+
+    def lower(weights: Floats, tail: float) -> float:
+        of_counts = tail / (2.0 * possible)
+        bounds = [-_most(np.abs(weights), of_counts)]
+        for number, (table, labels, places) in enumerate(parts):
+            alone = len(parts) == 1
+            of_noise = tail / 2.0 * (1.0 if alone else 0.5 if number == 0 else 0.5 / (len(parts) - 1))
+            common = _common(weights, table, labels)
+            off = np.abs(weights - common[labels])
+            beside = _most(off, of_counts) if off.any() else 0.0
+            bounds.append(lowest(fit.measurement, places, common, of_noise) - beside)
+        return max(bounds)
+
+    def _most(weights: Floats, tail: float) -> float:
+        return fit.unit * max(rows(weights, weights, tail).high, 0.0)
+
+    return lambda low, high, tail: Ends(lower(low, tail), -lower(-high, tail))
+
+
+def _common(weights: Floats, table: Table, labels: Codes) -> Floats:
+    """Weight of most cells of each region where two occur, otherwise the extreme nearer to the mean, (regions,)."""
+    least, most = np.full(table.size, np.inf), np.full(table.size, -np.inf)
+    np.minimum.at(least, labels, weights)
+    np.maximum.at(most, labels, weights)
+    sizes = np.bincount(labels, minlength=table.size)
+    mean = np.bincount(labels, weights=weights, minlength=table.size) / sizes
+    return np.asarray(np.where(2.0 * mean >= least + most, most, least))
 
 
 def seen_in(measured: Measurement, sides: tuple[int, ...], unit: int) -> tuple[Seen, ...]:

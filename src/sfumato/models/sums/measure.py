@@ -1,12 +1,8 @@
 """Measure sums of measures for adaptive mechanisms: an allocation over tables of sums, learned in two stages.
 
-Noise on every cell adds up over the cells of a region: a hundred cells have ten times the noise of one. So sums of
-tables (models/sums/tables.py) are measured under a random-effects model of averages (models/sums/posterior.py):
-
-    1  from the noisy counts, the least share of the cells that bounds the loss of every kind of query, whatever
-       averages are (models/sums/shares.py); most of the budget where cells hold many rows, none where they hold few
+    1  from the noisy counts, the least share of the cells that bounds the loss of every kind of query (shares.py)
     2  variance components from it; the shares with least regret for the remainder, measured at once
-    3  variance components from everything; the posterior mean of every cell
+    3  variance components from everything; the posterior mean of every cell (posterior.py)
 
 Each table holds every cell once, so its charges add up to the budget, which the kernel checks. All choices depend on
 the schema, the workload and earlier noisy answers alone. Own method.
@@ -31,7 +27,7 @@ from sfumato.measurement import LARGEST_SCALE, Laplace, Measurement, Noise, as_o
 from sfumato.models.base.measure_and_fit import plain_cells
 from sfumato.models.sums.fit import AveragesFit, seen_in
 from sfumato.models.sums.posterior import expected, learned
-from sfumato.models.sums.shares import Asked, Problem, of_anything, of_effects, precisions
+from sfumato.models.sums.shares import Problem, QueryKinds, of_anything, of_effects, precisions
 from sfumato.models.sums.tables import Table, candidates
 from sfumato.queries import AllRanges, Identity, Kron, Queries, Stack, Workload, default_workload
 from sfumato.queries.kron import over
@@ -53,7 +49,11 @@ def sums_by_region(
     if not shares:
         return ()
     domain, units, measures = schema.domain, schema.units, curator.statistics[1:]
-    noises = [_whole(share, curator, units[of]) for of, share in zip(measures, shares, strict=True)]
+    k = curator.charge.contributions
+    noises = [  # of sums that have the whole budget of a measure
+        noise_for(share, k, l1=Fraction(units[of]), l2_squared=Fraction(units[of] ** 2))
+        for of, share in zip(measures, shares, strict=True)
+    ]
     if domain.size <= FEW_CELLS or not all(map(_can_be_drawn, noises)):
         return plain_cells(curator, shares)
     rows = np.maximum(count.estimate, 0.0)
@@ -71,7 +71,7 @@ def sums_by_region(
 
 
 def _measured(
-    curator: Curator, of: str, whole: Noise, kinds: Asked, rows: Floats, unit: int, *, pure: bool
+    curator: Curator, of: str, whole: Noise, kinds: QueryKinds, rows: Floats, unit: int, *, pure: bool
 ) -> list[Measurement]:
     """Measure the cells with their least share, then the tables with the remainder.
 
@@ -131,20 +131,15 @@ def least_by_region(schema: Schema, budget: Budget) -> dict[str, Budget]:
     return {of: shares[of].split(LEAST, PARTS - LEAST)[0] for of in schema.measures}
 
 
-def _whole(budget: Budget, curator: Curator, unit: int) -> Noise:
-    """Noise of sums that have the whole budget of a measure."""
-    return noise_for(budget, curator.charge.contributions, l1=Fraction(unit), l2_squared=Fraction(unit**2))
-
-
 def _can_be_drawn(whole: Noise) -> bool:
     """Whether the noise of the least share is within the sampler's range."""
     return whole.parameter * PARTS <= LEAST * (LARGEST_SCALE if isinstance(whole, Laplace) else VARIANCES[1])
 
 
 @lru_cache(maxsize=4)
-def _asked(domain: Domain, workload: Workload | None) -> Asked:
+def _asked(domain: Domain, workload: Workload | None) -> QueryKinds:
     """Kinds of query and their energies in the candidate tables."""
-    return Asked.of(candidates(domain), *_kinds(domain, workload))
+    return QueryKinds.of(candidates(domain), *_kinds(domain, workload))
 
 
 def _kinds(domain: Domain, workload: Workload | None) -> tuple[list[Floats], Floats]:

@@ -5,22 +5,12 @@ of t that holds c, plus a residual: effects are N(0, tau_t^2), residuals N(0, w_
 
     w_c = n_c^2 inside + n_c rows + besides
 
-Sums of tables were measured with noise, taken as normal; the noise of the table of cells has variance v (infinite if it
-was not measured).
-
-Posterior. Given effects and noisy cells, cells are independent with variances q = 1 / (1/w + 1/v), Q = diag(q). There
-are as many effects and other measurements as tables have regions, so two systems are solved, neither as large as the
-number of cells:
-
-    L = I + G' diag(1 / (w + v)) G,     G: (cells, effects), n_c times the effect's deviation
-    E = B (Q + R L^-1 R') B' + V,       B: (measured regions, cells), R = diag(v / (w + v)) G, V: their noise
-
-The covariance of weighted sums C (cells, sums) is C'QC + (W'C)' P (W'C) with W = [R, Q B'] and one matrix P.
+Sums of tables were measured with noise, taken as normal; that of the table of cells has variance v (infinite if it was
+not measured). README.md has the equations of the posterior, L, E and P; Q = diag(q), q = 1 / (1/w + 1/v).
 
 Variances (`learned`). The squared deviation of a region's noisy sum from its count times the overall average, less its
-noise, has an expectation linear in the variances. Non-negative least squares over all regions of all measured tables,
-each square weighed by its inverse variance, updated in a few rounds, estimates them. Each variance also has one
-pseudo-observation at its prior value, that of values spread evenly between their bounds. Own method.
+noise, has an expectation linear in the variances: weighted non-negative least squares over all regions, and one
+pseudo-observation of each variance at its prior value. Own method.
 """
 
 from __future__ import annotations
@@ -230,7 +220,7 @@ def learned(counts: Floats, before: Effects, seen: Sequence[Seen]) -> Effects:
     mean = _mean(seen, rows)
     labels = [table.labels() for table in before.tables]
     said = [
-        _said(_Region(labels[index], table), counts, before, labels, one, mean)
+        _said(labels[index], table, counts, before, labels, one, mean)
         for one in seen
         for index, table in enumerate(before.tables)
         if index and one.table.within(table)
@@ -253,14 +243,6 @@ def learned(counts: Floats, before: Effects, seen: Sequence[Seen]) -> Effects:
     return Effects(tuple(one for one, _ in kept), tuple(each for _, each in kept), *map(float, components[-3:]))
 
 
-@dataclass(frozen=True, eq=False)
-class _Region:
-    """A table and the region of every cell."""
-
-    label: Codes
-    table: Table
-
-
 def _mean(seen: Sequence[Seen], rows: float) -> float:
     """Overall average by inverse-variance weights from all measured tables, within [-1, 1]."""
     precision = [1.0 / (one.variance * one.table.size) for one in seen]
@@ -269,25 +251,25 @@ def _mean(seen: Sequence[Seen], rows: float) -> float:
 
 
 def _said(
-    to: _Region, counts: Floats, effects: Effects, labels: Sequence[Codes], seen: Seen, mean: float
+    to: Codes, coarser: Table, counts: Floats, effects: Effects, labels: Sequence[Codes], seen: Seen, mean: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Moment equations from a measured table, summed to the regions of a coarser table.
+    """Moment equations from a measured table, summed to the regions `to` (cells,) of a coarser table.
 
     Returns features (regions, components), squared deviations less noise (regions,), and noise variances (regions,).
     """
-    size = to.table.size
+    size = coarser.size
     first = np.full(seen.table.size, -1)
     own = seen.table.labels() if seen.table.parts != seen.table.sides else np.arange(len(counts))
-    first[own] = to.label
+    first[own] = to
     answers = gathered(first, seen.answers, size)
     noise = np.asarray(seen.variance * np.bincount(first, minlength=size), dtype=np.float64)
-    in_region = gathered(to.label, counts, size)
+    in_region = gathered(to, counts, size)
     shared = [
-        np.square(crossed(to.label, label, counts, (size, table.size))).sum(axis=1)
+        np.square(crossed(to, label, counts, (size, table.size))).sum(axis=1)
         for label, table in zip(labels[1:], effects.tables[1:], strict=True)
     ]
-    squares = gathered(to.label, counts**2, size)
-    cells = np.bincount(to.label, minlength=size).astype(np.float64)
+    squares = gathered(to, counts**2, size)
+    cells = np.bincount(to, minlength=size).astype(np.float64)
     features = np.stack([*shared, squares, in_region, cells], axis=1)
     return features, np.square(answers - mean * in_region) - noise, noise
 

@@ -1,18 +1,13 @@
 """Allocate a measure's budget among tables of sums: minimise regret under a bound on the loss of any kind of query.
 
-Model. If all cells held equally many rows, the tables would decompose cell space into orthogonal subspaces, one per
-table: variation between its regions that no coarser table has (an analysis of variance). Subspace s has a prior
-variance p_s from the variance components of averages, in `BINS` bins from the emptiest to the fullest regions, and
+If all cells held equally many rows, the tables would decompose cell space into orthogonal subspaces, one per table (an
+analysis of variance). Subspace s has a prior variance p_s, in `BINS` bins from the emptiest to the fullest regions, and
 every table t that refines it adds precision (cells of a region) / (noise variance of t). A kind of query with energy
-e_s in subspace s has variance
+e_s in subspace s has variance: sum over s of e_s / (1 / p_s + precision_s).
 
-    sum over s of  e_s / (1 / p_s + precision_s)
-
-Problem. Noise on every cell is the baseline. First, the least share of the table of cells with which no kind exceeds
-`MOST_LOST` times the baseline's error, whatever averages are, is set aside before anything is learned. Then regret is
-minimised: the variance of a kind over that with the whole remainder on its best table, averaged over kinds, so that no
-kind counts for more because it has many cells. Coordinate exchange: shares move between pairs of tables in steps that
-are halved, as long as the objective falls. Own method.
+First, the least share of the table of cells with which no kind exceeds `MOST_LOST` times the error of noise on every
+cell, whatever averages are. Then regret is minimised: the variance of a kind over that with the whole remainder on its
+best table, averaged over kinds, by coordinate exchange in steps that are halved. Own method.
 """
 
 from __future__ import annotations
@@ -31,7 +26,7 @@ BINS = 8  # of regions of a table, from the emptiest to the fullest, whose varia
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class QueryKinds:
     """Kinds of query: their energy in every subspace, and their weights.
 
     tables: of whose regions the subspaces are the variation, the total first and cells last. energies: (kinds, spaces).
@@ -43,7 +38,7 @@ class Asked:
     weights: Floats
 
     @classmethod
-    def of(cls, tables: Sequence[Table], kinds: Sequence[Floats], weights: Floats) -> Asked:
+    def of(cls, tables: Sequence[Table], kinds: Sequence[Floats], weights: Floats) -> QueryKinds:
         """Energies from sample queries: of each kind an array of weights on cells, (queries, cells)."""
         labels = [table.labels() for table in tables[:-1]]
         rows = []
@@ -120,7 +115,7 @@ class Problem:
     square of a share.
     """
 
-    asked: Asked
+    asked: QueryKinds
     prior: Floats
     told: Floats
     unit: float

@@ -10,14 +10,11 @@ and var += d_root^2 w_root^2 at the end. Noise and prior are not separable in a 
 error. `tree_covariances` does the same for many groups at once, `covariances_with` for every leaf with a sum (up the
 tree and down again).
 
-The total. Shrinkage of many leaves adds up in their sum, so the number of all rows is re-estimated by least squares
-alone (`total_by_squares`): noises are drawn afresh, so a node's own count and the sum of its children's are independent
-unbiased estimates. Leaves are moved to it along the slopes (`of_one_row_more`).
+The total is estimated by itself, and leaves are moved to it along the slopes (observation.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -42,7 +39,7 @@ from sfumato.domain import Domain
 from sfumato.domain.binary_tree import BinaryTree, nodes_over
 from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.frozen import dataclass
-from sfumato.measurement import Design, Laplace, Measurement
+from sfumato.measurement import Measurement
 from sfumato.queries import Ranges
 
 if TYPE_CHECKING:
@@ -93,7 +90,7 @@ class TreeFit(ByModel, OfOneMeasurement):
         """Confidence bounds that hold for every table (guaranteed.py)."""
         from sfumato.models.tree.guaranteed import Descent
 
-        return Descent.of(self).ends
+        return Descent.of(self.measurement, self.tree.order).ends
 
     def measured_inside(self, within: Sets) -> Inside | None:
         """Measured nodes that lie within each set of cells; within: (cells, sets)."""
@@ -123,7 +120,7 @@ class TreeFit(ByModel, OfOneMeasurement):
                 model += together.T @ together
             weights, end = second + slopes[here, None] * apart, here.start
         model += self.deviations[0] ** 2 * np.outer(weights[0], weights[0])
-        return self._all_model(model)
+        return Errors.all_model(self.measurement.design, model)
 
     def errors_by_group(self, asked: Grouped) -> list[Errors]:
         """Posterior covariance of the sums of each of many groups; asked: their weights by leaf."""
@@ -133,7 +130,7 @@ class TreeFit(ByModel, OfOneMeasurement):
         covariance = tree_covariances(
             self.tree, self.slopes / FINE, self.deviations, self.leanings, asked.moved(position)
         )
-        return [self._all_model(model) for model in covariance]
+        return [Errors.all_model(self.measurement.design, model) for model in covariance]
 
     def covariances(self, columns: Floats) -> Floats:
         """Posterior covariances of every leaf with weighted sums of leaves, (leaves, sums)."""
@@ -143,11 +140,6 @@ class TreeFit(ByModel, OfOneMeasurement):
     def moved(self, estimate: Floats) -> TreeFit:
         """Fit with the same posterior covariance around another estimate, (leaves,)."""
         return replace(self, estimate=estimate)
-
-    def _all_model(self, model: Floats) -> Errors:
-        """Errors without noise terms: the whole covariance (sums, sums) is the model's."""
-        nothing, sums = Design(self.measurement.queries[:1], self.measurement.noises[:1]), len(model)
-        return Errors(nothing, np.zeros((1, sums)), model, np.zeros(sums, dtype=np.bool_))
 
     def record(self, domain: Domain) -> Arrays:
         """Arrays that a file keeps; the tree itself must be the one that the domain implies."""
@@ -169,18 +161,26 @@ class TreeFit(ByModel, OfOneMeasurement):
 def fit_tree(measured: Measurement, tree: BinaryTree, sizes: Codes | None = None) -> TreeFit:
     """Posterior of the leaves of a tree from noisy counts of its nodes (ranges of leaves in tree order).
 
-    The total is the least-squares estimate, or nearly (`total_of_both`), and the leaves are adjusted to it. sizes:
-    number of cells of each leaf, (leaves,); None: one each.
+    The total is that of `total_of_all`, and the leaves are adjusted to it. sizes: number of cells of each leaf,
+    (leaves,); None: one each.
     """
     from sfumato.models.tree.messages import posterior_of
-    from sfumato.models.tree.observation import Evidence
+    from sfumato.models.tree.observation import (
+        Evidence,
+        Total,
+        counts_by_level,
+        of_one_row_more,
+        total_by_squares,
+        total_of_all,
+        unbiased_total,
+    )
 
     along = np.ones(len(tree.order), dtype=np.int64) if sizes is None else sizes
-    answers, scales = _by_level(measured, tree)
-    laplace = isinstance(measured.noises[0], Laplace)
-    posterior = posterior_of(Evidence.of(tree, along, answers, scales, laplace=laplace))
-    by_squares = total_by_squares(tree, answers, scales, laplace=laplace)
-    whole, variance = total_of_both((float(posterior.cells.sum()), posterior.total), by_squares)
+    counts = counts_by_level(measured, tree)
+    posterior = posterior_of(Evidence.of(tree, along, counts.answers, counts.scales, laplace=counts.laplace))
+    by_squares = total_by_squares(tree, counts)
+    by_prior = Total(float(posterior.cells.sum()), posterior.total, posterior.total)
+    whole, variance = total_of_all(by_prior, by_squares, unbiased_total(measured, tree, by_squares))
     cells = posterior.cells + (whole - posterior.cells.sum()) * of_one_row_more(tree, posterior.slopes)
     estimate = np.empty(len(along))
     estimate[tree.order] = cells
@@ -213,34 +213,6 @@ def _summed(rows: Floats, slices: Codes) -> Floats:
     by_slice = np.argsort(slices, kind="stable")
     starts = np.flatnonzero(np.diff(slices[by_slice], prepend=-1))
     return np.asarray(np.add.reduceat(rows[by_slice], starts, axis=0))
-
-
-def _by_level(measured: Measurement, tree: BinaryTree) -> tuple[list[Floats], list[Floats]]:
-    """Noisy count and noise scale of every node of every level; scale inf where it was not measured.
-
-    Repeated counts of a node are pooled by precision. A node that appears on several levels, because it is not divided
-    there, is assigned to the first.
-    """
-    queries, sizes = measured.queries, measured.design.sizes
-    if not isinstance(queries, Ranges):
-        raise QueryError("a tree is measured by ranges of its leaves")
-    laplace = isinstance(measured.noises[0], Laplace)
-    answers, scales = [], []
-    taken = np.zeros(queries.rows, dtype=np.bool_)
-    for begins in tree.begins:
-        where = np.searchsorted(begins, queries.lows, side="right") - 1
-        here = ~taken & (begins[where] == queries.lows) & (begins[where + 1] == queries.highs + 1)
-        taken |= here
-        count = len(begins) - 1
-        precision = np.bincount(where[here], weights=1.0 / sizes[here], minlength=count)
-        weighed = np.bincount(where[here], weights=measured.answers[here] / sizes[here], minlength=count)
-        seen = precision > 0.0
-        answers.append(np.divide(weighed, precision, out=np.zeros(count), where=seen))
-        variance = np.divide(1.0, precision, out=np.full(count, np.inf), where=seen)
-        scales.append(np.sqrt(variance * (0.5 if laplace else 1.0)))
-    if not taken.all():
-        raise QueryError("a tree is measured by counts of its own regions; a range in this measurement is none of them")
-    return answers, scales
 
 
 def tree_covariances(tree: BinaryTree, slopes: Floats, deviations: Floats, leanings: Floats, asked: Grouped) -> Floats:
@@ -348,50 +320,3 @@ def covariances_with(tree: BinaryTree, slopes: Floats, deviations: Floats, leani
     leaves: Floats = np.empty_like(covariance)
     leaves[tree.order] = covariance
     return leaves
-
-
-FAR_BETTER = 4.0  # times less variance
-
-
-def total_by_squares(
-    tree: BinaryTree, answers: Sequence[Floats], scales: Sequence[Floats], *, laplace: bool
-) -> tuple[float, float]:
-    """Least-squares estimate of the total and its noise variance; scales: as in Evidence, inf where not measured."""
-    mean, variance = np.zeros(tree.nodes(tree.height)), np.full(tree.nodes(tree.height), np.inf)
-    for level in range(tree.height, -1, -1):
-        if level < tree.height:
-            starts = tree.halves[level][:-1]
-            mean, variance = np.add.reduceat(mean, starts), np.add.reduceat(variance, starts)
-        own = (2.0 if laplace else 1.0) * scales[level] ** 2
-        precision = 1.0 / own + 1.0 / variance  # 0 where neither was measured
-        weighed = answers[level] / own + mean / variance
-        mean = np.divide(weighed, precision, out=np.zeros_like(weighed), where=precision > 0.0)
-        variance = np.divide(1.0, precision, out=np.full_like(precision, np.inf), where=precision > 0.0)
-    return float(mean[0]), float(variance[0])
-
-
-def total_of_both(by_prior: tuple[float, float], by_squares: tuple[float, float]) -> tuple[float, float]:
-    """Total and its variance: least squares, unless the posterior claims a variance FAR_BETTER times smaller.
-
-    That happens where hardly anything but leaves was measured and most are empty: all of their noise is in the sum.
-    Then the posterior total is moved by positive-part James-Stein shrinkage of its difference from least squares.
-    """
-    (mean, variance), (squares, noise) = by_prior, by_squares
-    if not np.isfinite(noise):  # something was measured nowhere
-        return mean, variance
-    if noise <= FAR_BETTER * variance:
-        return squares, noise
-    weight = max(0.0, 1.0 - noise / max((squares - mean) ** 2, 1e-300))
-    return mean + weight * (squares - mean), weight * noise + (1.0 - weight) * variance
-
-
-def of_one_row_more(tree: BinaryTree, slopes: Sequence[Floats]) -> Floats:
-    """Share of an additional row of the total that falls to each leaf, by the slopes, (leaves,) in tree order."""
-    parts = np.ones(1)
-    for level, slope in enumerate(slopes):
-        pair = tree.pair(level, np.arange(tree.nodes(level)))
-        below, alone = np.empty(tree.nodes(level + 1)), pair[1] < 0
-        below[pair[0]] = np.where(alone, parts, slope * parts)
-        below[pair[1][~alone]] = ((1.0 - slope) * parts)[~alone]
-        parts = below
-    return parts

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import inf
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,9 +25,6 @@ from sfumato.arrays import Codes, Flags, Floats
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement
 from sfumato.queries import Ranges
-
-if TYPE_CHECKING:
-    from sfumato.models.tree.fit import TreeFit
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +37,10 @@ class Descent:
     rounds: tuple[Codes, ...]
 
     @classmethod
-    def of(cls, fit: TreeFit) -> Descent:
-        """Counts of a fitted tree, grouped into rounds."""
-        assert isinstance(fit.measurement.queries, Ranges)  # noqa: S101 (as every tree is measured)
-        ranges = fit.measurement.queries
-        return cls(fit.tree.order, fit.measurement, ranges, tuple(rounds_of(ranges)))
+    def of(cls, measured: Measurement, order: Codes) -> Descent:
+        """Counts of a tree, grouped into rounds; order: the cells from left to right."""
+        assert isinstance(measured.queries, Ranges)  # noqa: S101 (as every tree is measured)
+        return cls(order, measured, measured.queries, tuple(rounds_of(measured.queries)))
 
     def ends(self, low: Floats, high: Floats, tail: float) -> Ends:
         """Confidence limits of a sum; tail: error probability of each end.

@@ -8,6 +8,12 @@ whose weight, mean and variance are closed forms in log Phi and the inverse Mill
 `Mixture` has the three operations of message passing: posterior of the components, moment matching to one normal
 distribution, and conditioning on the parent's posterior. `Evidence` keeps the noisy counts of all nodes by level.
 Arrays have the shape (nodes,), or (components, nodes) in a mixture.
+
+The number of all rows has three estimates, each with less variance and more bias than the one before: `unbiased_total`,
+the first look and all later ones, each as a whole, so that no noise has a part in its weight; `total_by_squares`, in
+which what is measured below a node, and so the weight of its count, depends on the noise of that count; the posterior,
+as hyperparameters and rows that are never negative move all leaves in one direction. `total_of_all` takes one of the
+last two, and `squared_error` assesses it by how far it lies from the first.
 """
 
 from __future__ import annotations
@@ -15,12 +21,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import erfc, log, log1p, pi, sqrt
+from typing import NamedTuple
 
 import numpy as np
 
 from sfumato.arrays import Codes, Flags, Floats
 from sfumato.domain.binary_tree import BinaryTree
+from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
+from sfumato.measurement import Laplace, Measurement
+from sfumato.queries import Ranges
 
 LEAST_VARIANCE = 1e-6  # in rows: below it nothing is gained and digits are lost
 HARDLY = 1e-12  # a chance
@@ -253,3 +263,154 @@ class Evidence:
         weight[:, seen] += likely
         mean[:, seen], variance[:, seen] = posterior
         return Mixture(mean, variance, weight)
+
+
+FAR_BETTER = 4.0  # times less variance
+
+
+class Total(NamedTuple):
+    """Estimate of the number of all rows; variance: by which it is weighed; noise: its variance as far as known.
+
+    Both are the same but where noise is so small that it is mostly zero (measurement.Design.sizes).
+    """
+
+    mean: float
+    variance: float
+    noise: float
+
+
+class Counts(NamedTuple):
+    """Noisy counts of a tree, as lists with one array (nodes,) per level from the root.
+
+    scales: of Laplace noise, or standard deviations of Gaussian noise; inf where a node was not measured. noises: the
+    variances of the noise that was drawn.
+    """
+
+    answers: Sequence[Floats]
+    scales: Sequence[Floats]
+    noises: Sequence[Floats]
+    laplace: bool
+
+
+def counts_by_level(measured: Measurement, tree: BinaryTree, rows: slice = slice(None)) -> Counts:
+    """Noisy counts by level, of all rows of a measurement or of some.
+
+    Repeated counts of a node are pooled by precision. A node that appears on several levels, because it is not divided
+    there, is assigned to the first.
+    """
+    if not isinstance(measured.queries, Ranges):
+        raise QueryError("a tree is measured by ranges of its leaves")
+    lows, highs, answers = measured.queries.lows[rows], measured.queries.highs[rows], measured.answers[rows]
+    sizes, variances = measured.design.sizes[rows], measured.design.variances[rows]
+    laplace = isinstance(measured.noises[0], Laplace)
+    pooled, scales, noises = list[Floats](), list[Floats](), list[Floats]()
+    taken = np.zeros(len(lows), dtype=np.bool_)
+    for begins in tree.begins:
+        where = np.searchsorted(begins, lows, side="right") - 1
+        here = ~taken & (begins[where] == lows) & (begins[where + 1] == highs + 1)
+        taken |= here
+        count = len(begins) - 1
+        precision, weighed, noise = (
+            np.bincount(where[here], weights=values[here] / sizes[here], minlength=count)
+            for values in (np.ones(len(lows)), answers, variances / sizes)
+        )
+        seen = precision > 0.0
+        variance = np.divide(1.0, precision, out=np.full(count, np.inf), where=seen)
+        pooled.append(np.divide(weighed, precision, out=np.zeros(count), where=seen))
+        scales.append(np.sqrt(variance * (0.5 if laplace else 1.0)))
+        noises.append(np.divide(noise, precision**2, out=np.full(count, np.inf), where=seen))
+    if not taken.all():
+        raise QueryError("a tree is measured by counts of its own regions; a range in this measurement is none of them")
+    return Counts(pooled, scales, noises, laplace)
+
+
+def total_by_squares(tree: BinaryTree, counts: Counts) -> Total:
+    """Least-squares estimate of the total; variance and noise inf where something was measured nowhere."""
+    leaves = tree.nodes(tree.height)
+    mean, variance, noise = np.zeros(leaves), np.full(leaves, np.inf), np.full(leaves, np.inf)
+    for level in range(tree.height, -1, -1):
+        if level < tree.height:
+            starts = tree.halves[level][:-1]
+            mean, variance, noise = (np.add.reduceat(part, starts) for part in (mean, variance, noise))
+        own = (2.0 if counts.laplace else 1.0) * counts.scales[level] ** 2
+        precision = 1.0 / own + 1.0 / variance  # 0 where neither was measured
+        known = precision > 0.0
+        weighed = counts.answers[level] / own + mean / variance
+        mean = np.divide(weighed, precision, out=np.zeros_like(weighed), where=known)
+        share = np.divide(1.0 / own, precision, out=np.zeros_like(own), where=known)
+        noise = _times(share**2, counts.noises[level]) + _times((1.0 - share) ** 2, noise)
+        variance = np.divide(1.0, precision, out=np.full_like(precision, np.inf), where=known)
+    return Total(float(mean[0]), float(variance[0]), float(noise[0]))
+
+
+def _times(weights: Floats, variances: Floats) -> Floats:
+    """Product in which a weight of 0 takes away a variance of any size."""
+    return np.multiply(weights, variances, out=np.zeros_like(weights), where=weights > 0.0)
+
+
+def unbiased_total(measured: Measurement, tree: BinaryTree, by_squares: Total) -> Total:
+    """Estimate of the total that is unbiased whatever noise decided to measure; by_squares where there is no such.
+
+    Counts of the first look were asked for before any noise was seen, and given these, the later ones have fresh noise.
+    """
+    ranges = measured.queries
+    if not isinstance(ranges, Ranges):
+        return by_squares
+    first = int(np.searchsorted(np.cumsum(ranges.highs - ranges.lows + 1), len(tree.order))) + 1
+    now, later = (
+        total_by_squares(tree, counts_by_level(measured, tree, rows))
+        for rows in (slice(None, first), slice(first, None))
+    )
+    if not np.isfinite(now.variance) or not np.isfinite(later.variance):
+        return by_squares
+    share = later.variance / (now.variance + later.variance)
+    mean, variance = share * now.mean + (1.0 - share) * later.mean, share * now.variance
+    return Total(mean, variance, share**2 * now.noise + (1.0 - share) ** 2 * later.noise)
+
+
+def total_of_all(by_prior: Total, by_squares: Total, unbiased: Total) -> tuple[float, float]:
+    """Total and its mean squared error: least squares, unless the posterior claims FAR_BETTER times less variance.
+
+    That happens where hardly anything but leaves was measured and most are empty: all of their noise is in the sum.
+    Then the posterior total is moved by positive-part James-Stein shrinkage of its difference from least squares.
+    """
+    if not np.isfinite(by_squares.variance):  # something was measured nowhere
+        return by_prior.mean, by_prior.variance
+    if by_squares.variance <= FAR_BETTER * by_prior.variance:
+        return by_squares.mean, squared_error(by_squares.mean, by_squares, unbiased)
+    apart = by_squares.mean - by_prior.mean
+    weight = max(0.0, 1.0 - by_squares.variance / max(apart**2, 1e-300))
+    whole = by_prior.mean + weight * apart
+    return whole, squared_error(whole, by_prior, unbiased)
+
+
+def squared_error(whole: float, efficient: Total, unbiased: Total) -> float:
+    """Mean squared error of a total, from an efficient estimate that may be biased and an unbiased one.
+
+    With D their difference, v and n their variances and B the bias, D ~ N(B, s) with s = n - v, as of any efficient
+    and any unbiased estimate (Hausman 1978). The prior of B is the horseshoe of scale s (Carvalho, Polson, Scott 2010):
+    N(0, s k / (1 - k)) with k ~ Beta(1/2, 1/2). So E[B | D, k] = k D and Var(B | D, k) = k s, and given D the density
+    of sqrt(k) is proportional to exp(k D^2 / 2 s) on [0, 1].
+    """
+    apart, scale = efficient.mean - unbiased.mean, unbiased.noise - efficient.noise
+    if scale <= LEAST_VARIANCE:
+        return max(efficient.noise, LEAST_VARIANCE)
+    points, weights = np.polynomial.legendre.leggauss(64)
+    k = (1.0 - ((points + 1.0) / 2.0) ** 4) ** 2  # denser near 1
+    likely = weights * (points + 1.0) ** 3 * np.exp((k - k.max()) * apart**2 / (2.0 * scale))
+    likely /= likely.sum()
+    shrunk = float(likely @ k)
+    bias_variance = scale * shrunk + apart**2 * float(likely @ (k - shrunk) ** 2)
+    return efficient.noise + bias_variance + (efficient.mean - shrunk * apart - whole) ** 2
+
+
+def of_one_row_more(tree: BinaryTree, slopes: Sequence[Floats]) -> Floats:
+    """Share of an additional row of the total that falls to each leaf, by the slopes, (leaves,) in tree order."""
+    parts = np.ones(1)
+    for level, slope in enumerate(slopes):
+        pair = tree.pair(level, np.arange(tree.nodes(level)))
+        below, alone = np.empty(tree.nodes(level + 1)), pair[1] < 0
+        below[pair[0]] = np.where(alone, parts, slope * parts)
+        below[pair[1][~alone]] = ((1.0 - slope) * parts)[~alone]
+        parts = below
+    return parts

@@ -1,16 +1,12 @@
 """Multiplicative-weights update of a distribution over cells, and the steps that mwem and pmw share.
 
 Update (Hardt, Ligett, McSherry, NIPS 2012, figure 1): for a query row a with noisy answer y and an estimate x of total
-N,
+N, x_c <- x_c exp(a_c (y - a . x) / 2N), renormalised to N, with several passes over all answers. The paper's entries
+lie between -1 and 1; rows with larger ones are divided by their largest. Answers that no table of this total could give
+are clipped to the nearest possible one.
 
-    x_c <- x_c exp(a_c (y - a . x) / 2N), renormalised to N,
-
-with several passes over all answers (their section 3). The paper's entries lie between -1 and 1; rows with larger ones
-are divided by their largest. Answers that no table of this total could give are clipped to the nearest possible one.
-
-Shared steps: noisy total, uniform start, number of rounds, candidate queries, and at the end a measurement of the
-estimate's error. The estimate is fitted to measured queries, and no noise tells its error elsewhere; so a tenth of the
-budget measures the misfit over the workload and by kind of query, and intervals are calibrated to it.
+No noise tells the error of the estimate where no query was measured; so a tenth of the budget measures the misfit over
+the workload and by kind of query, and intervals are calibrated to it.
 """
 
 from __future__ import annotations

@@ -7,13 +7,11 @@ from the curator's facts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sfumato.plain_text import printable
+from sfumato.public.certificate.certified import Certified
 from sfumato.schema.columns import columns_of
-
-if TYPE_CHECKING:
-    from sfumato.public.certificate.record import Certificate
 
 CONFORMS = "http://mlcommons.org/croissant/1.1"
 # The format's own names, each an alias of its term; "@json" and "@vocab" say how their values are read.
@@ -38,7 +36,7 @@ CONTEXT: dict[str, Any] = {
 }
 
 
-def croissant_record(of: Certificate) -> dict[str, Any]:
+def croissant_record(of: Certified) -> dict[str, Any]:
     """The Dataset, with the file, its members and their columns."""
     promised, facts = of.manifest.guarantee, of.facts
     told = {
@@ -75,7 +73,7 @@ def croissant_record(of: Certificate) -> dict[str, Any]:
     }
 
 
-def _files(of: Certificate) -> list[dict[str, Any]]:
+def _files(of: Certified) -> list[dict[str, Any]]:
     whole = {
         "@type": "cr:FileObject",
         "@id": "release",

@@ -2,115 +2,39 @@
 
 It is derived from the file, every byte of which is checked as it is opened. Nothing is added to the file: a record
 written into it could contradict it.
-
-A file holds nothing that its curator did not state in the schema, and no date, so that equal releases are equal files.
-Who published it, when and for what comes from `Facts`, which the curator states for the certificate.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
-from dataclasses import field, fields
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sfumato.errors import QueryError, SfumatoError
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import readable
-from sfumato.measurement import Gaussian
 from sfumato.plain_text import aligned, printable
+from sfumato.public.certificate.certified import Certified, Facts
+from sfumato.public.certificate.croissant import croissant_record
+from sfumato.public.certificate.registry import missing_fields, registry_record
+from sfumato.releases.file.artifact import read_artifact
 from sfumato.releases.group_privacy import group_privacy
 from sfumato.releases.group_privacy import in_words as families
-from sfumato.releases.signature import Signature, check_signature, read_signature, signature_beside
+from sfumato.releases.release import read_content
+from sfumato.releases.signature import check_signature, read_signature, signature_beside
 from sfumato.version import __version__
 
-if TYPE_CHECKING:
-    from sfumato.releases.contents.content import Content
-    from sfumato.releases.file.manifest import Manifest
-    from sfumato.schema import Schema
-
-CURATORS = ("Government", "Industry", "Nonprofit")
-SECTORS = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")  # as the registry lists them
-MOST_LENGTH = 2000
-
-
-@dataclass(frozen=True)
-class Facts:
-    """Facts that the curator states for a certificate, in the curator's words; None where not stated."""
-
-    curator: str | None = None
-    curator_type: str | None = None
-    intended_use: str | None = None
-    region: str | None = None
-    sector: str | None = None
-    published: str | None = None
-    author: str | None = None
-    license: str | None = None
-    url: str | None = None
-
-    @classmethod
-    def of(cls, stated: Mapping[str, str]) -> Facts:
-        """Make facts from names and texts.
-
-        >>> Facts.of({"curator": "Statistics Office"}).curator
-        'Statistics Office'
-        """
-        known = [one.name for one in fields(cls)]
-        for name, value in stated.items():
-            if name not in known:
-                raise QueryError(f"a certificate has no {name!r}; it takes {', '.join(known)}")
-            if not value.strip() or len(value) > MOST_LENGTH:
-                raise QueryError(f"{name} must have 1 to {MOST_LENGTH:,} letters")
-        if (kind := stated.get("curator_type")) is not None and kind not in CURATORS:
-            raise QueryError(f"curator_type is {', '.join(CURATORS[:-1])} or {CURATORS[-1]}, not {kind!r}")
-        if (sector := stated.get("sector")) is not None and sector not in SECTORS:
-            raise QueryError(f"sector is {', '.join(SECTORS[:-1])} or {SECTORS[-1]}, not {sector!r}")
-        if (day := stated.get("published")) is not None and not _is_day(day):
-            raise QueryError(f"published is a day such as 2026-01-31, not {day!r}")
-        if (url := stated.get("url")) is not None and not re.fullmatch(r"https?://[^\s\"'<>]+", url):
-            raise QueryError(f"url is an address such as https://example.org/census, not {url!r}")
-        return cls(**stated)
-
-
-def _is_day(text: str) -> bool:
-    try:
-        return date.fromisoformat(text).isoformat() == text
-    except ValueError:
-        return False
-
-
-LAPLACE, GAUSSIAN = "discrete Laplace", "discrete Gaussian"
 FAMILIES = (1, 2, 3, 4)
 
 
 @dataclass(frozen=True, eq=False)
-class Certificate:
-    """Certificate of a release file. verified: whether the signature was checked with a key that was named.
-
-    file, sha256, bytes: of the release file itself, as `sha256sum` says them. written_on: when it was last written, as
-    the file system knows it, which the file does not.
-    """
-
-    file: str
-    sha256: str
-    bytes: int
-    digest: str
-    manifest: Manifest
-    schema: Schema
-    content: Content
-    facts: Facts = field(default_factory=Facts)
-    signature: Signature | None = None
-    verified: bool = False
-    written_on: str = ""
+class Certificate(Certified):
+    """Certificate of a release file, in the forms that people and registries read."""
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to a record of types that JSON knows; amounts of privacy as exact text."""
-        from sfumato.public.certificate.registry import missing_fields, registry_record
-
         about, unit = self.manifest, self.schema.privacy_unit
         promised, stated = about.guarantee, self.schema.budget
         groups = group_privacy(promised.epsilon, delta=promised.delta, rho=promised.rho, people=FAMILIES)
@@ -150,46 +74,15 @@ class Certificate:
             "limits": about.limits,
         }
 
-    @property
-    def signature_record(self) -> dict[str, Any] | None:
-        """Signature beside the file, with the result of its check; None where there is none."""
-        if self.signature is None:
-            return None
-        of_this = self.signature.digest == self.digest
-        return {"key": self.signature.by, "of_this_file": of_this, "verified": self.verified}
-
-    @property
-    def noises(self) -> tuple[str, ...]:
-        """Noise distributions that were drawn, without their scales, which stand in the file."""
-        drawn = {isinstance(noise, Gaussian) for one in self.content.about.measured for noise in one.noises}
-        return tuple(name for name, gaussian in ((LAPLACE, False), (GAUSSIAN, True)) if gaussian in drawn)
-
-    @property
-    def recipe(self) -> dict[str, str]:
-        """Mechanism by name, with what this Sfumato knows of it."""
-        from sfumato.models import find_mechanism
-
-        name = self.manifest.mechanism.name
-        try:
-            found = find_mechanism(name)
-        except SfumatoError:  # of a newer Sfumato, or somebody's own
-            return {"name": name}
-        return {"name": name, "summary": found.summary, "from": found.paper, "page": f"docs/{found.docs}"}
-
     def croissant(self) -> dict[str, Any]:
         """The record as JSON-LD: a schema.org Dataset, in the Croissant format."""
-        from sfumato.public.certificate.croissant import croissant_record
-
         return croissant_record(self)
 
     def registry(self) -> dict[str, Any]:
         """The record in the fields of the public registry of deployments."""
-        from sfumato.public.certificate.registry import registry_record
-
         return registry_record(self)
 
     def __repr__(self) -> str:
-
         return in_words(self)
 
 
@@ -205,9 +98,6 @@ def certificate(
     facts: what only the curator knows, by name: curator, published, license, ... (docs/certificate.md).
     require_signature, most_cells: as `sfumato.open` takes them.
     """
-    from sfumato.releases.file.artifact import read_artifact
-    from sfumato.releases.file.store import read_content
-
     stated = Facts.of(facts or {})
     artifact = read_artifact(path, most_cells)
     if require_signature is None:

@@ -9,16 +9,14 @@ not stated, and listed, so that nobody takes a guess for a statement.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sfumato.kernel.budget import readable
 from sfumato.plain_text import printable
+from sfumato.public.certificate.certified import Certified
 from sfumato.releases.contents.content import Content
 from sfumato.schema.columns import columns_of
-from sfumato.schema.what_is_counted import what_is_counted
-
-if TYPE_CHECKING:
-    from sfumato.public.certificate.record import Certificate
+from sfumato.schema.schema import what_is_counted
 
 # Fields of the registry that a file does not tell, and the fact that does; all but the sector are required.
 TOLD_BY = {
@@ -34,17 +32,17 @@ NOT_STATED = "Not stated by the curator."
 BASIC, WHOLE = 1, 3  # tiers: what it is about; everything that the registry asks for
 
 
-def missing_fields(of: Certificate) -> list[str]:
+def missing_fields(of: Certified) -> list[str]:
     """List the fields that an entry still needs from its curator."""
     return [f"deployment.{name}" for name, fact in TOLD_BY.items() if getattr(of.facts, fact) is None]
 
 
-def tier_of(of: Certificate) -> int:
+def tier_of(of: Certified) -> int:
     """The highest tier whose fields are all known: a file tells the second's and third's, a curator the first's."""
     return BASIC if {*missing_fields(of)} - {f"deployment.{OPTIONAL}"} else WHOLE
 
 
-def registry_record(of: Certificate) -> dict[str, Any]:
+def registry_record(of: Certified) -> dict[str, Any]:
     """Make the entry, nested as in the registry's YAML."""
     promised = of.manifest.guarantee
     variant = "Zero-concentrated DP" if promised.rho is not None else "Approximate DP" if promised.delta else "Pure DP"
@@ -97,7 +95,7 @@ def registry_record(of: Certificate) -> dict[str, Any]:
     }
 
 
-def _basic(of: Certificate) -> dict[str, Any]:
+def _basic(of: Certified) -> dict[str, Any]:
     facts = of.facts
     learned = type(of.content).predict is not Content.predict
     return {
@@ -112,7 +110,7 @@ def _basic(of: Certificate) -> dict[str, Any]:
     }
 
 
-def _implementation(of: Certificate) -> dict[str, str]:
+def _implementation(of: Certified) -> dict[str, str]:
     recipe = of.recipe
     noise = f" Noise: {' and '.join(of.noises)}." if of.noises else ""
     rules = "; ".join(what_is_counted(of.schema))
@@ -130,7 +128,7 @@ def _implementation(of: Certificate) -> dict[str, str]:
     }
 
 
-def _administrative(of: Certificate) -> dict[str, Any]:
+def _administrative(of: Certified) -> dict[str, Any]:
     facts, unsaid = of.facts, missing_fields(of)
     notes = [f"Digest of the release: {of.digest}."]
     if not of.manifest.private:
@@ -148,20 +146,20 @@ def _administrative(of: Certificate) -> dict[str, Any]:
     }
 
 
-def _receipt(of: Certificate) -> str:
+def _receipt(of: Certified) -> str:
     receipt = of.manifest.receipt
     if receipt is None:
         return "No ledger receipt."
     return printable(f"Entry {receipt.get('entry')} of ledger {receipt.get('ledger')}.")
 
 
-def _columns(of: Certificate) -> str:
+def _columns(of: Certified) -> str:
     shown = [f"{printable(one.name)} ({one.values})" for one in columns_of(of.schema)]
     few = shown[:30]
     return ", ".join(few) + (f" and {len(shown) - len(few)} more" if len(shown) > len(few) else "")
 
 
-def _slug(of: Certificate) -> str:
+def _slug(of: Certified) -> str:
     year = [] if of.facts.published is None else [of.facts.published[:4]]
     words = " ".join([of.schema.dataset, of.facts.curator or "", *year]).lower()
     return "-".join(re.findall(r"[a-z0-9]+", words)) or "release"

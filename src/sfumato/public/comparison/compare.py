@@ -14,7 +14,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sfumato.answers.answer import check_confidence, of_each
+from sfumato.answers.answer import of_each
+from sfumato.answers.noise_sum import check_confidence
 from sfumato.answers.question import Manner
 from sfumato.answers.results import Estimate
 from sfumato.answers.statement import run_in_manner, text_in_manner
@@ -24,7 +25,7 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.budget import readable
 from sfumato.plain_text import printable
 from sfumato.public.comparison.comparison import LEAST, Compared, Comparison, clearest_first, difference
-from sfumato.schema.what_is_counted import what_is_counted
+from sfumato.schema.schema import what_is_counted
 from sfumato.sql import compile_statement
 
 if TYPE_CHECKING:

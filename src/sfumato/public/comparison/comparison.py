@@ -141,9 +141,7 @@ class Comparison:
         if self.together == 1:
             said = "is larger than noise explains" if found else "may be noise"
             return f"The one difference {said}, at {percent}."
-        verb = "is" if found == 1 else "are"
-        number = "None" if found == 0 else f"{found:,}"
-        verb = "is" if found == 0 else verb
+        verb, number = "are" if found > 1 else "is", f"{found:,}" if found else "None"
         return (
             f"{number} of {every} differences {verb} larger than noise explains, at {percent} for all {every} together."
         )

@@ -65,9 +65,8 @@ def cannot(release: Release) -> list[str]:
         "Columns that the schema does not name. It names "
         f"{', '.join(one.name for one in columns[:30])}{' and others' * (len(columns) > 30)}.",
     ]
-    binned = [
-        axis.name for axis in schema.domain if not axis.values and (axis.kind == "number" or axis.places < _span(axis))
-    ]
+    listless = [axis for axis in schema.domain if not axis.values]
+    binned = [axis.name for axis in listless if axis.kind == "number" or axis.places < axis.edges[-1] - axis.edges[0]]
     if binned:
         found.append(
             f"Anything finer than a cell of {', '.join(binned[:12])}: a condition inside a bin is answered by its "
@@ -85,11 +84,6 @@ def cannot(release: Release) -> list[str]:
         found.append("Synthetic rows: there is nothing to draw them from.")
     found.append("What changed after it was made. A new release costs new budget.")
     return found
-
-
-def _span(axis: object) -> float:
-    edges = axis.edges  # type: ignore[attr-defined]
-    return float(edges[-1] - edges[0])
 
 
 def _draws_rows(content: Content) -> bool:

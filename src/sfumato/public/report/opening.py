@@ -109,7 +109,7 @@ def opening(release: Release, about: Description, odds: tuple[Odds, ...], parts:
         "header",
         tag("p", "A differentially private release", class_="over"),
         tag("h1", name_of(release.schema.dataset)),
-        None if release.private else _not_private(),
+        None if release.private else tag("p", NOT_PRIVATE, class_="warning"),
         lede,
         tag(
             "dl",
@@ -148,10 +148,7 @@ def _rows(release: Release) -> Estimate | None:
     return cell if isinstance(cell, Estimate) and cell.high < float("inf") else None
 
 
-def _not_private() -> Markup:
-    return tag("p", "NOT PRIVATE: made with a testing generator, whose noise can be undone.", class_="warning")
-
-
+NOT_PRIVATE = "NOT PRIVATE: made with a testing generator, whose noise can be undone."
 LITTLE = 0.95  # a promise under which guesses are right as often as this is called weak
 WEAK = "That is a weak promise: an epsilon as large as this one leaves a determined guesser little to be wrong about."
 TOGETHER = {1: "one alone", 2: "two", 3: "three", 4: "four"}

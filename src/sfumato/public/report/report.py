@@ -28,11 +28,10 @@ def report(
     from sfumato.public.report.opening import odds_of, opening, promise
     from sfumato.public.report.pairs import strongest_pairs
     from sfumato.public.report.reading import reading
-    from sfumato.releases.description import describe
     from sfumato.releases.release import open_release
 
     release = open_release(Path(path), most_cells=most_cells, require_signature=require_signature)
-    about, odds = describe(release, confidence), odds_of(release.guarantee)
+    about, odds = release.describe(confidence=confidence), odds_of(release.guarantee)
     step("asking for every attribute")
     asked = [(axis, distribution_of(release, axis, confidence)) for axis in release.domain]
     found = {axis.name: one for axis, one in asked if one is not None and one.known}

@@ -13,11 +13,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sfumato.arrays import Floats
-from sfumato.domain import Domain
+from sfumato.domain import Axis, Domain
+from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement, Noise
 from sfumato.queries import Queries
+from sfumato.queries.workload import places_among
 from sfumato.releases.file.manifest import Manifest, Statistic
 from sfumato.releases.file.members import Columns
 from sfumato.releases.file.records import refusal
@@ -123,6 +125,21 @@ class Content(ABC):
 
             raise QueryError(NONE)
         return self.select(select, confidence)
+
+    def some_counts(self, axes: Sequence[Axis], few: int, confidence: float = 0.95) -> list[Estimate]:
+        """Counts of a few combinations of values of some attributes; the total where there are none."""
+        from sfumato.answers.results import Estimate
+        from sfumato.sql import Amount, Column, Select
+
+        columns = []
+        for number in range(few if axes else 1):
+            where = Predicate.everything()
+            for more, axis in enumerate(axes):
+                code = int(places_among(axis.places, number + more + 1)[-1])
+                where &= Predicate.where(axis.name, axis.values_in(code))
+            columns.append(Column(f"count {number}", (Amount(where, None),)))
+        rows = self.select(Select(tuple(columns), (), Predicate.everything()), confidence).rows
+        return [number for row in rows for number in row if isinstance(number, Estimate)]
 
     def answer_text(self, sql: str, confidence: float) -> Result | None:
         """Answer a statement that is no sum over cells, from its text; None where it is to be compiled as usual."""

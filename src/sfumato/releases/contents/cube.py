@@ -75,7 +75,7 @@ class Cube(ContentOfCells):
 
         noises = CountedNoise(self.noises) if self.plain else FittedNoise(self.fits, self.domain)
         axes = sorted(self.domain.place(name) for name in kinds)
-        summed = {fit.of: self._along(fit, axes) for fit in self.fits}
+        summed = {fit.of: fit.sums(self.domain, axes) for fit in self.fits}
         if self.plain and axes:
             by_place = {place: np.asarray(kinds[self.domain.names[place]]) for place in axes}
             return View(self.schema, gathered_by_kind(self.domain, summed, by_place), noises)
@@ -91,17 +91,14 @@ class Cube(ContentOfCells):
     def together(self, select: Select, confidence: float) -> float | None:
         from sfumato.answers.joint_confidence import together
 
-        return together(select, self, confidence) if self.exact_at(confidence) is not None else None
+        if self.exact_at(confidence) is None:
+            return None
+        return together(select, self.schema, self.view, self.fits, confidence)
 
     def sure(self, kinds: Kinds) -> FromFits:
-        from sfumato.answers.guaranteed_columns import FromFits
-        from sfumato.answers.guaranteed_sums import finders
+        from sfumato.answers.guaranteed_columns import FromFits, finders
 
         return FromFits(self.domain, finders(self.fits, self.domain), kinds)
-
-    def _along(self, fit: Fit, axes: Sequence[int]) -> Floats:
-        """Marginal estimate of one statistic along some axes, flat."""
-        return fit.sums(self.domain, axes)
 
     def as_measured(self) -> Cube:
         """Cube of unbiased estimates: itself if all fits are, or the independently measured cells that they rest on.
@@ -120,8 +117,8 @@ class Cube(ContentOfCells):
         return Cube.of_cells(self.schema, [one for one in cells if one is not None])
 
     def linear(self, queries: Queries, confidence: float, interval: str = "typical") -> Sequence[Estimate]:
-        from sfumato.answers.answer import check_confidence
         from sfumato.answers.linear import answer_by_cells, answer_by_fit
+        from sfumato.answers.noise_sum import check_confidence
 
         check_confidence(confidence)
         if queries.columns != self.domain.size:

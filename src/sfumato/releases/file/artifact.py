@@ -121,12 +121,10 @@ def read_directory(file: IO[bytes], size: int) -> list[Entry]:
 
 
 def _foreign() -> NoReturn:
-    """Refuse a zip with another layout."""
     raise refusal("its zip is not laid out as Sfumato does it: compressed, encrypted, linked or overlapping members")
 
 
 def _safe_name(raw: bytes) -> str:
-    """Validated member name."""
     name = raw.decode("latin-1")
     if name != MANIFEST_FILE and not MEMBER_FILE.fullmatch(name):
         raise refusal(f"it has a member with an unknown or unsafe name, {name[:60]!r}")
@@ -270,7 +268,6 @@ def _read(file: IO[bytes], size: int, shown: str, most_cells: int) -> Artifact:
 
 
 def _check_member(name: str, columns: Mapping[str, Whole]) -> None:
-    """Validate the name and columns of a member before writing."""
     if not MEMBER_FILE.fullmatch(f"{name}.parquet"):
         raise ReleaseFileError(f"{name!r} cannot name a member; use small letters, digits and underscores")
     if not columns or any(values.dtype != np.int64 or values.ndim != 1 for values in columns.values()):
@@ -300,3 +297,40 @@ def _sync_folder(folder: Path) -> None:
                 os.fsync(handle)
             finally:
                 os.close(handle)
+
+
+def keep_earlier(path: Path) -> Path | None:
+    """Rename an existing file out of the way; return its new path."""
+    if not path.exists():
+        return None
+    number = 1
+    while (kept := path.with_name(f"{path.name}.~{number}~")).exists():
+        number += 1
+    path.rename(kept)
+    return kept
+
+
+@contextlib.contextmanager
+def replaced_when_written(path: Path) -> Iterator[Path]:
+    """Context of a new file beside `path`, which takes its place once it is written, and is removed otherwise."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        yield beside
+        beside.replace(path)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else "no access"  # a library's own text may name other files
+        raise ReleaseFileError(f"{path} cannot be written ({reason}); choose another place with -o") from None
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> Path | None:
+    """Write text atomically; return the path to which an earlier file was renamed."""
+    if path.is_dir():
+        raise ReleaseFileError(f"{path} is a folder; name a file with -o")
+    if path.exists() and not path.is_file():  # a pipe or a device, such as /dev/stdout
+        path.write_text(text, encoding="utf-8")
+        return None
+    with replaced_when_written(path) as beside:
+        beside.write_text(text, encoding="utf-8")
+        return keep_earlier(path)

@@ -13,12 +13,11 @@ from typing import Any
 from sfumato.arrays import MOST_SPANNED
 from sfumato.errors import BudgetError, SchemaError
 from sfumato.kernel.budget import epsilon_for
-from sfumato.kernel.ledger.book import Unit, write_fraction
+from sfumato.plain_text import unit_in_words, write_fraction
 from sfumato.releases.contents.content import kind_named
-from sfumato.releases.file.fit_records import leaves_out_estimates
 from sfumato.releases.file.manifest import BLOCKS, SCALED_VERSION, SOLVED_VERSION, Guarantee, Manifest, guarantee_of
 from sfumato.releases.file.members import Columns, check_sizes
-from sfumato.releases.file.records import FAMILIES, refusal
+from sfumato.releases.file.records import FAMILIES, leaves_out_estimates, refusal
 from sfumato.schema import Schema
 from sfumato.schema.schema import axis_sizes
 
@@ -85,7 +84,6 @@ def check_manifest(manifest: Manifest, most_cells: int | None = None) -> Schema:
 
 
 def _schema(manifest: Manifest) -> Schema:
-    """Schema of a manifest, or a refusal."""
     try:
         schema = Schema.from_dict(saying_what_is_missing(manifest.schema))
         if schema.domain.size < 1:
@@ -115,7 +113,7 @@ def _check_guarantee(guarantee: Guarantee, schema: Schema) -> None:
         follows = False
     if not follows:
         raise refusal("its guarantee does not follow from its rho")
-    whom = Unit(schema.privacy_unit.column).in_words(schema.privacy_unit.contributions)
+    whom = unit_in_words(schema.privacy_unit.column, schema.privacy_unit.contributions)
     delta, rho = guarantee.delta, guarantee.rho
     worded = [guarantee_of(guarantee.epsilon, whom, delta=delta, rho=rho, derived=view) for view in (False, True)]
     if guarantee not in worded:
@@ -123,7 +121,6 @@ def _check_guarantee(guarantee: Guarantee, schema: Schema) -> None:
 
 
 def _check_receipt(manifest: Manifest, schema: Schema) -> None:
-    """Check that the ledger receipt matches the guarantee and the dataset."""
     promised = manifest.guarantee
     facts = {
         "dataset": schema.dataset,
@@ -147,7 +144,6 @@ def _check_statistics(manifest: Manifest, schema: Schema, *, every: bool) -> Non
 
 
 def _check_files(manifest: Manifest) -> None:
-    """Check that every member has its canonical file name."""
     for name, member in manifest.members.items():
         if member.file != f"{name}.parquet":
             raise refusal(f"its member {name} is not kept in {name}.parquet")

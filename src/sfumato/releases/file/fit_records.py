@@ -9,7 +9,7 @@ its arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import field
 from functools import partial
 from typing import Any
@@ -26,15 +26,7 @@ from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement
 from sfumato.queries import Queries, trust
 from sfumato.queries.base import Form, too_many
-from sfumato.releases.file.records import (
-    FAMILIES,
-    WITHOUT_ESTIMATE,
-    FitRecord,
-    MeasurementRecord,
-    QueriesRecord,
-    noise_record,
-    refusal,
-)
+from sfumato.releases.file.records import FAMILIES, FitRecord, MeasurementRecord, QueriesRecord, noise_record, refusal
 
 Record = dict[str, Any]
 Families = dict[str, tuple[Form, Callable[..., Queries]]]  # by their names in a file: how each is kept and made
@@ -134,7 +126,6 @@ def _rebuild(record: Any, arrays: Arrays, families: Families, most: int, depth: 
 
 
 def _as_json(value: Any) -> Any:
-    """JSON form of integers, single or in nested tuples."""
     return [_as_json(one) for one in value] if isinstance(value, tuple) else int(value)
 
 
@@ -146,7 +137,6 @@ def _only_whole(value: Any) -> Any:
 
 
 def _refuse(reason: str) -> None:
-    """Raise a ReleaseFileError if there is a reason."""
     if reason:
         raise ReleaseFileError(reason)
 
@@ -189,11 +179,6 @@ class WrittenFits:
             [noise_record(noise) for noise in measured.noises],
             None if measured.which is None else self.arrays.keep(measured.which),
         )
-
-
-def leaves_out_estimates(fits: Iterable[FitRecord]) -> bool:
-    """Whether some fits are kept without estimates, which are solved for on reading."""
-    return any(fit.family in WITHOUT_ESTIMATE for fit in fits)
 
 
 def write_fits(fits: tuple[Fit, ...], domain: Domain) -> WrittenFits:

@@ -12,9 +12,10 @@ import json
 import math
 import re
 from collections import UserDict
+from collections.abc import Iterable
 from dataclasses import field
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import Annotated, Any, Literal, NoReturn, TypeVar, dataclass_transform
 
@@ -53,7 +54,6 @@ def canonical(content: dict[str, Any]) -> bytes:
 
 
 def _sorted(content: Any) -> Any:
-    """Copy with all keys sorted."""
     if isinstance(content, dict):
         return {key: _sorted(content[key]) for key in sorted(content)}
     return [_sorted(item) for item in content] if isinstance(content, list) else content
@@ -93,14 +93,12 @@ def _no_such_number(text: str) -> NoReturn:
 
 
 def _whole(text: str) -> int:
-    """Parse an integer of bounded length."""
     if len(text) > MOST_DIGITS:
         raise refusal(f"its manifest holds a number of more than {MOST_DIGITS} digits")
     return int(text)
 
 
 def _finite(text: str) -> float:
-    """Parse a finite float."""
     number = float(text)
     return number if math.isfinite(number) else _no_such_number("a number too large")
 
@@ -212,29 +210,21 @@ def _as_fraction(value: object) -> Fraction:
 
 
 def _positive(value: Fraction) -> Fraction:
-    """Validate that a fraction is positive."""
     if value <= 0:
         raise ValueError("must be above zero")
     return value
 
 
-def _drawable(scale: Fraction) -> Fraction:
-    """Validate that a noise scale is within what the sampler draws."""
-    if scale > LARGEST_SCALE:
+def _drawable(parameter: Fraction, power: int = 1) -> Fraction:
+    """Validate that a noise scale, or its square, is within what the sampler draws."""
+    if parameter > LARGEST_SCALE**power:
         raise ValueError("is more noise than Sfumato ever draws")
-    return scale
-
-
-def _drawable_variance(sigma_squared: Fraction) -> Fraction:
-    """Validate that a noise variance is within what the sampler draws."""
-    if sigma_squared > LARGEST_SCALE**2:
-        raise ValueError("is more noise than Sfumato ever draws")
-    return sigma_squared
+    return parameter
 
 
 Exact = Annotated[Fraction, PlainValidator(_as_fraction), PlainSerializer(fraction_text, return_type=str)]
 PositiveExact = Annotated[Exact, AfterValidator(_positive)]
-Variance = Annotated[PositiveExact, AfterValidator(_drawable_variance)]
+Variance = Annotated[PositiveExact, AfterValidator(partial(_drawable, power=2))]
 Scale = Annotated[PositiveExact, AfterValidator(_drawable)]
 Text = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]+\z")]  # one line that cannot steer a terminal
 MemberName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}\z")]
@@ -298,7 +288,6 @@ class MeasurementRecord:
 
 
 def _known(family: str) -> str:
-    """Validate the name of a family of fits."""
     if family not in FAMILIES:
         raise ValueError("is a kind of fit that Sfumato does not know")
     return family
@@ -316,6 +305,11 @@ class FitRecord:
     family: Annotated[str, AfterValidator(_known)]
     measurements: Annotated[list[MeasurementRecord], Field(min_length=1)]
     arrays: dict[MemberName, Place] = field(default_factory=dict)
+
+
+def leaves_out_estimates(fits: Iterable[FitRecord]) -> bool:
+    """Whether some fits are kept without estimates, which are solved for on reading."""
+    return any(fit.family in WITHOUT_ESTIMATE for fit in fits)
 
 
 QueriesRecord = dict[str, JsonValue]  # read by query_records

@@ -86,14 +86,12 @@ def _dialect(path: Path, schema: Schema | None) -> Dialect:
 
 
 def _first_line(path: Path, dialect: Dialect) -> str:
-    """Header line of a file."""
     with path.open("rb") as file:
         text = file.read(MOST_HEADER).decode(dialect.encoding or "utf-8-sig", errors="replace")
     return text.partition("\n")[0].strip("\r\ufeff")
 
 
 def _names_any(names: list[str], dialect: Dialect) -> bool:
-    """Whether a header names any column of the dialect."""
     known = {same_name(name) for name in dialect.columns or ()}
     return any(same_name(name) in known for name in names)
 
@@ -160,7 +158,6 @@ def _column(rows: pa.Table, *wanted: str | None) -> str | None:
 
 
 def _codes(column: Any, attribute: Attribute, axis: Axis, dates: str | None, *, whole: bool) -> Codes:
-    """Cells of one column, (rows,)."""
     import pyarrow as pa
 
     kind = column.type

@@ -128,7 +128,6 @@ class Listed:
         return next(spelled(self.parts[0][0], cells[0], self.counted))
 
     def _typed(self, texts: Sequence[str | None]) -> Any:
-        """Arrow array of texts in the column's type."""
         import pyarrow as pa
 
         kind = self.type

@@ -114,7 +114,6 @@ class Numbers:
         return np.floor(inside) if self.whole else inside
 
     def _column(self, values: Floats, missing: Any) -> Any:
-        """Arrow array of the column."""
         import pyarrow as pa
 
         return pa.array(values.astype(np.int64) if self.whole else values, mask=missing)

@@ -13,7 +13,7 @@ from scipy.special import ndtr
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.frozen import dataclass
-from sfumato.releases.file.atomic_write import keep_earlier
+from sfumato.releases.file.artifact import keep_earlier
 from sfumato.releases.rows.decode import Decoder, check_number, draw_blocks
 from sfumato.releases.rows.encode import codes_in, read_back
 from sfumato.releases.rows.model import Grouping, RandomNumbers, RowModel

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import field
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import ReleaseFileError
 from sfumato.frozen import dataclass
 from sfumato.plain_text import file_safe
+from sfumato.releases.file.artifact import replaced_when_written
 from sfumato.schema.dialect import PLAIN, Dialect, same_name
 
 if TYPE_CHECKING:
@@ -86,7 +86,6 @@ class StatedCsv:
         self._file.close()
 
     def _texts(self, column: pa.Array, name: str) -> list[str]:
-        """Texts of one column."""
         import pyarrow as pa
 
         if pa.types.is_string(column.type):
@@ -141,16 +140,11 @@ def rows_file(path: Path, types: pa.Schema, dialect: Dialect = PLAIN) -> Iterato
     Text goes into a .csv as no spreadsheet would run it. dialect: how a .csv is written.
     """
     check_place(path)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with csv_file(beside, types, dialect) if path.suffix == ".csv" else _parquet(beside, types) as writer:
-            yield writer.write_batch
-        beside.replace(path)
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else "no access"  # the library's own text names other files
-        raise ReleaseFileError(f"{path} cannot be written ({reason}); choose another place with -o") from None
-    finally:
-        beside.unlink(missing_ok=True)
+    with (
+        replaced_when_written(path) as beside,
+        csv_file(beside, types, dialect) if path.suffix == ".csv" else _parquet(beside, types) as writer,
+    ):
+        yield writer.write_batch
 
 
 def _parquet(path: Path, types: pa.Schema) -> Any:

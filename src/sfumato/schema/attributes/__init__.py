@@ -6,7 +6,7 @@ from pydantic import Field
 
 from sfumato.schema.attributes.lists import Boolean, Category
 from sfumato.schema.attributes.numbers_and_dates import Date, Integer, Number
-from sfumato.schema.values import Column, Declared
+from sfumato.schema.parts import Column, Declared
 
 __all__ = ["KINDS", "Attribute", "Boolean", "Category", "Column", "Date", "Declared", "Integer", "Number"]
 

@@ -18,7 +18,7 @@ from pydantic import PlainValidator, model_validator
 
 from sfumato.domain import Axis
 from sfumato.plain_text import file_safe
-from sfumato.schema.values import (
+from sfumato.schema.parts import (
     Attributed,
     Flag,
     Values,
@@ -27,6 +27,7 @@ from sfumato.schema.values import (
     column_name,
     decimal,
     exact,
+    flag,
     floats,
     shown,
 )
@@ -87,12 +88,6 @@ def _keyed(read: Callable[[object], Value], example: str) -> Callable[[object], 
     return pairs
 
 
-def _truth(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"is {shown(value)}; it must be true or false")
-    return value
-
-
 def _label(value: object) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"is {shown(value)}; a label must be text, in quotes if YAML reads it otherwise")
@@ -101,7 +96,7 @@ def _label(value: object) -> str:
 
 Folds = Annotated[tuple[Fold, ...], PlainValidator(_fold)]
 Spellings = Annotated[dict[str, Value], PlainValidator(_keyed(category_value, "{f: F, m: M}"))]
-Truths = Annotated[dict[str, bool], PlainValidator(_keyed(_truth, "{ja: true, nein: false}"))]
+Truths = Annotated[dict[str, bool], PlainValidator(_keyed(flag, "{ja: true, nein: false}"))]
 Labels = Annotated[dict[str, str], PlainValidator(_keyed(_label, "{1: Never married, 2: Married}"))]
 
 

@@ -22,7 +22,7 @@ from pydantic import model_validator
 from sfumato.arrays import Floats
 from sfumato.domain import EPOCH, Axis
 from sfumato.errors import SchemaError
-from sfumato.schema.values import (
+from sfumato.schema.parts import (
     EXACT_IN_A_FLOAT,
     Attributed,
     Count,

@@ -2,8 +2,6 @@
 
 A request (`Asked`) holds all that its answer depends on. An answer is bytes: its description in JSON, then its rows as
 the protocol's messages. So equal requests are answered once, and the bytes are cached for all clients.
-
-Parameters ($1, $2, ...) arrive in text or in binary format and are decoded by their types.
 """
 
 from __future__ import annotations
@@ -20,34 +18,10 @@ from sfumato.answers.results import Result
 from sfumato.effort import MOST_CHARACTERS, at_most
 from sfumato.frozen import dataclass
 from sfumato.schema import Schema
+from sfumato.serve.pgwire import protocol as pg
 from sfumato.serve.pgwire.catalogue.tables import Catalogue, Who
 from sfumato.serve.pgwire.packets import data_row
-from sfumato.serve.pgwire.protocol import (
-    BAD_VALUE,
-    BEGINNING,
-    BOOL,
-    BPCHAR,
-    DATE,
-    ELEMENTS,
-    FLOAT8,
-    NAME,
-    NUMERIC,
-    REAL,
-    TEXT,
-    TIMESTAMP,
-    TIMESTAMPTZ,
-    UNKNOWN,
-    UNSUPPORTED,
-    VARCHAR,
-    WHOLE,
-    Column,
-    Failure,
-    Value,
-    as_binary,
-    as_text,
-    fits,
-    type_of,
-)
+from sfumato.serve.pgwire.protocol import Column, Failure, Value
 from sfumato.serve.pgwire.statements import (
     any_as_in,
     as_release_reads_it,
@@ -102,7 +76,7 @@ def pack_answer(
     parameters: Sequence[int] = (),
 ) -> bytes:
     """Encode an answer. formats: 0 for text and 1 for binary; none, one for all, or one for each column."""
-    writers = [as_binary if form else as_text for form in spread(formats, len(columns))]
+    writers = [pg.as_binary if form else pg.as_text for form in spread(formats, len(columns))]
     lines = []
     for row in rows:
         cells = zip(writers, row, columns, strict=True)
@@ -116,20 +90,19 @@ def spread(formats: Sequence[int], many: int) -> tuple[int, ...]:
     if len(formats) in (0, 1):
         return tuple(formats or (0,)) * many
     if len(formats) != many:
-        raise Failure(
-            "08P01", f"{len(formats)} formats were given for {many} columns", "give none, one, or one for each"
-        )
+        said = f"{len(formats)} formats were given for {many} columns"
+        raise Failure(pg.PROTOCOL, said, "give none, one, or one for each")
     return tuple(formats)
 
 
 def as_announced(columns: Sequence[Column], rows: Sequence[Sequence[object]], announced: Sequence[Column]) -> None:
     """Refuse an answer whose columns differ from those announced to the client; in PostgreSQL's own words."""
     same = [name for name, _ in columns] == [name for name, _ in announced]
-    if not same or not all(fits(value, oid) for row in rows for value, (_, oid) in zip(row, announced, strict=True)):
-        raise Failure(UNSUPPORTED, "cached plan must not change result type", "prepare the statement again")
+    if not same or not all(pg.fits(value, oid) for row in rows for value, (_, oid) in zip(row, announced, strict=True)):
+        raise Failure(pg.UNSUPPORTED, "cached plan must not change result type", "prepare the statement again")
 
 
-_TEXTS = (TEXT, VARCHAR, BPCHAR, NAME, UNKNOWN, 0)
+_TEXTS = (pg.TEXT, pg.VARCHAR, pg.BPCHAR, pg.NAME, pg.UNKNOWN, 0)
 
 
 class Given(NamedTuple):
@@ -152,23 +125,19 @@ def decoded(given: Given, oid: int) -> Value:
         return _from_binary(given.value, oid) if given.binary else _from_text(given.value.decode(), oid)
     except (ValueError, OverflowError, KeyError, struct.error):
         what = "a parameter has a value that is none of its type"
-        raise Failure(BAD_VALUE, what, "give a value of that type") from None
+        raise Failure(pg.BAD_VALUE, what, "give a value of that type") from None
 
 
 def _from_text(text: str, oid: int) -> Value:
-    if oid in WHOLE:
+    if oid in pg.WHOLE:
         return int(text)
-    if oid in REAL or oid == NUMERIC:
-        return _number(text)
-    if oid == BOOL:
+    if oid in pg.REAL or oid == pg.NUMERIC:
+        return int(text) if re.fullmatch(r"[+-]?[0-9]+", text) else float(text)
+    if oid == pg.BOOL:
         return {"t": True, "1": True, "f": False, "0": False}[text[:1].lower()]
-    if oid in ELEMENTS:
-        return [_from_text(one, ELEMENTS[oid]) for one in _listed(text)]
+    if oid in pg.ELEMENTS:
+        return [_from_text(one, pg.ELEMENTS[oid]) for one in _listed(text)]
     return text
-
-
-def _number(text: str) -> int | float:
-    return int(text) if re.fullmatch(r"[+-]?[0-9]+", text) else float(text)
 
 
 def _listed(text: str) -> list[str]:
@@ -180,24 +149,20 @@ def _listed(text: str) -> list[str]:
 
 
 def _from_binary(data: bytes, oid: int) -> Value:
-    if oid in WHOLE or oid in REAL:
-        (found,) = struct.unpack(WHOLE.get(oid) or REAL[oid], data)
-        return int(found) if oid in WHOLE else float(found)
-    if oid in (DATE, TIMESTAMP, TIMESTAMPTZ):
-        return _moment(data, oid)
-    if oid in ELEMENTS:
+    if oid in pg.WHOLE or oid in pg.REAL:
+        (found,) = struct.unpack(pg.WHOLE.get(oid) or pg.REAL[oid], data)
+        return int(found) if oid in pg.WHOLE else float(found)
+    if oid == pg.DATE:
+        return (pg.BEGINNING + timedelta(days=struct.unpack("!i", data)[0])).date().isoformat()
+    if oid in (pg.TIMESTAMP, pg.TIMESTAMPTZ):
+        return (pg.BEGINNING + timedelta(microseconds=struct.unpack("!q", data)[0])).isoformat(" ")
+    if oid in pg.ELEMENTS:
         return _from_packed_list(data)
     if oid in _TEXTS:
         return data.decode()
-    if oid not in (BOOL, NUMERIC):
-        raise Failure(UNSUPPORTED, "a parameter in binary is of a type that is not known here", "send it as text")
-    return data != b"\0" if oid == BOOL else _numeric(data)
-
-
-def _moment(data: bytes, oid: int) -> str:
-    if oid == DATE:
-        return (BEGINNING + timedelta(days=struct.unpack("!i", data)[0])).date().isoformat()
-    return (BEGINNING + timedelta(microseconds=struct.unpack("!q", data)[0])).isoformat(" ")
+    if oid not in (pg.BOOL, pg.NUMERIC):
+        raise Failure(pg.UNSUPPORTED, "a parameter in binary is of a type that is not known here", "send it as text")
+    return data != b"\0" if oid == pg.BOOL else _numeric(data)
 
 
 def _numeric(data: bytes) -> int | float:
@@ -217,7 +182,7 @@ def _from_packed_list(data: bytes) -> Value:
     dimensions, _, element = struct.unpack_from("!iiI", data)
     if dimensions == 0:
         return []
-    if dimensions != 1 or element in ELEMENTS:
+    if dimensions != 1 or element in pg.ELEMENTS:
         raise ValueError
     (many,), at = struct.unpack_from("!i", data, 12), 20
     found: list[Value] = []
@@ -283,54 +248,42 @@ def answer(shelf: Shelf, catalogue: Catalogue | None, asked: Asked) -> bytes:
 def _answer(shelf: Shelf, catalogue: Catalogue | None, asked: Asked) -> bytes:
     text = parameters_apart(asked.text)
     found = release_asked(text, shelf)
+    notes: Sequence[str] = ()
     if found is None:
         if catalogue is None:
             raise OfCatalogue
         tree = catalogue.read(text)
         types, values = _values(tree, asked, None)
         columns, rows = catalogue.answer(tree, types, values, asked.who)
-        return _packed(columns, rows, (), types, asked)
-    book, tree = found
-    types, values = _values(tree, asked, book.release.schema)
-    any_as_in(tree)
-    sql = as_release_reads_it(text, tree, book, changed=bool(types))
-    result = ask(book, sql, asked.how, strict=asked.how.strict)
-    columns, rows = _table(result, book)
-    return _packed(columns, rows, result.remarks, types, asked)
+    else:
+        book, tree = found
+        types, values = _values(tree, asked, book.release.schema)
+        any_as_in(tree)
+        sql = as_release_reads_it(text, tree, book, changed=bool(types))
+        result = ask(book, sql, asked.how, strict=asked.how.strict)
+        columns, rows = _table(result, book)
+        notes = result.remarks
+    if asked.announced is not None:
+        as_announced(columns, rows, asked.announced)
+        columns = list(asked.announced)
+    return pack_answer(columns, rows, formats=asked.formats, notes=notes, parameters=types)
 
 
 def _values(tree: object, asked: Asked, schema: Schema | None) -> tuple[tuple[int, ...], list[Value]]:
     """Find the parameters' types and values, and put the values into the syntax tree."""
     places = places_of(tree)  # type: ignore[arg-type]
-    types, values = [], []
-    for number, nodes in places.items():
+    oids, found = list[int](), list[Value]()
+    for number, nodes in sorted(places.items()):
         known, name = parameter_type(nodes, schema)
-        stated = asked.types[number - 1] if number <= len(asked.types) else 0
-        types.append((number, stated or known))
-        values.append((number, None if schema is None else example(stated or known, name, schema)))
-    oids = tuple(oid for _, oid in sorted(types))
-    found: list[Value] = [value for _, value in sorted(values, key=lambda pair: pair[0])]
+        oids.append((asked.types[number - 1] if number <= len(asked.types) else 0) or known)
+        found.append(None if schema is None else example(oids[-1], name, schema))
     if asked.values is not None:
         if len(asked.values) != len(oids):
-            raise Failure(
-                "08P01", f"the statement has {len(oids)} parameters, and {len(asked.values)} values were given"
-            )
+            said = f"the statement has {len(oids)} parameters, and {len(asked.values)} values were given"
+            raise Failure(pg.PROTOCOL, said)
         found = [decoded(given, oid) for given, oid in zip(asked.values, oids, strict=True)]
     put_values(places, found, casts=schema is None)
-    return oids, found
-
-
-def _packed(
-    columns: Sequence[Column],
-    rows: Sequence[Sequence[object]],
-    notes: Sequence[str],
-    types: Sequence[int],
-    asked: Asked,
-) -> bytes:
-    if asked.announced is not None:
-        as_announced(columns, rows, asked.announced)
-        columns = asked.announced
-    return pack_answer(columns, rows, formats=asked.formats, notes=notes, parameters=types)
+    return tuple(oids), found
 
 
 def _table(result: Result, book: Book) -> tuple[list[Column], list[tuple[object, ...]]]:
@@ -340,13 +293,13 @@ def _table(result: Result, book: Book) -> tuple[list[Column], list[tuple[object,
     columns = []
     for name in result.headers:
         values = [record.get(name) for record in records]
-        found = type_of(values, dates=False)
+        found = pg.type_of(values, dates=False)
         if name in moments:
-            found = DATE if moments[name] == "day" else TIMESTAMP
+            found = pg.DATE if moments[name] == "day" else pg.TIMESTAMP
         elif name in keys:  # a month or a week has a name of its own, which is a text
             known = name in schema.domain and schema.domain[name].kind != "date"
-            found = found or (kind_of(name, schema) if known else TEXT)
+            found = found or (kind_of(name, schema) if known else pg.TEXT)
         elif found is None or not any(isinstance(value, str | bool) for value in values):
-            found = FLOAT8
+            found = pg.FLOAT8
         columns.append((name, found))
     return columns, [tuple(record.get(name) for name, _ in columns) for record in records]

@@ -13,20 +13,13 @@ from math import isfinite, isnan
 from struct import pack
 
 from sfumato.errors import QueryError, SfumatoError, UnsupportedSQL
-from sfumato.serve.web.refusals import Refusal
+from sfumato.serve.web.requests import Refusal
 
-PROTOCOL = "08P01"
-UNSUPPORTED = "0A000"
-BAD_VALUE = "22P02"
-READ_ONLY = "25006"
-FAILED_TRANSACTION = "25P02"
+# SQLSTATE codes
+PROTOCOL, UNSUPPORTED, BAD_VALUE, READ_ONLY, FAILED_TRANSACTION = "08P01", "0A000", "22P02", "25006", "25P02"
 NO_STATEMENT, NO_PORTAL = "26000", "34000"
 SYNTAX, NO_TABLE, NO_FUNCTION, AMBIGUOUS = "42601", "42P01", "42883", "42P09"
-TOO_MANY_CONNECTIONS = "53300"
-TOO_LARGE = "54000"
-CANCELLED = "57014"
-IDLE = "57P05"
-INTERNAL = "XX000"
+TOO_MANY_CONNECTIONS, TOO_LARGE, CANCELLED, IDLE, INTERNAL = "53300", "54000", "57014", "57P05", "XX000"
 
 _BY_KIND = {
     "malformed": SYNTAX,
@@ -114,39 +107,28 @@ def type_of(values: Sequence[object], *, dates: bool = True) -> int | None:
     if kinds <= {int, float}:
         return FLOAT8
     if dates and kinds == {str}:
-        return _type_of_texts([value for value in values if isinstance(value, str)])
+        for oid, form in ((DATE, _DAY), (TIMESTAMP, _TIME)):
+            if all(form.fullmatch(text) and _exists(text) for text in values if isinstance(text, str)):
+                return oid
     return BOOL if kinds == {bool} else TEXT
-
-
-def _type_of_texts(texts: list[str]) -> int:
-    for oid, form in ((DATE, _DAY), (TIMESTAMP, _TIME)):
-        if all(form.fullmatch(text) and _exists(text) for text in texts):
-            return oid
-    return TEXT
 
 
 def _exists(text: str) -> bool:
     try:
-        date.fromisoformat(text[:10])
+        return bool(date.fromisoformat(text[:10]))
     except ValueError:
         return False
-    return True
 
 
 def fits(value: object, oid: int) -> bool:
     """Whether a value can be sent as a type that was announced before."""
-    return (
-        oid == TEXT
-        or isinstance(value, list)
-        or type_of([value]) in (None, oid)
-        or (oid == FLOAT8 and type_of([value]) == INT8)
-    )
+    known = type_of([value])
+    return oid == TEXT or isinstance(value, list) or known in (None, oid) or (oid, known) == (FLOAT8, INT8)
 
 
 def as_text(value: object, oid: int) -> bytes | None:
     """Encode a value in PostgreSQL's text format.
 
-    >>> from sfumato.serve.pgwire.protocol import FLOAT8
     >>> as_text(12.0, FLOAT8), as_text(True, BOOL), as_text("2024-06-01T13:59", TIMESTAMP)
     (b'12', b't', b'2024-06-01 13:59:00')
     """

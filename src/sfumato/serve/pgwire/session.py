@@ -1,9 +1,6 @@
-"""Session of one PostgreSQL connection: settings, transaction, prepared statements, and the handling of messages.
+"""Session of one PostgreSQL connection: settings, transaction, and both query protocols, simple and extended.
 
-Both query protocols are spoken: simple (one text of statements), and extended (Parse, Bind, Describe, Execute).
-
-Statements are answered through the same `Desk` as the questions of the JSON API, so the same limits hold, and answers
-are cached for all clients.
+Statements are answered through the same `Desk` as the questions of the JSON API, so the same limits hold.
 """
 
 from __future__ import annotations
@@ -15,28 +12,15 @@ from dataclasses import replace
 from typing import Any
 
 from sfumato.serve.pgwire import packets as outgoing
+from sfumato.serve.pgwire import protocol as pg
 from sfumato.serve.pgwire.asking import Answer, Asked, Given, pack_answer, spread
 from sfumato.serve.pgwire.catalogue.tables import Who
 from sfumato.serve.pgwire.packets import Parse, read_bind, read_execute, read_named, read_parse, read_query
-from sfumato.serve.pgwire.protocol import (
-    CANCELLED,
-    FAILED_TRANSACTION,
-    INTERNAL,
-    NO_PORTAL,
-    NO_STATEMENT,
-    SYNTAX,
-    TEXT,
-    TOO_LARGE,
-    UNSUPPORTED,
-    Column,
-    Failure,
-    malformed,
-)
+from sfumato.serve.pgwire.protocol import Column, Failure, malformed
 from sfumato.serve.pgwire.settings import TOLD, Command, Settings, read_command
 from sfumato.serve.web.answering import Desk, Question
 from sfumato.serve.web.bounds import MOST_BODY, MOST_KEPT_BY_SESSION, MOST_PREPARED
-from sfumato.serve.web.refusals import Refusal
-from sfumato.serve.web.requests import where
+from sfumato.serve.web.requests import Refusal, where
 from sfumato.sql import read_workload
 
 
@@ -78,17 +62,12 @@ class Extended:
             b"C": self._close,
         }
 
-    def synchronise(self) -> None:
-        """Handle Sync; portals live as long as their transaction."""
-        if self.session.status == "I":
-            self.portals.clear()
-
     def forget(self, name: str = "all") -> None:
         """Drop all prepared statements, or one of them."""
         if name.lower() == "all":
             self.statements.clear()
         elif self.statements.pop(name, None) is None:
-            raise Failure(NO_STATEMENT, "no statement of this name is prepared", "prepare it first")
+            raise Failure(pg.NO_STATEMENT, "no statement of this name is prepared", "prepare it first")
 
     async def _parse(self, body: bytes) -> None:
         parsed = read_parse(body)
@@ -96,7 +75,7 @@ class Extended:
             raise Failure("42P05", "a statement of this name is prepared already", "close it first")
         self._refuse_too_many(self.statements, len(parsed.text))
         if len(self.session.statements(parsed.text)) > 1:
-            raise Failure(SYNTAX, "a text of several statements cannot be prepared", "ask them one at a time")
+            raise Failure(pg.SYNTAX, "a text of several statements cannot be prepared", "ask them one at a time")
         read_command(parsed.text)  # so that what is refused to begin with is refused here
         self.statements[parsed.name] = Prepared(parsed)
         await self.session.send(outgoing.PARSED)
@@ -158,7 +137,7 @@ class Extended:
         """Bound the memory that a client takes here; one more is always let in where there is no other."""
         whole = sum(len(one.text) for one in self.statements.values()) + sum(one.size for one in self.portals.values())
         if len(kept) >= MOST_PREPARED or (len(kept) > 1 and whole + size > MOST_KEPT_BY_SESSION):
-            raise Failure(TOO_LARGE, "too many statements or portals are kept", "close some, or end the transaction")
+            raise Failure(pg.TOO_LARGE, "too many statements or portals are kept", "close some, or end the transaction")
 
     async def _close(self, body: bytes) -> None:
         named = read_named(body)
@@ -167,12 +146,12 @@ class Extended:
 
     def _statement(self, name: str) -> Prepared:
         if name not in self.statements:
-            raise Failure(NO_STATEMENT, "no statement of this name is prepared", "prepare it first")
+            raise Failure(pg.NO_STATEMENT, "no statement of this name is prepared", "prepare it first")
         return self.statements[name]
 
     def _portal(self, name: str) -> Portal:
         if name not in self.portals:
-            raise Failure(NO_PORTAL, "there is no portal of this name", "bind a statement first")
+            raise Failure(pg.NO_PORTAL, "there is no portal of this name", "bind a statement first")
         return self.portals[name]
 
 
@@ -200,7 +179,8 @@ class Session:
             return False
         if kind == b"S":
             self.skipping = False
-            self.extended.synchronise()
+            if self.status == "I":  # portals live as long as their transaction
+                self.extended.portals.clear()
             await self.send(outgoing.ready(self.status))
             return True
         if kind in (b"H", b"d", b"c", b"f") or (self.skipping and kind != b"Q"):
@@ -210,7 +190,7 @@ class Session:
                 self.skipping = False
                 await self._simple(read_query(body))
             elif kind == b"F":
-                raise Failure(UNSUPPORTED, "functions are not called by messages", "write SELECT")
+                raise Failure(pg.UNSUPPORTED, "functions are not called by messages", "write SELECT")
             elif kind in self.extended.messages:
                 await self.extended.messages[kind](body)
             else:
@@ -227,7 +207,7 @@ class Session:
 
     async def _refuse(self, error: Exception) -> None:
         failure = Failure.of(error)
-        if failure.code == INTERNAL and not isinstance(error, Failure | Refusal):  # the desk tells of its own
+        if failure.code == pg.INTERNAL and not isinstance(error, Failure | Refusal):  # the desk tells of its own
             print(f"sfumato: internal error: {where(error)}", file=sys.stderr)  # noqa: T201
         if failure.fatal:
             raise failure
@@ -238,7 +218,7 @@ class Session:
         """Run a simple query: one statement or several; the first that fails ends it."""
         statements = self.statements(text)
         if len(statements) > MOST_STATEMENTS:
-            raise Failure(TOO_LARGE, f"a text has at most {MOST_STATEMENTS} statements", "ask in parts")
+            raise Failure(pg.TOO_LARGE, f"a text has at most {MOST_STATEMENTS} statements", "ask in parts")
         if not statements:
             await self.send(outgoing.EMPTY)
         for statement in statements:
@@ -254,14 +234,14 @@ class Session:
     def statements(self, text: str) -> list[str]:
         """Split a text into its statements."""
         if len(text) > MOST_BODY:
-            raise Failure(TOO_LARGE, f"a question has at most {MOST_BODY:,} characters", "ask in parts")
+            raise Failure(pg.TOO_LARGE, f"a question has at most {MOST_BODY:,} characters", "ask in parts")
         return read_workload(text)
 
     async def found(self, text: str, **given: object) -> Answer | Command:
         """Answer a statement, or return its command on the session. given: further fields of `Asked`."""
         command = read_command(text)
         if self.status == "E" and (command is None or command.kind not in ("end", "undo", "recover")):
-            raise Failure(FAILED_TRANSACTION, "an earlier statement of this transaction has failed", "ROLLBACK")
+            raise Failure(pg.FAILED_TRANSACTION, "an earlier statement of this transaction has failed", "ROLLBACK")
         if command is not None and command.kind == "show":
             return self._shown(command.name)
         if command is not None:
@@ -273,7 +253,7 @@ class Session:
         except asyncio.CancelledError:
             if (mine := asyncio.current_task()) is not None and mine.cancelling():
                 raise
-            raise Failure(CANCELLED, "the question was given up, as was asked for", "ask again") from None
+            raise Failure(pg.CANCELLED, "the question was given up, as was asked for", "ask again") from None
         finally:
             self.working = None
 
@@ -291,13 +271,9 @@ class Session:
 
     def _shown(self, name: str) -> Answer:
         if name.lower() == "all":
-            columns, rows = (
-                [(one, TEXT) for one in ("name", "setting")],
-                [list(pair) for pair in self.settings.all().items()],
-            )
-        else:
-            columns, rows = [(name, TEXT)], [[self.settings.get(name)]]
-        return Answer.unpacked(pack_answer(columns, rows))
+            columns, rows = [("name", pg.TEXT), ("setting", pg.TEXT)], list(self.settings.all().items())
+            return Answer.unpacked(pack_answer(columns, rows))
+        return Answer.unpacked(pack_answer([(name, pg.TEXT)], [[self.settings.get(name)]]))
 
     def told(self, command: Command) -> bytes:
         """Run a command on the session; returns the messages about changed settings."""

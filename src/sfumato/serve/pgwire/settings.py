@@ -249,20 +249,12 @@ def _set(body: str, rest: str) -> Command:
     return Command("set", "SET", name, quoted[1].replace("''", "'") if quoted else value)
 
 
-def _reset(_body: str, rest: str) -> Command:
-    return Command("reset", "RESET") if rest.lower() == "all" else Command("set", "RESET", rest.strip('"'), None)
-
-
-def _deallocate(_body: str, rest: str) -> Command:
-    return Command("forget", "DEALLOCATE", re.sub(r"^prepare\s+", "", rest, flags=re.IGNORECASE).strip('"'))
-
-
 _SETTINGS: dict[str, Callable[[str, str], Command | None]] = {
     "show": _show,
     "set": _set,
-    "reset": _reset,
-    "deallocate": _deallocate,
-    "discard": lambda _body, rest: Command("reset", f"DISCARD {rest.upper()[:20]}"),
+    "reset": lambda _, rest: Command("reset" if rest.lower() == "all" else "set", "RESET", rest.strip('"')),
+    "deallocate": lambda _, rest: Command("forget", "DEALLOCATE", re.sub(r"(?i)^prepare\s+", "", rest).strip('"')),
+    "discard": lambda _, rest: Command("reset", f"DISCARD {rest.upper()[:20]}"),
 }
 
 

@@ -1,59 +1,37 @@
 """Resolve a statement: find the release it asks, rename its table and columns, and bind $1, $2, ...
 
-A table may be called by its release's name in the explorer or by the name of its dataset, with or without `public.`
-before it, and columns may be qualified by the table's name; a release knows its own name alone. Where something has to
-be renamed, or values stand for $1, the syntax tree is changed and written out again; other statements are left as they
-are.
-
-A bound value is one literal, whatever characters it holds. A parameter's type comes from a cast around it, or from the
-column that it is compared with.
+A table may be called by its release's name or that of its dataset, with or without `public.`. Where something has to be
+renamed, or values stand for $1, the syntax tree is changed and written out again; a bound value is one literal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from sqlglot import exp
 
 from sfumato.domain import EPOCH
 from sfumato.effort import MOST_CHARACTERS, at_most
 from sfumato.errors import QueryError
 from sfumato.schema import Schema
-from sfumato.serve.pgwire.protocol import (
-    AMBIGUOUS,
-    BOOL,
-    DATE,
-    ELEMENTS,
-    FLOAT8,
-    INT8,
-    INT8S,
-    SYNTAX,
-    TEXT,
-    TEXTS,
-    TIMESTAMP,
-    UNSUPPORTED,
-    Failure,
-    Value,
-)
+from sfumato.serve.pgwire import protocol as pg
+from sfumato.serve.pgwire.protocol import Failure, Value
 from sfumato.serve.web.shelf import Book, Shelf
 from sfumato.sql.reading import parse
 
-if TYPE_CHECKING:
-    from sqlglot import exp
-
 BY_NAME = {
-    **dict.fromkeys(("int", "integer", "bigint", "smallint", "int2", "int4", "int8", "oid"), INT8),
-    **dict.fromkeys(("double", "real", "float", "float4", "float8", "decimal", "numeric"), FLOAT8),
-    **dict.fromkeys(("boolean", "bool"), BOOL),
-    "date": DATE,
-    **dict.fromkeys(("timestamp", "timestampntz", "datetime"), TIMESTAMP),
+    **dict.fromkeys(("int", "integer", "bigint", "smallint", "int2", "int4", "int8", "oid"), pg.INT8),
+    **dict.fromkeys(("double", "real", "float", "float4", "float8", "decimal", "numeric"), pg.FLOAT8),
+    **dict.fromkeys(("boolean", "bool"), pg.BOOL),
+    "date": pg.DATE,
+    **dict.fromkeys(("timestamp", "timestampntz", "datetime"), pg.TIMESTAMP),
 }
 
 
 def literal(value: Value) -> exp.Expression:
     """Convert a value to a literal node of a syntax tree."""
-    from sqlglot import exp
-
     if value is None:
         return exp.Null()
     if isinstance(value, bool):
@@ -68,13 +46,11 @@ def literal(value: Value) -> exp.Expression:
 
 def places_of(tree: exp.Expression) -> dict[int, list[Any]]:
     """Find the nodes of each parameter, by its number."""
-    from sqlglot import exp
-
     found: dict[int, list[Any]] = {}
     for node in tree.find_all(exp.Placeholder, exp.Parameter):
         name = node.name or str(node.this or "")
         if not name.isdigit() or not 1 <= int(name) <= 1000:
-            raise Failure(SYNTAX, "a parameter is written $1, $2, ...", "give it a number")
+            raise Failure(pg.SYNTAX, "a parameter is written $1, $2, ...", "give it a number")
         found.setdefault(int(name), []).append(node)
     if found and sorted(found) != list(range(1, max(found) + 1)):
         raise Failure("42P18", "the numbers of parameters have a gap", "write $1, $2, ... without leaving one out")
@@ -83,18 +59,14 @@ def places_of(tree: exp.Expression) -> dict[int, list[Any]]:
 
 def cast_around(node: Any) -> int | None:
     """Type of the cast directly around a parameter."""
-    from sqlglot import exp
-
     if isinstance(node.parent, exp.Cast):
         kind = node.parent.args["to"].sql(dialect="postgres").lower().removeprefix("pg_catalog.")
-        return BY_NAME.get(kind.partition("(")[0].split(" ")[0].strip('"'), TEXT)
+        return BY_NAME.get(kind.partition("(")[0].split(" ")[0].strip('"'), pg.TEXT)
     return None
 
 
 def put_values(places: dict[int, list[Any]], values: Sequence[Value], *, casts: bool) -> None:
     """Replace each parameter by its value. casts: keep a cast around it; else the value has been through it."""
-    from sqlglot import exp
-
     length = sum(len(nodes) * _length(values[number - 1]) for number, nodes in places.items())
     at_most(length, MOST_CHARACTERS, "characters are in the values of a statement", "give shorter ones, or fewer")
     for number, nodes in places.items():
@@ -112,8 +84,6 @@ def _length(value: Value) -> int:
 
 def any_as_in(tree: exp.Expression) -> None:
     """Rewrite `x = ANY (list)`, as drivers write it, to `x IN (...)`, which a release reads."""
-    from sqlglot import exp
-
     for node in list(tree.find_all(exp.EQ)):
         listed = node.expression
         if isinstance(listed, exp.Any) and isinstance(found := listed.this.unnest(), exp.Array) and found.expressions:
@@ -121,7 +91,7 @@ def any_as_in(tree: exp.Expression) -> None:
 
 
 PUBLIC = ("", "public")
-_KINDS = {"integer": INT8, "number": FLOAT8, "boolean": BOOL, "date": DATE}
+_KINDS = {"integer": pg.INT8, "number": pg.FLOAT8, "boolean": pg.BOOL, "date": pg.DATE}
 
 
 def release_asked(text: str, shelf: Shelf) -> tuple[Book, exp.Expression] | None:
@@ -137,15 +107,13 @@ def release_asked(text: str, shelf: Shelf) -> tuple[Book, exp.Expression] | None
     if not found:
         return None
     if len(found) > 1 or None in books:
-        raise Failure(UNSUPPORTED, "a question is about one table", "ask one release after the other")
+        raise Failure(pg.UNSUPPORTED, "a question is about one table", "ask one release after the other")
     (book,) = found.values()
     return book, tree
 
 
 def tables_of(tree: exp.Expression) -> list[Any]:
     """Tables that a statement reads, without those that its WITH defines."""
-    from sqlglot import exp
-
     made = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     return [table for table in tree.find_all(exp.Table) if table.db or table.name.lower() not in made]
 
@@ -161,7 +129,7 @@ def find_book(table: Any, shelf: Shelf) -> Book | None:
     found = [book for book in shelf if book.release.schema.dataset.lower() == name]
     if len(found) > 1:
         names = ", ".join(book.name for book in found)
-        raise Failure(AMBIGUOUS, "several releases are of this dataset", f"write one of {names}")
+        raise Failure(pg.AMBIGUOUS, "several releases are of this dataset", f"write one of {names}")
     if not found and name == "release" and len(shelf.books) == 1:
         return shelf.books[0]
     return found[0] if found else None
@@ -169,8 +137,6 @@ def find_book(table: Any, shelf: Shelf) -> Book | None:
 
 def as_release_reads_it(text: str, tree: exp.Expression, book: Book, *, changed: bool) -> str:
     """Rename the table to the release's own name for it. changed: whether the tree was changed before."""
-    from sqlglot import exp
-
     own = {book.release.schema.dataset.lower(), "release"}
     for table in tables_of(tree):
         if table.db or table.name.lower() not in own:
@@ -191,27 +157,23 @@ def as_release_reads_it(text: str, tree: exp.Expression, book: Book, *, changed:
 
 def parameter_type(nodes: list[Any], schema: Schema | None) -> tuple[int, str | None]:
     """Type of a parameter, by a cast or a comparison, and the attribute that it is compared with, if any."""
-    from sqlglot import exp
-
     for node in nodes:
         if (found := cast_around(node)) is not None:
             return found, _compared(node.parent, schema)
         if isinstance(node.parent, exp.Limit | exp.Offset):
-            return INT8, None
+            return pg.INT8, None
         if isinstance(around := node.find_ancestor(exp.Any, exp.Select), exp.Any):
             name = _compared(around, schema)
-            return INT8S if name and schema and kind_of(name, schema) == INT8 else TEXTS, name
+            return pg.INT8S if name and schema and kind_of(name, schema) == pg.INT8 else pg.TEXTS, name
         if (name := _compared(node, schema)) is not None and schema is not None:
             return kind_of(name, schema), name
         if isinstance(node.parent, exp.Binary) and any(node.parent.find_all(exp.AggFunc)):
-            return FLOAT8, None
-    return TEXT, None
+            return pg.FLOAT8, None
+    return pg.TEXT, None
 
 
 def _compared(node: Any, schema: Schema | None) -> str | None:
     """Column that a value is compared with."""
-    from sqlglot import exp
-
     if schema is None or not isinstance(node.parent, exp.Binary | exp.Between | exp.In | exp.Tuple | exp.Array):
         return None
     names = {name.lower(): name for name in (*schema.domain.names, *schema.measures)}
@@ -224,17 +186,18 @@ def _compared(node: Any, schema: Schema | None) -> str | None:
 def kind_of(name: str, schema: Schema) -> int:
     """PostgreSQL type of a release's column, as conditions take it."""
     if name not in schema.domain:
-        return FLOAT8 if name in schema.measures else TEXT
+        return pg.FLOAT8 if name in schema.measures else pg.TEXT
     axis = schema.domain[name]
     if axis.kind == "category":
-        return INT8 if all(isinstance(value, int) and not isinstance(value, bool) for value in axis.values) else TEXT
-    return TIMESTAMP if axis.kind == "date" and axis.by == "hour" else _KINDS[axis.kind]
+        whole = all(isinstance(value, int) and not isinstance(value, bool) for value in axis.values)
+        return pg.INT8 if whole else pg.TEXT
+    return pg.TIMESTAMP if axis.kind == "date" and axis.by == "hour" else _KINDS[axis.kind]
 
 
 def example(oid: int, name: str | None, schema: Schema | None) -> Value:
     """Example value for a parameter, used to find out which columns an answer has."""
-    if oid in ELEMENTS:
-        return [example(ELEMENTS[oid], name, schema)]
+    if oid in pg.ELEMENTS:
+        return [example(pg.ELEMENTS[oid], name, schema)]
     if schema is not None and name is not None and name in schema.domain:
         axis = schema.domain[name]
         if axis.kind in ("integer", "number"):
@@ -243,5 +206,6 @@ def example(oid: int, name: str | None, schema: Schema | None) -> Value:
             return (EPOCH + timedelta(days=float(axis.edges[0]))).isoformat()
         label: Value = axis.label(0)
         return label
-    found: dict[int, Value] = {INT8: 1, FLOAT8: 1, BOOL: True, DATE: "2000-01-01", TIMESTAMP: "2000-01-01"}
-    return found.get(oid, "")
+    if oid in (pg.DATE, pg.TIMESTAMP):
+        return "2000-01-01"
+    return {pg.INT8: 1, pg.FLOAT8: 1, pg.BOOL: True}.get(oid, "")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from sfumato.frozen import dataclass
 from sfumato.serve.web.bounds import MOST_KEPT_ANSWER, MOST_KEPT_BYTES, MOST_WAITING, Limits
-from sfumato.serve.web.refusals import Refusal
+from sfumato.serve.web.requests import Refusal
 
 ENTRY_BYTES = 512  # of a kept answer besides its own: digest, links and what the allocator adds
 

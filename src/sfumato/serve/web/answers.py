@@ -16,14 +16,12 @@ from sfumato.answers.results import Result
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.plain_text import printable
-from sfumato.releases.description import describe
 from sfumato.releases.group_privacy import in_words
 from sfumato.releases.release import QUICKLY_ASKED, Release
 from sfumato.serve.web.bounds import MOST_CELLS, MOST_NUMBERS, MOST_SURE_NUMBERS
-from sfumato.serve.web.charts import as_columns, as_comparison, chart_sql, coarser, compare_sql, leading, note
-from sfumato.serve.web.filters import summable
+from sfumato.serve.web.charts import as_columns, as_comparison, chart_sql, coarser, compare_sql, leading, note, summable
 from sfumato.serve.web.questions import Chart, Compare, Manner, Query
-from sfumato.serve.web.refusals import Refusal, as_json
+from sfumato.serve.web.requests import Refusal, as_json
 from sfumato.serve.web.shelf import Book, Shelf
 from sfumato.sql import Select, compile_statement, selects_of
 from sfumato.version import __version__
@@ -92,7 +90,7 @@ def describe_book(book: Book) -> dict[str, Any]:
     """Describe a release: all that a reader should know before asking."""
     release = book.release
     quick = not release.content.answers_linear or release.domain.size <= QUICKLY_ASKED
-    about = describe(release, with_errors=quick)
+    about = release.describe(with_errors=quick)
     whole = about.to_dict() | {"name": book.name, "file": book.file, "columns": _columns(book, about.to_dict())}
     whole["promise"] = about.promise
     whole["families"] = in_words(about.groups)
@@ -121,19 +119,11 @@ def cannot_answer(book: Book, *, typical_known: bool = True) -> list[str]:
 def _columns(book: Book, about: dict[str, Any]) -> list[dict[str, Any]]:
     """Columns as `sfumato info --json` has them, with their spelling in SQL and whether values are ordered."""
     domain = book.release.domain
+    named = ((column, column["column"]) for column in about["columns"])
     return [
-        column
-        | {
-            "sql": book.spelled[column["column"]],
-            "ordered": column["column"] in domain and domain[column["column"]].ordered,
-        }
-        for column in about["columns"]
+        column | {"sql": book.spelled[name], "ordered": name in domain and domain[name].ordered}
+        for column, name in named
     ]
-
-
-def description(book: Book) -> bytes:
-    """Describe a release, as JSON."""
-    return as_json(describe_book(book))
 
 
 def query(book: Book, asked: Query) -> bytes:
@@ -177,11 +167,6 @@ def _leading(book: Book, sql: str, asked: Chart, result: Result) -> dict[str, bo
     return leading(ask(book, sql, asked.model_copy(update={"simultaneous": True, "interval": "typical"})), keys)
 
 
-def first_chart(book: Book) -> bytes:
-    """First chart of a page: counts by one attribute."""
-    return chart(book, Chart.model_validate({"by": [book.release.domain.names[0]]}))
-
-
 def compare(book: Book, asked: Compare) -> bytes:
     """Compare two groups: their numbers, their difference, and the conclusion."""
     sql = compare_sql(asked, book)
@@ -192,18 +177,9 @@ def compare(book: Book, asked: Compare) -> bytes:
 
 def ask(book: Book, sql: str, how: Manner, *, strict: bool = False) -> Result:
     """Answer a statement after checking its size."""
-    size = size_of(sql, book.release)
-    size.refuse_if_too_large(slow=how.slow)
-    return book.release.query(
-        sql,
-        confidence=how.confidence,
-        strict=strict,
-        interval=how.interval,
-        possible=how.possible,
-        simultaneous=how.simultaneous,
-        selected=how.selected,
-        unbiased=how.unbiased,
-    )
+    size_of(sql, book.release).refuse_if_too_large(slow=how.slow)
+    manner = {name: getattr(how, name) for name in Manner.model_fields}
+    return book.release.query(sql, strict=strict, **manner)
 
 
 def _about(book: Book, sql: str, how: Manner, result: Result, notes: Sequence[str] = ()) -> dict[str, Any]:

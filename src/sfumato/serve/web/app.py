@@ -23,9 +23,8 @@ from sfumato.frozen import dataclass
 from sfumato.serve.web.answering import Desk, Question
 from sfumato.serve.web.answers import list_of
 from sfumato.serve.web.questions import document
-from sfumato.serve.web.refusals import Refusal, as_json, refuse
-from sfumato.serve.web.requests import Guard, departure, read_body
-from sfumato.serve.web.shelf import Book, Shelf
+from sfumato.serve.web.requests import Guard, Refusal, as_json, departure, read_body, refuse
+from sfumato.serve.web.shelf import Shelf
 
 TYPES = {
     "html": "text/html; charset=utf-8",
@@ -60,19 +59,15 @@ class Page:
         return Response(self.body, 200, headers, self.media_type)
 
 
-def own_files() -> dict[str, Page]:
-    """Load every file of the page, by its path below /static/."""
-    return dict(_below(files("sfumato.serve.web") / "static", ""))
-
-
-def _below(folder: Traversable, before: str) -> list[tuple[str, Page]]:
-    found: list[tuple[str, Page]] = []
+def pages_below(folder: Traversable, before: str = "") -> dict[str, Page]:
+    """Load every file of a folder, by its path below that."""
+    found: dict[str, Page] = {}
     for entry in folder.iterdir():
         name = before + entry.name
         if entry.is_dir():
-            found += _below(entry, f"{name}/")
+            found |= pages_below(entry, f"{name}/")
         elif entry.name.rpartition(".")[2] in TYPES:
-            found.append((name, Page.of(name, entry.read_bytes())))
+            found[name] = Page.of(name, entry.read_bytes())
     return found
 
 
@@ -86,7 +81,7 @@ def explorer(
 
     hosts: names under which it may be called; None: any. kinds: of questions, with the media type of their answers.
     """
-    pages = own_files()
+    pages = pages_below(files("sfumato.serve.web") / "static")
     listed, contract = as_json(list_of(shelf)), as_json(document())
 
     async def releases(request: Request) -> Response:
@@ -103,7 +98,10 @@ def explorer(
         book = shelf.find(request.path_params["name"])
         question = Question(kind, book.name, await read_body(request))
         found = await desk.answer(question, departure(request))
-        return _csv(found, book) if kinds[kind] == "text/csv" else _json(found)
+        if kinds[kind] != "text/csv":
+            return _json(found)
+        headers = {"Content-Disposition": f'attachment; filename="{book.name}.csv"', "Cache-Control": "no-store"}
+        return Response(found, media_type="text/csv; charset=utf-8", headers=headers)
 
     async def openapi(request: Request) -> Response:
         return _json(contract)
@@ -135,8 +133,3 @@ def explorer(
 
 def _json(body: bytes) -> Response:
     return Response(body, media_type="application/json", headers={"Cache-Control": "no-store"})
-
-
-def _csv(body: bytes, book: Book) -> Response:
-    headers = {"Content-Disposition": f'attachment; filename="{book.name}.csv"', "Cache-Control": "no-store"}
-    return Response(body, media_type="text/csv; charset=utf-8", headers=headers)

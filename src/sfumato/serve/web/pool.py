@@ -1,12 +1,9 @@
 """Pool of worker processes with a quick and a slow lane: scheduling, time limits, and replacement of workers.
 
 No question holds a quick worker for longer than a moment of CPU. One that takes more keeps its worker and moves with it
-into the slow lane, as long as there is a place, and a new worker takes over; else it is stopped, and begins again when
-a place is free. So endless questions cost other clients next to nothing.
-
-Quick questions are handed on by callbacks and not by tasks: with hundreds of clients a turn of the event loop is long,
-and every task in between would cost another. For the same reason a worker has the next questions before it has answered
-the first.
+into the slow lane, as long as there is a place; else it is stopped, and begins again when a place is free. So endless
+questions cost other clients next to nothing. Quick questions are handed on by callbacks, and ahead of time, because
+with hundreds of clients a turn of the event loop is long.
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ from typing import Any
 
 from sfumato.serve.web.answering import Answered, Question, Stopped
 from sfumato.serve.web.bounds import Limits
-from sfumato.serve.web.refusals import Refusal
+from sfumato.serve.web.requests import Refusal
 from sfumato.serve.web.workers import Lost, Source, Worker, held_bytes, processor_seconds
 from sfumato.serve.web.working import ANSWERS, CATALOGUE, CATALOGUES, NO_MEMORY, understood
 
@@ -78,7 +75,7 @@ class Pool:
         self.workers: set[Worker] = set()
         self._slow = asyncio.Semaphore(limits.slow_workers)
         self._slow_waiting = 0
-        self._chores: set[asyncio.Task[None]] = set()
+        self._chores: set[asyncio.Task[Any]] = set()
         self._closed = False
 
     def start(self, *, catalogue: bool) -> None:
@@ -295,7 +292,7 @@ class Pool:
 
     async def _born(self, room: str) -> Worker:
         worker = await self.source.born(room)
-        worker.room = room
+        worker.room, worker.held = room, held_bytes(worker.process)
         self.workers.add(worker)
         return worker
 
@@ -318,20 +315,19 @@ class Pool:
             self.workers.discard(worker)
             worker.end()
             self.source.kill(worker)
-            self._chore(self._bury(worker))
+            self._chore(self._buried(worker))
 
-    async def _bury(self, worker: Worker) -> None:
+    async def _buried(self, worker: Worker) -> int | None:
+        """Exit code of a worker; None where nobody knows it."""
         with suppress(Lost):
-            await self.source.buried(worker)
+            return await self.source.buried(worker)
+        return None
 
     async def _autopsy(self, job: Job, worker: Worker) -> None:
         """Refuse the question that a worker died of, with the reason."""
         self.workers.discard(worker)
         worker.end()
-        try:
-            code = await self.source.buried(worker)
-        except Lost:
-            code = None
+        code = await self._buried(worker)
         if code in (NO_MEMORY, -signal.SIGKILL):  # the latter is the system's way with processes that take too much
             job.finish(Stopped("too_large", "working this out takes more memory than a question may have", REMEDY))
         elif code == -getattr(signal, "SIGPROF", 0):
@@ -348,7 +344,7 @@ class Pool:
         now = held_bytes(worker.process)
         return now is not None and worker.held is not None and now - worker.held > self.limits.worker_growth
 
-    def _chore(self, chore: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _chore(self, chore: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run a background task."""
         task = asyncio.get_running_loop().create_task(chore)
         self._chores.add(task)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 from pydantic.json_schema import models_json_schema
 
-from sfumato.serve.web.refusals import Refusal
+from sfumato.serve.web.requests import Refusal
 from sfumato.version import __version__
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=1000)]

@@ -10,7 +10,7 @@ from pathlib import Path
 from sfumato.errors import SfumatoError
 from sfumato.frozen import dataclass
 from sfumato.releases.release import Release
-from sfumato.serve.web.refusals import Refusal
+from sfumato.serve.web.requests import Refusal
 from sfumato.sql import compile_select
 
 
@@ -27,11 +27,11 @@ class Book:
         """Spelling of each column in SQL: plain where that is understood, else in quotes."""
         schema, found = self.release.schema, {}
         for name in (*schema.attributes, *schema.group_columns, *schema.measures):
-            aggregate = f"AVG({name})" if name in schema.measures else "COUNT(*)"
-            key = "" if name in schema.measures else f"{name}, "
-            group = "" if name in schema.measures else f" GROUP BY {name}"
-            text = f"SELECT {key}{aggregate} AS a_number FROM release{group}"
-            found[name] = name if _plain(name) and self._compiles(text) else '"' + name.replace('"', '""') + '"'
+            text = f"SELECT {name}, COUNT(*) AS a_number FROM release GROUP BY {name}"
+            if name in schema.measures:
+                text = f"SELECT AVG({name}) AS a_number FROM release"
+            plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) is not None
+            found[name] = name if plain and self._compiles(text) else '"' + name.replace('"', '""') + '"'
         return found
 
     def _compiles(self, text: str) -> bool:
@@ -69,7 +69,3 @@ class Shelf:
             if book.name == name:
                 return book
         raise Refusal("not_found", "no release of this name is served here", "GET /api/releases lists them")
-
-
-def _plain(name: str) -> bool:
-    return re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) is not None

@@ -11,11 +11,11 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from sfumato.serve.web.bounds import Limits
 from sfumato.serve.web.shelf import Shelf
-from sfumato.serve.web.working import ANSWERS, CATALOGUES, LENGTH, Nursery, Work, command_of_worker, what_to_open
+from sfumato.serve.web.working import ANSWERS, CATALOGUES, COMMAND, LENGTH, Nursery, Work, what_to_open
 
 
 class Lost(Exception):
@@ -74,21 +74,6 @@ class Worker:
             self.ready.exception()  # looked at, should nobody wait for it
 
 
-class Source(Protocol):
-    """Starts and ends workers. lost: called when no more of them can be started."""
-
-    lost: Callable[[], None] | None
-
-    async def born(self, room: str) -> Worker: ...
-
-    def kill(self, worker: Worker) -> None: ...
-
-    async def buried(self, worker: Worker) -> int | None:
-        """Kill a worker; returns its exit code, negative for a signal; its own where it had ended by itself."""
-
-    def close(self) -> None: ...
-
-
 class Forked:
     """Source of workers that the nursery forks."""
 
@@ -107,12 +92,11 @@ class Forked:
         try:
             transport, protocol = await loop.create_connection(_Pipe, sock=socket.socket(fileno=sockets[0]))
             worker = Worker(process, transport.write, transport.abort)
-            protocol.meets(worker)
+            protocol.worker = worker
             await worker.ready
         except BaseException:
             self._discard(process)
             raise
-        worker.held = held_bytes(process)
         return worker
 
     def kill(self, worker: Worker) -> None:
@@ -120,6 +104,7 @@ class Forked:
             os.kill(worker.process, signal.SIGKILL)
 
     async def buried(self, worker: Worker) -> int | None:
+        """Kill a worker; returns its exit code, negative for a signal; its own where it had ended by itself."""
         said, _ = await self._request(b"K%d" % worker.process)
         return int(said.split()[1])
 
@@ -189,7 +174,7 @@ class Spawned:
 
     async def born(self, room: str) -> Worker:
         loop = asyncio.get_running_loop()
-        transport, protocol = await loop.subprocess_exec(_Process, *command_of_worker(), stderr=None)
+        transport, protocol = await loop.subprocess_exec(_Process, *COMMAND, stderr=None)
         stdin: Any = transport.get_pipe_transport(0)
 
         def close() -> None:
@@ -197,7 +182,7 @@ class Spawned:
                 stdin.abort()
 
         worker = Worker(transport.get_pid(), stdin.write, close)
-        protocol.meets(worker)
+        protocol.worker = worker
         self.running[worker.process] = transport, protocol
         stdin.write(self._first[room])
         try:
@@ -206,7 +191,6 @@ class Spawned:
             transport.close()
             del self.running[worker.process]
             raise
-        worker.held = held_bytes(worker.process)
         return worker
 
     def kill(self, worker: Worker) -> None:
@@ -230,9 +214,6 @@ class _Pipe(asyncio.Protocol):
 
     worker: Worker | None = None
 
-    def meets(self, worker: Worker) -> None:
-        self.worker = worker
-
     def data_received(self, data: bytes) -> None:
         if self.worker is not None:
             self.worker.feed(data)
@@ -250,9 +231,6 @@ class _Process(asyncio.SubprocessProtocol):
     def __init__(self) -> None:
         self.ended = asyncio.Event()
 
-    def meets(self, worker: Worker) -> None:
-        self.worker = worker
-
     def pipe_data_received(self, fd: int, data: bytes | str) -> None:
         if self.worker is not None and isinstance(data, bytes):
             self.worker.feed(data)
@@ -265,6 +243,9 @@ class _Process(asyncio.SubprocessProtocol):
         self.ended.set()
         if self.worker is not None:
             self.worker.fell()
+
+
+Source: TypeAlias = Forked | Spawned
 
 
 def source_of_workers(

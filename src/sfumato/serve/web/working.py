@@ -1,9 +1,8 @@
 """Worker processes that work out answers, and the nursery process that they are forked from.
 
-A worker takes one question after the other from a pipe, and ends when the pipe does. It can be killed at any time, for
-it holds nothing that another would miss. On Linux workers are forked from a nursery: a process of one thread that has
-the releases open and has answered a question, so that a new worker is there within milliseconds and shares its memory
-with all others. Elsewhere each is a Python of its own, which opens the files by itself.
+A worker takes one question after the other from a pipe, and can be killed at any time. On Linux workers are forked from
+a nursery: a process of one thread that has the releases open and has answered a question, so that a new worker is there
+within milliseconds and shares its memory with all others. Elsewhere each is a Python of its own.
 
 Nothing is unpickled: questions and answers are bytes, in frames that begin with their length.
 """
@@ -37,8 +36,7 @@ from sfumato.serve.web import answers
 from sfumato.serve.web.answering import Question
 from sfumato.serve.web.bounds import Limits
 from sfumato.serve.web.questions import Chart, Compare, Query
-from sfumato.serve.web.refusals import Refusal, as_json
-from sfumato.serve.web.requests import read_question, where
+from sfumato.serve.web.requests import Refusal, as_json, read_question, where
 from sfumato.serve.web.shelf import Book, Shelf
 
 LENGTH = struct.Struct("!I")
@@ -76,7 +74,7 @@ class Room:
         """Answer a question ahead of the fork, so that workers need not load and allocate what all of them share."""
         for book in self.shelf.books[:1]:
             with suppress(Exception):  # whoever asks for it will be told
-                answers.first_chart(book)
+                answers.chart(book, Chart.model_validate({"by": [book.release.domain.names[0]]}))
 
 
 def _refused(error: Exception, *, by_wire: bool) -> bytes:
@@ -111,7 +109,7 @@ def _of(kind: type[BaseModel], work: Callable[[Book, Any], bytes]) -> Work:
 
 
 WORKS: dict[str, Work] = {
-    "about": lambda room, question: answers.description(room.shelf.find(question.name)),
+    "about": lambda room, question: as_json(answers.describe_book(room.shelf.find(question.name))),
     "query": _of(Query, answers.query),
     "csv": _of(Query, answers.csv),
     "chart": _of(Chart, answers.chart),
@@ -270,9 +268,8 @@ def _killed(child: int) -> int:
 # or started afresh.
 
 
-def command_of_worker() -> Sequence[str]:
-    """Command line that starts a worker afresh; its first frame says what to open."""
-    return [sys.executable, "-c", "from sfumato.serve.web.working import main; main()"]
+# Command line that starts a worker afresh; its first frame says what to open.
+COMMAND = (sys.executable, "-c", "from sfumato.serve.web.working import main; main()")
 
 
 def what_to_open(shelf: Shelf, paths: Sequence[Path], room: str, limits: Limits) -> bytes:

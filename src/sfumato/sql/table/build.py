@@ -13,14 +13,13 @@ from sfumato.domain.predicates import Predicate
 from sfumato.effort import MOST_RULES, at_most
 from sfumato.errors import QueryError
 from sfumato.schema import Schema
-from sfumato.sql.compile import noted, unique_names
 from sfumato.sql.expressions import Classes, cell_classes, read_classes
-from sfumato.sql.plan import Column, Key, Select
-from sfumato.sql.predicates import read_condition, table_scope
+from sfumato.sql.plan import Column, Key, Select, unique_names
+from sfumato.sql.predicates import noted, read_condition, table_scope
 from sfumato.sql.scope import Scope, Windows, text_of, unsupported
 from sfumato.sql.select_list import read_column
+from sfumato.sql.table.flatten import Flat, RawStep
 from sfumato.sql.table.items import ItemReader, TableKey, decided
-from sfumato.sql.table.level import Flat, RawStep
 from sfumato.sql.table.plan import Block, Item, Keep, Once, Part, Places, Rank, Rule, Sort, Step, Table, Take
 from sfumato.sql.table.syntax import totals_in
 

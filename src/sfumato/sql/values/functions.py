@@ -42,6 +42,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         if math.isnan(value):
             return None
+        if math.isinf(value):
+            raise QueryError("the query works out a number that is too large; use smaller constants")
         return int(value) if value.is_integer() and abs(value) < 2**53 else value
     if isinstance(value, int) and abs(value) >= _MOST_WHOLE:
         raise QueryError(f"a whole number in the query has more than {MOST_DIGITS} digits; CAST it to DOUBLE")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from waiting import wait_until
 
-from sfumato.kernel.reading.engines import silencing as progress
-from sfumato.kernel.reading.engines.silencing import followed, is_watched, tell, watched
+from sfumato.kernel.reading import engines as progress
+from sfumato.kernel.reading.engines import followed, is_watched, tell, watched
 from sfumato.kernel.reading.table import open_table
 from sfumato.schema import Schema
 

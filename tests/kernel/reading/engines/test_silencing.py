@@ -12,7 +12,7 @@ import pytest
 
 from sfumato.errors import PrivacyError, TableError
 from sfumato.kernel.reading.engines import duckdb as engine
-from sfumato.kernel.reading.engines.silencing import silenced
+from sfumato.kernel.reading.engines import silenced
 from sfumato.kernel.reading.table import open_table
 from sfumato.schema import Schema
 

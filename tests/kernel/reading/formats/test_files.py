@@ -11,9 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.errors import TableError
-from sfumato.kernel.reading.engines.duckdb import over_origin
+from sfumato.kernel.reading.engines.duckdb import find_files, over_origin
 from sfumato.kernel.reading.formats.columnar import ParquetFiles
-from sfumato.kernel.reading.formats.files import find_files
 from sfumato.kernel.reading.table import Table, open_table
 from sfumato.lab.audit.reading.sources import SlowParquetFiles
 from sfumato.schema import Schema

@@ -19,7 +19,7 @@ from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.sampling.noise import draw, gaps_between_hits, sparse_hits
 from sfumato.kernel.verbs import thresholds as sifting
 from sfumato.kernel.verbs.exponential import choose
-from sfumato.kernel.verbs.scores import MostRows, Rank
+from sfumato.kernel.verbs.scores import Rank
 from sfumato.lab.audit.attacks.exact import (
     above_threshold,
     counting,
@@ -33,6 +33,7 @@ from sfumato.lab.audit.attacks.exact import (
 )
 from sfumato.lab.audit.attacks.watching import Watched, watching
 from sfumato.lab.audit.mutants.tr_2010_003 import limited_domain_loss, limited_domain_max
+from sfumato.lab.audit.subjects.subject import most_rows
 from sfumato.measurement import Laplace
 
 ONE = Fraction(1)
@@ -139,8 +140,8 @@ class OneRowEach(Curator):
     def _loads(self, queries, unit, noises, which):
         return []
 
-    def _restrict(self, kept, groups, size, name):
-        view = super()._restrict(kept, groups, size, name)
+    def reduce(self, partition):
+        view = super().reduce(partition)
         view.__class__ = OneRowEach
         return view
 
@@ -158,7 +159,7 @@ def test_missing_factor_two_is_caught():
     loss, _ = largest_loss(selecting(MEDIAN, ONE, 1, kind=WithoutTheTwo), (4,), 4, 1)
     assert loss > 1.3
     # Most rows is monotone: a row only ever adds, so that it never needed the two.
-    assert largest_loss(selecting(MostRows(), ONE, 1, kind=WithoutTheTwo), (4,), 4, 1)[0] <= 1
+    assert largest_loss(selecting(most_rows, ONE, 1, kind=WithoutTheTwo), (4,), 4, 1)[0] <= 1
 
 
 def test_several_rows_taken_for_one_are_caught():

@@ -8,8 +8,8 @@ from sfumato.lab.audit.attacks import reference as twins
 from sfumato.lab.audit.attacks.exact import largest_loss
 from sfumato.lab.audit.attacks.exact_verbs import SQUARE, margin_findings, measuring_margins, summing_margins
 from sfumato.lab.audit.attacks.replay import replay
-from sfumato.lab.audit.mutants.margins import (
-    MarginsApartCurator,
+from sfumato.lab.audit.mutants.curators import ViewsApartCurator
+from sfumato.lab.audit.mutants.views import (
     MarginsAsOneCurator,
     PartsOverlapCurator,
     margins_until_refused,
@@ -44,7 +44,7 @@ def test_a_row_in_two_parts_of_a_margin_is_found():
 
 
 def test_margins_that_are_not_added_up_lose_twice_the_budget():
-    found = replay(margins_until_refused, square_schema(1), [Row(0, 3)], [], curator=MarginsApartCurator)
+    found = replay(margins_until_refused, square_schema(1), [Row(0, 3)], [], curator=ViewsApartCurator)
     assert found.loss == pytest.approx(2)
     assert "the answers move by more than what was claimed" in {one.what for one in found.complaints}
     sound = replay(margins_until_refused, square_schema(1), [Row(0, 3)], [])

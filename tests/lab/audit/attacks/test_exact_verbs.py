@@ -57,8 +57,8 @@ def test_first_above_by_hand():
 def test_the_law_of_partitions_is_that_of_a_simulation(counts):
     """100,000 draws: 5 degrees of freedom, chi-square 36.9 has 6e-7."""
     from sfumato.kernel.sampling.entropy import TestingEntropy
-    from sfumato.lab.audit.mutants.verbs import PRICES as AT
-    from sfumato.lab.audit.mutants.verbs import cut
+    from sfumato.lab.audit.mutants.noise import PRICES as AT
+    from sfumato.lab.audit.mutants.noise import cut
 
     runs = 100_000
     seen = np.bincount(cut(counts, ONE, Fraction(2))(0, runs, TestingEntropy(2))[:, 0], minlength=len(WAYS))

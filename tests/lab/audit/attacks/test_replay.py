@@ -18,10 +18,11 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Load
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.noise import draw
-from sfumato.kernel.verbs.scores import MostRows, Rank
+from sfumato.kernel.verbs.scores import Rank
 from sfumato.lab.audit.attacks.replay import DRAWS, replay, replay_findings
 from sfumato.lab.audit.mutants.fits import fitted_evenly, told_beside_the_fit
 from sfumato.lab.audit.subjects.small_tables import Row, neighbouring_tables, small_schema
+from sfumato.lab.audit.subjects.subject import most_rows
 from sfumato.measurement import Gaussian, Laplace, Measurement
 from sfumato.models import MECHANISMS
 from sfumato.models.cells.cells import cells
@@ -180,10 +181,10 @@ def test_shipped_mechanisms_pass_on_drawn_tables(data):
 def adaptive(curator, schema, budget):
     """Looks at what was published to decide what to ask next, through every verb; this is allowed."""
     first, second, third = budget.evenly(3)
-    best = curator.select(MostRows(), first)
+    best = curator.select(most_rows(4), first)
     halves = Partition(curator.domain, np.array([0, 0, 1, 1]))
     total = curator.reduce(halves).measure(Identity(2), second)
-    parts = curator.split(halves)
+    parts = [curator.reduce(Partition(curator.domain, np.array(half))) for half in ([0, 1, -1, -1], [-1, -1, 0, 1])]
     busier = parts[int(total.answers[1] > total.answers[0])]
     scale = 1 / third.epsilon * curator.charge.contributions * (1 if best else 2)
     return best, total, busier.measure(Identity(2), scales=scale), parts[0].charge.fullest

@@ -158,16 +158,15 @@ def test_what_chooses_the_event_does_not_bound_it():
     assert seen == {0: runs, 1: runs}
 
 
-def test_runs_come_in_blocks_and_progress_is_told():
-    sizes, told = [], []
+def test_runs_come_in_blocks():
+    sizes = []
 
     def run(which, count, entropy):
         sizes.append(count)
         return wide(1, count, entropy)
 
-    audit(Subject("blocks", ONE, run), 150_001, TestingEntropy(1), progress=lambda *done: told.append(done))
+    audit(Subject("blocks", ONE, run), 150_001, TestingEntropy(1))
     assert max(sizes) <= BLOCK and sum(sizes) == 300_002
-    assert told == [(done, 300_002) for done in np.cumsum(sizes).tolist()]
 
 
 def test_wide_outputs_choose_on_fewer_runs(monkeypatch):

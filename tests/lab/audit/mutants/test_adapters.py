@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import broken_adapters
 import pytest
+from broken_adapters import ENGINES, broken, first_complaint
 
-from sfumato.lab.audit.mutants import adapters
-from sfumato.lab.audit.mutants.adapters import ENGINES, broken, first_complaint
 from sfumato.lab.audit.reading.sources import SOURCES
 
 
@@ -29,4 +29,4 @@ def _is_3() -> bool:
 
 
 def test_they_are_marked():
-    assert adapters.__doc__.startswith("NOT PRIVATE")
+    assert broken_adapters.__doc__.startswith("NOT PRIVATE")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -39,7 +40,7 @@ def test_an_attack_stops_at_the_first_complaint_unless_it_is_patient():
     from sfumato.lab.audit.mutants.readers import EngineReadsCsv
     from sfumato.lab.audit.reading.sources import csv_source
 
-    broken = csv_source(",", ".csv", files=EngineReadsCsv)
+    broken = partial(csv_source, files=EngineReadsCsv)
     hasty = attack_source("broken", broken, 10_000, patient=False)
     assert hasty.complaints and hasty.pairs < 1_000
     assert not hasty.sound and hasty.verdict.startswith("VIOLATION")

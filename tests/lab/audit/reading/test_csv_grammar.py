@@ -13,7 +13,7 @@ import pytest
 
 from sfumato.kernel.reading.formats import csv_records
 from sfumato.kernel.reading.formats.csv_records import CSV, batches, first_record
-from sfumato.kernel.reading.formats.unpacking import TextFile
+from sfumato.kernel.reading.formats.files import TextFile
 from sfumato.lab.audit.reading.csv_tables import records, text
 
 COMPRESSIONS = {

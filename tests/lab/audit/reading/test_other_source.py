@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from sqlglot import exp
 
 from sfumato.kernel.reading.engines.other.engine import Other
@@ -26,5 +28,5 @@ class OneCase(Untried):
 
 
 def test_a_broken_adapter_is_caught():
-    found = attack_source("x", other_source(duckdb_connection, OneCase), PAIRS, patient=False)
+    found = attack_source("x", partial(other_source, bring=duckdb_connection, engine=OneCase), PAIRS, patient=False)
     assert not found.sound

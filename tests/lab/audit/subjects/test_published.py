@@ -26,8 +26,7 @@ from sfumato.models import MECHANISMS
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.file.artifact import read_artifact
 from sfumato.releases.file.manifest import content_of
-from sfumato.releases.file.store import contents_of, save_release
-from sfumato.releases.release import Release
+from sfumato.releases.release import Release, contents_of
 
 SCHEMA = audit_schema(1)
 
@@ -125,7 +124,7 @@ def test_a_file_holds_exactly_the_contents(name, tmp_path):
     """What is written besides follows from them: how long members are, and their digests."""
     release = released(name)
     contents = contents_of(release)
-    save_release(release, tmp_path / "one.sfumato")
+    release.save(tmp_path / "one.sfumato")
     artifact = read_artifact(tmp_path / "one.sfumato")
     assert content_of(replace(artifact.manifest, members={})) == content_of(contents.manifest)
     assert set(artifact.manifest.members) == set(contents.members)
@@ -137,11 +136,11 @@ def test_a_file_holds_exactly_the_contents(name, tmp_path):
 
 def test_nothing_is_written_but_the_contents(monkeypatch, tmp_path):
     given = []
-    monkeypatch.setattr("sfumato.releases.file.store.write_artifact", lambda *what: given.append(what) or "digest")
+    monkeypatch.setattr("sfumato.releases.release.write_artifact", lambda *what: given.append(what) or "digest")
     release = released("cells")
-    monkeypatch.setattr("sfumato.releases.file.store.contents_of", lambda of: contents if of is release else None)
+    monkeypatch.setattr("sfumato.releases.release.contents_of", lambda of: contents if of is release else None)
     contents = contents_of(released("laplace"))
-    save_release(release, tmp_path / "one.sfumato")
+    release.save(tmp_path / "one.sfumato")
     assert given == [(tmp_path / "one.sfumato", contents.manifest, contents.members)]
 
 

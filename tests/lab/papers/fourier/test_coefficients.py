@@ -13,8 +13,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.models import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.file.artifact import write_artifact
-from sfumato.releases.file.store import contents_of
-from sfumato.releases.release import Release
+from sfumato.releases.release import Release, contents_of
 
 
 def release(table: str = "program") -> Release:

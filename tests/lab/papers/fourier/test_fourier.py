@@ -118,7 +118,7 @@ def test_intervals_hold_as_often_as_they_say(sizes, epsilon):
 def test_raised_margins_are_nowhere_negative_and_agree():
     counts = counts_of((2,) * 5, rows=200)
     content = released(counts, table="raise", order=2, epsilon=Fraction(1, 8))
-    assert content.counts is None and content.raised_by > 0
+    assert content.table is None and content.raised_by > 0
     release = as_release(content)
     for places in combinations(range(5), 2):
         cells = release.marginal(*(f"v{place}" for place in places)).column("count")
@@ -131,7 +131,7 @@ def test_raised_margins_are_nowhere_negative_and_agree():
 
 def test_many_attributes_go_without_a_program():
     content = released(counts_of((2,) * 14, rows=500), table="raise")
-    assert content.counts is None and len(content.sets) == 1 + 14 + 91
+    assert content.table is None and len(content.sets) == 1 + 14 + 91
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from sfumato.lab.papers.fourier.content import downward_closure, written_out
 from sfumato.lab.papers.fourier.measure import whole_table
-from sfumato.lab.papers.fourier.walsh import downward_closure, written_out
 
 SIZES = (2, 3, 2, 2)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.lab.papers.fourier.walsh import (
+from sfumato.lab.papers.fourier.content import (
     downward_closure,
     least_raise,
     margin_of,

@@ -11,12 +11,11 @@ from curators import curator_of
 from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.lab.papers.halfspace import content as halfspaces_file
+from sfumato.lab.papers.halfspace.content import Halfspaces
 from sfumato.models import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.file.artifact import read_artifact
-from sfumato.releases.file.store import contents_of
-from sfumato.releases.release import Release
+from sfumato.releases.release import Release, contents_of
 from sfumato.schema import Schema
 
 SIZE = 30
@@ -158,13 +157,13 @@ def test_details_that_do_not_go_together_are_refused(change, why, tmp_path):
     made = released(table("correlated"))
     made.save(tmp_path / "r.sfumato")
     manifest = read_artifact(tmp_path / "r.sfumato", None).manifest
-    halfspaces_file.check(manifest, SCHEMA)
+    Halfspaces.check(manifest, SCHEMA)
     with pytest.raises(ReleaseFileError, match=why):
-        halfspaces_file.check(replace(manifest, details={**manifest.details, **change}), SCHEMA)
+        Halfspaces.check(replace(manifest, details={**manifest.details, **change}), SCHEMA)
 
 
 def test_counts_that_no_table_has_are_refused():
     written = contents_of(released(table("correlated")))
     huge = {"counts": {"count": written.members["counts"]["count"] + 2**60}, "tested": written.members["tested"]}
     with pytest.raises(ReleaseFileError, match="no table has"):
-        halfspaces_file.parts(written.manifest, SCHEMA, huge.__getitem__)
+        Halfspaces.read(written.manifest, SCHEMA, huge.__getitem__)

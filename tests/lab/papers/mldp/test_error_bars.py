@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.domain import Axis, Domain
-from sfumato.domain.blocks import Blocks
+from sfumato.lab.papers.mldp.blocks import Blocks
 from sfumato.lab.papers.mldp.error_bars import ErrorBars, boxes_of_tiles, parts_of, tiles_beside
 
 LINE = Domain((Axis("x", "integer", np.arange(129.0)),))

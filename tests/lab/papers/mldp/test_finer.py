@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.domain import Axis, Domain
-from sfumato.domain.blocks import Blocks
+from sfumato.lab.papers.mldp.blocks import Blocks
 from sfumato.lab.papers.mldp.error_bars import finer
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sfumato.errors import SfumatoError
-from sfumato.lab.papers.pac.rules import condition_of, holds_in_cells
+from sfumato.lab.papers.pac.content import condition_of, holds_in_cells
 from sfumato.schema import Schema
 
 SCHEMA = Schema.from_dict(

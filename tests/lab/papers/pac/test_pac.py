@@ -19,7 +19,7 @@ from sfumato.lab.papers.pac.content import Rule
 from sfumato.lab.papers.pac.measure import Options, pac
 from sfumato.models import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
-from sfumato.releases.file.store import contents_of
+from sfumato.releases.release import contents_of
 from sfumato.schema import Schema
 
 SCHEMA = Schema.from_dict(
@@ -90,7 +90,7 @@ def test_the_error_is_covered_and_the_promise_is_kept():
 
 
 def _cells(rule: Rule) -> np.ndarray:
-    from sfumato.lab.papers.pac.rules import holds_in_cells
+    from sfumato.lab.papers.pac.content import holds_in_cells
 
     return holds_in_cells(rule.condition, SCHEMA.domain).reshape(SCHEMA.domain.shape)[..., 0]
 

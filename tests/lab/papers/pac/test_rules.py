@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import QueryError
-from sfumato.lab.papers.pac.rules import (
+from sfumato.lab.papers.pac.content import (
     condition_of,
     conjunctions,
     given,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.lab.papers.parity.parities import as_cells, learn, odd, transformed
+from sfumato.lab.papers.parity.content import as_cells, learn, odd, transformed
 
 
 def test_the_transform_is_the_sum_with_signs():

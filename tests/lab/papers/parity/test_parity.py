@@ -15,11 +15,10 @@ import sfumato as sf
 from sfumato.errors import MechanismError, QueryError, ReleaseFileError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.lab.papers.parity.content import ParityCube
+from sfumato.lab.papers.parity.content import ParityCube, odd
 from sfumato.lab.papers.parity.measure import Options, parity
-from sfumato.lab.papers.parity.parities import odd
 from sfumato.models import find_mechanism
-from sfumato.releases.file.store import contents_of
+from sfumato.releases.release import contents_of
 from sfumato.schema import Schema
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.sampling.noise import draw
-from sfumato.lab.papers.parity.parities import learn, odd, parity_doubt, tail, transformed
+from sfumato.lab.papers.parity.content import learn, odd, parity_doubt, tail, transformed
 from sfumato.measurement import Laplace
 
 

@@ -18,8 +18,7 @@ from sfumato.lab.papers.quantiles.content import QuantilesRecord
 from sfumato.models import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.file.manifest import details_as
-from sfumato.releases.file.store import contents_of
-from sfumato.releases.release import Release
+from sfumato.releases.release import Release, contents_of
 from sfumato.schema import Schema
 from sfumato.sql import compile_statement
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from sfumato.lab.papers.quantiles.quantile_tree import choices, errors_of, runs_between
+from sfumato.lab.papers.quantiles.quantile_line import choices, errors_of, runs_between
 
 DECILES = [Fraction(k, 10) for k in range(1, 10)]
 

@@ -11,11 +11,10 @@ from curators import curator_of
 from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.lab.papers.sq import file as classifier_file
+from sfumato.lab.papers.sq.content import Classifier
 from sfumato.models import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
-from sfumato.releases.file.store import contents_of
-from sfumato.releases.release import Release
+from sfumato.releases.release import Release, contents_of
 from sfumato.schema import Schema
 
 SCHEMA = Schema.from_dict(
@@ -141,7 +140,7 @@ def test_what_does_not_go_together_is_refused(learner, member, column, change, w
     members = {name: dict(columns) for name, columns in written.members.items()}
     members[member][column] = change(members[member][column])
     with pytest.raises(ReleaseFileError, match=why):
-        classifier_file.parts(written.manifest, SCHEMA, members.__getitem__)
+        Classifier.read(written.manifest, SCHEMA, members.__getitem__)
 
 
 @pytest.mark.parametrize(
@@ -163,4 +162,4 @@ def test_details_that_are_not_of_a_classifier_are_refused(change, why, tmp_path)
     manifest = read_artifact(tmp_path / "r.sfumato", None).manifest
     broken = replace(manifest, details={**written.manifest.details, **change})
     with pytest.raises(ReleaseFileError, match=why):
-        classifier_file.check(broken, SCHEMA)
+        Classifier.check(broken, SCHEMA)

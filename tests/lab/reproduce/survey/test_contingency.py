@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.lab.reproduce.survey.contingency import bound_exhibit, raise_exhibit
-from sfumato.lab.reproduce.survey.data_inference import inference_exhibit, sample_exhibit
+from sfumato.lab.reproduce.survey.publishing import bound_exhibit, inference_exhibit, raise_exhibit, sample_exhibit
 
 
 def number(text: str) -> float:

@@ -10,7 +10,7 @@ from sfumato.least_squares.expected_error import expected_errors, overall_error
 from sfumato.least_squares.gram import gram_of
 from sfumato.models.linear.strategies.hdmm import best_strategy, candidates, marginal_strategy
 from sfumato.models.linear.strategies.per_axis import combined
-from sfumato.models.linear.strategies.pidentity import error_and_gradient, p_identity_for
+from sfumato.models.linear.strategies.pidentity import best_sums, error_and_gradient, with_sums
 from sfumato.queries import AllRanges, Identity, Kron, Prefix, Ranges, Workload, default_workload, trusted
 
 
@@ -43,7 +43,7 @@ def test_the_gradient_is_that_of_the_error(queries, pure):
 
 def test_all_ranges_over_256_cells_reach_the_figure():
     workload = Workload(("ranges",), (AllRanges(256),))
-    strategy = combined([p_identity_for(gram_of(AllRanges(256)), True)])
+    strategy = combined([with_sums(best_sums(gram_of(AllRanges(256)), True), True, 12)])
     assert expected_errors(strategy, workload, True)[0] <= 8.09
     assert strategy.queries.integral and trusted(strategy.queries)
     assert strategy.queries.constant_column_sum == 2**12
@@ -60,7 +60,7 @@ def test_two_dimensional_ranges_over_64_by_64_cells_reach_the_figure():
 def test_fewer_bits_cost_little(pure):
     gram, workload = gram_of(AllRanges(64)), Workload(("ranges",), (AllRanges(64),))
     fine, coarse = (
-        expected_errors(combined([p_identity_for(gram, pure, bits)]), workload, pure)[0] for bits in (12, 6)
+        expected_errors(combined([with_sums(best_sums(gram, pure), pure, bits)]), workload, pure)[0] for bits in (12, 6)
     )
     assert fine <= coarse <= 1.05 * fine
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import TableError
 from sfumato.frozen import dataclass
-from sfumato.kernel.reading.engines import Column
-from sfumato.kernel.reading.engines.silencing import followed, is_watched, silenced
+from sfumato.kernel.reading.engines import Column, followed, is_watched, silenced
+from sfumato.kernel.reading.formats.files import ENDINGS, STANDARD_INPUT, format_of, paths_of
 from sfumato.kernel.reading.formats.origin import SOURCE, Origin
 from sfumato.schema.dialect import PLAIN, Dialect
 
@@ -195,18 +195,13 @@ def over_origin(origin: Origin, engine: type[DuckDB] = DuckDB) -> DuckDB:
 
 def _find_origin(table: object, name: str | None, dialect: Dialect, wanted: Sequence[str]) -> Origin:
     if isinstance(table, Path) or (isinstance(table, str) and not _ADDRESS.match(table)):
-        from sfumato.kernel.reading.formats.files import find_files
-
         _refuse_name(name)
         return find_files(table, dialect, wanted)
-    if isinstance(table, str) and table.startswith("duckdb:"):
-        from sfumato.kernel.reading.formats.databases import find_database
+    from sfumato.kernel.reading.formats.databases import file_behind, find_database
 
-        return find_database(table, name)
-    from sfumato.kernel.reading.formats.databases import file_behind, find_sqlite
-
-    if (url := file_behind(table)) is not None or (isinstance(table, str) and table.startswith("sqlite:")):
-        return find_sqlite(url or str(table), name)
+    url = table if isinstance(table, str) and table.startswith(("duckdb:", "sqlite:")) else file_behind(table)
+    if url is not None:
+        return find_database(url, name)
     if isinstance(table, str):
         scheme = table.split("://")[0]
         known = "postgresql://, spark://, sqlite:/// or duckdb:/// with a table name"
@@ -220,6 +215,47 @@ def _find_origin(table: object, name: str | None, dialect: Dialect, wanted: Sequ
         "a path, a pattern, a database URL, a connection to PostgreSQL or SQLite, or a pandas, polars or Arrow frame"
     )
     raise TableError(f"a table cannot be a {type(table).__name__}; use {kinds}")
+
+
+def find_files(table: str | Path, dialect: Dialect = PLAIN, wanted: Sequence[str] = ()) -> Origin:
+    """The files that a path or a pattern names.
+
+    >>> find_files("nowhere/census.parquet")
+    Traceback (most recent call last):
+    ...
+    sfumato.errors.TableError: there is no file nowhere/census.parquet; check the path
+    """
+    paths = paths_of(table)
+    formats = {format_of(name, dialect) or "" for name in paths}
+    if "" in formats:
+        kinds = ", ".join(end for end in ENDINGS if end.count(".") == 1)
+        raise TableError(
+            f"{table} is not of a kind that can be read; use {kinds} (text also as .gz, .bz2 or .zst), or name its "
+            "format (--file-format)"
+        )
+    if len(formats) > 1:
+        raise TableError(f"{table} matches files of more than one kind; name one kind, such as *.parquet")
+    return _found(formats.pop(), paths, dialect, wanted)
+
+
+def _found(kind: str, paths: tuple[Path, ...], dialect: Dialect, wanted: Sequence[str]) -> Origin:
+    if kind in ("csv", "tsv"):
+        from sfumato.kernel.reading.formats.csv_files import find_csv
+
+        return find_csv(paths, dialect, "\t" if kind == "tsv" else ",")
+    if kind == "jsonl":
+        from sfumato.kernel.reading.formats.json_lines import find_json
+
+        return find_json(paths, dialect, wanted)
+    if STANDARD_INPUT in paths:
+        raise TableError(f"the standard input can be csv, tsv or jsonl, not {kind}; use a file")
+    if kind == "xlsx":
+        from sfumato.kernel.reading.formats.excel_files import find_excel
+
+        return find_excel(paths, dialect)
+    from sfumato.kernel.reading.formats.columnar import ArrowFiles, find_parquet
+
+    return ArrowFiles(paths) if kind == "arrow" else find_parquet(paths)
 
 
 def _refuse_name(name: str | None) -> None:

@@ -12,7 +12,7 @@ types in their footers.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from itertools import chain
 from pathlib import Path
@@ -21,15 +21,8 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import TableError
 from sfumato.frozen import dataclass
 from sfumato.kernel.reading.engines import Column
-from sfumato.kernel.reading.formats.origin import (
-    SOURCE,
-    as_text,
-    harmless,
-    identity_of,
-    mounted_columns,
-    shown_files,
-    text_of,
-)
+from sfumato.kernel.reading.formats.files import shown_files
+from sfumato.kernel.reading.formats.origin import SOURCE, as_text, harmless, identity_of, mounted_columns, text_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -104,13 +97,14 @@ class Frame:
             return pa.table([harmless(self.frame.column(place)) for place in places], names=names)
         if hasattr(self.frame, "scanner"):  # a dataset
             fields = [self.frame.schema.field(place).name for place in places]
-            return _renamed(self.frame.scanner(columns=fields).to_reader(), range(len(places)), names)
+            stream = self.frame.scanner(columns=fields).to_reader()
+            return _renamed(stream.schema, stream, range(len(places)), names)
         if self.library == "pyarrow":
             if self._read:
                 raise TableError("this RecordBatchReader was read already and is used up; pass a new one, or a Table")
             self._read.append(True)
         stream = self.frame if self.library == "pyarrow" else self.frame.to_arrow_reader()
-        return _renamed(stream, places, names)
+        return _renamed(stream.schema, stream, places, names)
 
 
 def find_frame(table: object) -> Frame | None:
@@ -123,13 +117,14 @@ def find_frame(table: object) -> Frame | None:
     return None
 
 
-def _renamed(stream: Any, places: Sequence[int], names: list[str]) -> Any:
+def _renamed(types: pa.Schema, batches: Iterable[pa.RecordBatch], places: Sequence[int], names: list[str]) -> Any:
+    """The columns at these places of a stream of batches, harmless and under other names."""
     import pyarrow as pa
 
-    empty = [harmless(pa.array([], stream.schema.field(at).type)) for at in places]
+    empty = [harmless(pa.array([], types.field(at).type)) for at in places]
     schema = pa.schema([pa.field(name, part.type) for name, part in zip(names, empty, strict=True)])
-    batches = (pa.record_batch([harmless(batch.column(at)) for at in places], schema=schema) for batch in stream)
-    return pa.RecordBatchReader.from_batches(schema, batches)
+    found = (pa.record_batch([harmless(batch.column(at)) for at in places], schema=schema) for batch in batches)
+    return pa.RecordBatchReader.from_batches(schema, found)
 
 
 def _is_float(kind: Any) -> bool:
@@ -200,33 +195,19 @@ class ArrowFiles:
 
     def mount(self, connection: Any, used: Sequence[Column]) -> None:
         """Make the used columns readable."""
-        import pyarrow as pa
+        places, names = [int(column.reference[1:]) for column in used], [column.reference for column in used]
+        types = _reader(self.paths[0]).schema
+        connection.register(SOURCE, _renamed(types, self._batches(), places, names))
 
-        places = [int(column.reference[1:]) for column in used]
-        names = [column.reference for column in used]
-        kinds = _reader(self.paths[0]).schema
-        empty = [harmless(pa.array([], kinds.field(place).type)) for place in places]
-        schema = pa.schema([pa.field(name, part.type) for name, part in zip(names, empty, strict=True)])
-        connection.register(SOURCE, pa.RecordBatchReader.from_batches(schema, self._batches(places, schema)))
-
-    def _batches(self, places: Sequence[int], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
-        for path in self.paths:
-            reader = _reader(path)
-            for at in range(reader.num_record_batches):
-                batch = reader.get_batch(at)
-                yield pa.record_batch([harmless(batch.column(place)) for place in places], schema=schema)
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        for reader in map(_reader, self.paths):
+            yield from map(reader.get_batch, range(reader.num_record_batches))
 
 
 def _reader(path: Path) -> Any:
     import pyarrow as pa
 
     return pa.ipc.open_file(pa.memory_map(str(path)))
-
-
-# What microseconds can count, which is what DuckDB reads: a slower reader must not take for missing what it counts.
-# As text: up to the end of the year 9999, which is all that Python's own times can be.
 
 
 _PATTERN = re.compile(r"[*?\[]")

@@ -14,10 +14,10 @@ from typing import Any
 
 from sfumato.errors import TableError
 from sfumato.frozen import dataclass
-from sfumato.kernel.reading.engines import Column, Spelling
+from sfumato.kernel.reading.engines import Column
 from sfumato.kernel.reading.formats.csv_records import BLOCK, CSV, Grammar, Tally, batches, first_record
-from sfumato.kernel.reading.formats.origin import SOURCE, shown_files
-from sfumato.kernel.reading.formats.unpacking import STANDARD_INPUT, TextFile
+from sfumato.kernel.reading.formats.files import TextFile, UntypedFiles, shown_files
+from sfumato.kernel.reading.formats.origin import SOURCE
 from sfumato.schema.dialect import PLAIN, Dialect
 
 _DELIMITERS = {";": ("semicolon", "';'"), "\t": ("tab", "tab"), "|": ("bar", "'|'"), ",": ("comma", "','")}
@@ -65,33 +65,13 @@ LONGEST_HEADER = 2**20
 
 
 @dataclass(frozen=True)
-class CsvFiles:
+class CsvFiles(UntypedFiles):
     """CSV files with one header, or with none, read as one table."""
 
-    paths: tuple[Path, ...]
-    header: tuple[str, ...]
     grammar: Grammar = CSV
-    dialect: Dialect = PLAIN
     block: int = BLOCK  # bytes that are looked at together; what is read does not depend on it
     files: tuple[TextFile, ...] = ()
     tally: Tally = field(default_factory=Tally, repr=False)
-
-    @property
-    def shown(self) -> str:
-        """Name for messages."""
-        return shown_files(self.paths)
-
-    @property
-    def only_once(self) -> bool:
-        """Whether they can be read once only."""
-        return STANDARD_INPUT in self.paths
-
-    def describe(self, connection: Any) -> list[Column]:
-        """Their columns, which have no types: detecting them would be reading values."""
-        return [
-            Column(name, None, f"c{place}", spelling=spelling_of(self.dialect, name))
-            for place, name in enumerate(self.header)
-        ]
 
     def mount(self, connection: Any, used: Sequence[Column]) -> None:
         """Make the used columns readable."""
@@ -118,16 +98,11 @@ def find_csv(paths: tuple[Path, ...], dialect: Dialect = PLAIN, separator: str =
     grammar = Grammar(dialect.delimiter or separator, quote)
     files = tuple(TextFile(path, dialect.encoding or "utf-8") for path in paths)
     if dialect.columns is not None:
-        return CsvFiles(paths, dialect.columns, grammar, dialect, files=files)
+        return CsvFiles(paths, dialect.columns, dialect, grammar, files=files)
     header, *others = (_header(file, grammar, dialect) for file in files)
     if any(other != header for other in others):
         raise TableError(f"{shown_files(paths)} do not all have the same header line; make them equal")
-    return CsvFiles(paths, header, grammar, dialect, files=files)
-
-
-def spelling_of(dialect: Dialect, column: str) -> Spelling:
-    """The spelling of numbers and dates in a column of text."""
-    return Spelling(dialect.decimal or ".", dialect.thousands or "", dialect.date_format(column))
+    return CsvFiles(paths, header, dialect, grammar, files=files)
 
 
 def _header(file: TextFile, grammar: Grammar, dialect: Dialect) -> tuple[str, ...]:

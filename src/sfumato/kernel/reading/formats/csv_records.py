@@ -7,7 +7,7 @@ The grammar, which privacy leans on (docs/privacy.md, the theorem about reading)
     field     plain bytes, or a quote, anything with quotes doubled, a quote, and whatever stands behind it as it is
 
 Delimiter and quote character are stated (`Grammar`), and so is whether there is a header; other encodings are turned
-into UTF-8 on the way in, character by character (`unpacking.py`).
+into UTF-8 on the way in, character by character (`files.py`).
 
 It is an automaton that is back in its first state after each record, so taking records out of a file leaves exactly the
 others. A quote inside a plain field and a carriage return inside a record are bytes like any others. A record that has
@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.frozen import dataclass
-from sfumato.kernel.reading.formats.unpacking import TextFile
+from sfumato.kernel.reading.formats.files import TextFile
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,21 +8,23 @@ by storage class and value: the whole number 1, the float 1.0 and the text 1 are
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sfumato.errors import TableError
 from sfumato.frozen import dataclass
 from sfumato.kernel.reading.engines import Column, adbc_vendor, alchemy_url
 from sfumato.kernel.reading.formats.origin import SOURCE, identity_of, mounted_columns, text_of
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
-class Database:
-    """One table of a database file. name: as `table`, or `schema.table` outside the main schema."""
+class _TableOfFile:
+    """One table of a database file, by its name."""
 
     path: Path
     name: str | None
@@ -31,6 +33,17 @@ class Database:
     def shown(self) -> str:
         """Name for messages."""
         return self.path.name
+
+    def _named_in(self, tables: Mapping[str, T]) -> T:
+        """What is known of the table, among those of the file by their names."""
+        if self.name is not None and self.name in tables:
+            return tables[self.name]
+        asked = "no table was named" if self.name is None else f"there is no table {self.name!r}"
+        raise TableError(f"{asked} in {self.shown}; it has {', '.join(tables) or 'no tables'}")
+
+
+class Database(_TableOfFile):
+    """One table of a DuckDB file. name: as `table`, or `schema.table` outside the main schema."""
 
     def describe(self, connection: Any) -> list[Column]:
         """Its columns; those of a view, and those that are made from others, are worked out when they are read."""
@@ -66,20 +79,7 @@ class Database:
         tables = {
             name if schema == "main" else f"{schema}.{name}": (schema, name, kind) for schema, name, kind in places
         }
-        if self.name not in tables:
-            asked = "no table was named" if self.name is None else f"there is no table {self.name!r}"
-            raise TableError(f"{asked} in {self.shown}; it has {', '.join(tables) or 'no tables'}")
-        schema, name, kind = tables[self.name]
-        return schema, name, kind
-
-
-def find_database(url: str, name: str | None) -> Database:
-    """The table that duckdb:///FILE and a name mean; FILE is relative as written, or else from the root."""
-    file = url.removeprefix("duckdb:").removeprefix("//").removeprefix("/")
-    for path in (Path(file).expanduser(), Path("/", file)):
-        if file and path.is_file():
-            return Database(path.absolute(), name)
-    raise TableError(f"{url} names no database file; write duckdb:///FILE")
+        return self._named_in(tables)
 
 
 _TOGETHER = 10_000  # rows that are handed on at a time
@@ -90,28 +90,16 @@ WHERE type IN ('table', 'view') AND substr(name, 1, 7) <> 'sqlite_'
 """
 
 
-@dataclass(frozen=True)
-class Sqlite:
-    """One table of a file."""
-
-    path: Path
-    name: str | None
-
-    @property
-    def shown(self) -> str:
-        """Name for messages."""
-        return self.path.name
+class Sqlite(_TableOfFile):
+    """One table of a SQLite file."""
 
     def describe(self, connection: Any) -> list[Column]:
         """Its columns; those of a view, and those that are made from others, are worked out when they are read."""
         with closing(self._open()) as file:
             self._check_encoding(file)
-            kinds = dict(file.execute(_TABLES))
-            if self.name not in kinds:
-                asked = "no table was named" if self.name is None else f"there is no table {self.name!r}"
-                raise TableError(f"{asked} in {self.shown}; it has {', '.join(sorted(kinds)) or 'no tables'}")
+            kind: str = self._named_in(dict(sorted(file.execute(_TABLES))))
             columns = file.execute("SELECT name, hidden FROM pragma_table_xinfo(?)", [self.name]).fetchall()
-        derived = not kinds[self.name].startswith("table create table")  # a view, or a module that makes up rows
+        derived = not kind.startswith("table create table")  # a view, or a module that makes up rows
         return [
             Column(name, None, f"c{place}", derived=derived or hidden == _VIRTUAL, who=f"who{place}")
             for place, (name, hidden) in enumerate(columns)
@@ -158,13 +146,17 @@ class Sqlite:
         return file
 
 
-def find_sqlite(url: str, name: str | None) -> Sqlite:
-    """The table that sqlite:///FILE and a name mean; FILE is relative as written, or else from the root."""
-    file = url.removeprefix("sqlite:").removeprefix("//").removeprefix("/")
+def find_database(url: str, name: str | None) -> Database | Sqlite:
+    """The table that an address, duckdb:///FILE or sqlite:///FILE, and a name mean.
+
+    FILE is relative as written, or else from the root.
+    """
+    scheme, _, file = url.partition(":")
+    file = file.removeprefix("//").removeprefix("/")
     for path in (Path(file).expanduser(), Path("/", file)):
         if file and path.is_file():
-            return Sqlite(path.absolute(), name)
-    raise TableError(f"{url} names no database file; write sqlite:///FILE")
+            return (Database if scheme == "duckdb" else Sqlite)(path.absolute(), name)
+    raise TableError(f"{url} names no database file; write {scheme}:///FILE")
 
 
 def is_sqlite(table: Any) -> bool:

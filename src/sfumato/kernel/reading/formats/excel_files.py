@@ -25,10 +25,10 @@ from xml.parsers import expat
 from sfumato.errors import TableError
 from sfumato.frozen import dataclass
 from sfumato.kernel.reading.engines import Column, Spelling
-from sfumato.kernel.reading.formats.csv_files import spelling_of
 from sfumato.kernel.reading.formats.csv_records import LONGEST
-from sfumato.kernel.reading.formats.origin import SOURCE, shown_files, text_of
-from sfumato.schema.dialect import PLAIN, Dialect
+from sfumato.kernel.reading.formats.files import UntypedFiles, shown_files
+from sfumato.kernel.reading.formats.origin import SOURCE, text_of
+from sfumato.schema.dialect import Dialect
 from sfumato.version import install_command
 
 PLAINLY = Spelling()
@@ -43,25 +43,8 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
-@dataclass(frozen=True)
-class ExcelFiles:
+class ExcelFiles(UntypedFiles):
     """Sheets with one header, or with none, read as one table."""
-
-    paths: tuple[Path, ...]
-    header: tuple[str, ...]
-    dialect: Dialect = PLAIN
-
-    @property
-    def shown(self) -> str:
-        """Name for messages."""
-        return shown_files(self.paths)
-
-    def describe(self, connection: Any) -> list[Column]:
-        """Their columns, which have no types: each cell has its own."""
-        return [
-            Column(name, None, f"c{place}", spelling=spelling_of(self.dialect, name))
-            for place, name in enumerate(self.header)
-        ]
 
     def mount(self, connection: Any, used: Sequence[Column]) -> None:
         """Make the used columns readable."""

@@ -16,11 +16,10 @@ from typing import IO, TYPE_CHECKING, Any
 from sfumato.errors import TableError
 from sfumato.frozen import dataclass
 from sfumato.kernel.reading.engines import Column
-from sfumato.kernel.reading.formats.csv_files import spelling_of
 from sfumato.kernel.reading.formats.csv_records import BLOCK, LONGEST, Tally
-from sfumato.kernel.reading.formats.origin import SOURCE, shown_files
-from sfumato.kernel.reading.formats.unpacking import STANDARD_INPUT, TextFile
-from sfumato.schema.dialect import PLAIN, Dialect
+from sfumato.kernel.reading.formats.files import TextFile, UntypedFiles, shown_files
+from sfumato.kernel.reading.formats.origin import SOURCE
+from sfumato.schema.dialect import Dialect
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,31 +28,11 @@ _BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
-class JsonLines:
-    """Files of JSON lines, read as one table of some columns."""
+class JsonLines(UntypedFiles):
+    """Files of JSON lines, read as one table of the columns that were asked for."""
 
-    paths: tuple[Path, ...]
-    names: tuple[str, ...]
-    dialect: Dialect = PLAIN
     block: int = BLOCK  # bytes that are looked at together; what is read does not depend on it
     tally: Tally = field(default_factory=Tally, repr=False)
-
-    @property
-    def shown(self) -> str:
-        """Name for messages."""
-        return shown_files(self.paths)
-
-    @property
-    def only_once(self) -> bool:
-        """Whether they can be read once only."""
-        return STANDARD_INPUT in self.paths
-
-    def describe(self, connection: Any) -> list[Column]:
-        """The columns that were asked for, without types."""
-        return [
-            Column(name, None, f"c{place}", spelling=spelling_of(self.dialect, name))
-            for place, name in enumerate(self.names)
-        ]
 
     def mount(self, connection: Any, used: Sequence[Column]) -> None:
         """Make the used columns readable."""

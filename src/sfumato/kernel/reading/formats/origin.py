@@ -11,16 +11,12 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 import numpy as np
 
 from sfumato.kernel.reading.engines import Column
-
-if TYPE_CHECKING:
-    pass
 
 SOURCE = "source"
 
@@ -42,12 +38,6 @@ class Origin(Protocol):
         """Make at least the used columns readable under the name SOURCE."""
 
 
-def shown_files(paths: Sequence[Path]) -> str:
-    """Name of some files for messages."""
-    names = ["the standard input" if str(path) == "-" else path.name for path in paths[:3]]
-    return ", ".join(names) + (", ..." if len(paths) > 3 else "")
-
-
 def mounted_columns(connection: Any) -> list[Column]:
     """The columns of what is mounted, in order; nothing is run, for a result may come in any order."""
     empty = connection.sql(f"FROM {SOURCE}")
@@ -66,14 +56,10 @@ def bare_type(kind: str) -> str:
 
 
 _WHOLE = 2.0**63  # a whole float below this is written as the whole number it is
-
-
 _ANY = 2**63 - 1
-
-
+# What microseconds can count, which is what DuckDB reads: a slower reader must not take for missing what it counts.
 _READABLE = {"s": _ANY // 10**6, "ms": _ANY // 10**3, "us": _ANY, "ns": _ANY}
-
-
+# As text: up to the end of the year 9999, which is all that Python's own times can be.
 _WRITABLE = {"s": 253_402_300_799, "ms": 253_402_300_799_999, "us": 253_402_300_799_999_999, "ns": _ANY}
 
 
@@ -159,13 +145,8 @@ def identity_of(value: object) -> bytes | None:
             return b"whole %d" % int(value)
         if isinstance(value, float | np.floating):
             return None if math.isnan(value) else f"float {float(value) + 0.0!r}".encode()  # 0.0 and -0.0 are equal
-        kinds = {
-            datetime: "time",
-            date: "date",
-            Decimal: "decimal",
-            UUID: "uuid",
-            bytes: "bytes",
-        }  # a time is a date too
+        # A time is a date too, and comes first.
+        kinds = {datetime: "time", date: "date", Decimal: "decimal", UUID: "uuid", bytes: "bytes"}
         kind = next(word for known, word in kinds.items() if isinstance(value, known))
         return f"{kind} {text_of(value)}".encode()
     except Exception:  # for privacy: of another type, or of one that fails, which must not stop the reading

@@ -151,11 +151,11 @@ def build_events(zero: Outputs, one: Outputs) -> list[Event]:
         feature = _column(column)
         events += _thresholds(feature, pooled) + _values(feature, pooled) + _bits(feature)
         events += _grids(feature, zero) + _grids(feature, one) + _ends(feature, zero, one)
-    for feature in (_published(), _sum_of_all()):
+    for feature in (PUBLISHED, SUM_OF_ALL):
         events += _thresholds(feature, pooled) + _values(feature, pooled)
     distinct = distinct_columns(zero, one, order)
     for a, b in combinations(sorted(distinct[:MOST_PAIRED]), 2):
-        difference, total = _difference(a, b), _sum(a, b)
+        difference, total = _both(a, "-", b), _both(a, "+", b)
         events += [_at_least(difference, 0), _at_least(difference, 1), _equals(difference, 0)]
         events += _thresholds(difference, pooled, every=3) + _values(difference, pooled)
         events += _thresholds(total, pooled, every=3) + _values(total, pooled)
@@ -171,29 +171,19 @@ def _column(place: int) -> Feature:
     return Feature(f"number {place}", lambda outputs: outputs[:, place])
 
 
-def _both_shown(outputs: Outputs, a: int, b: int, combined: Values) -> Values:
-    hidden = (outputs[:, a] == HIDDEN) | (outputs[:, b] == HIDDEN)
-    return np.where(hidden, HIDDEN, combined)
+def _both(a: int, sign: str, b: int) -> Feature:
+    """The sum or the difference of two columns, where both are shown."""
+
+    def combined(outputs: Outputs) -> Values:
+        one, other = outputs[:, a], outputs[:, b]
+        hidden = (one == HIDDEN) | (other == HIDDEN)
+        return np.where(hidden, HIDDEN, one + other if sign == "+" else one - other)
+
+    return Feature(f"number {a} {sign} number {b}", combined)
 
 
-def _difference(a: int, b: int) -> Feature:
-    return Feature(
-        f"number {a} - number {b}", lambda outputs: _both_shown(outputs, a, b, outputs[:, a] - outputs[:, b])
-    )
-
-
-def _sum(a: int, b: int) -> Feature:
-    return Feature(
-        f"number {a} + number {b}", lambda outputs: _both_shown(outputs, a, b, outputs[:, a] + outputs[:, b])
-    )
-
-
-def _published() -> Feature:
-    return Feature("published numbers", lambda outputs: np.count_nonzero(outputs != HIDDEN, axis=1))
-
-
-def _sum_of_all() -> Feature:
-    return Feature("sum of all numbers", lambda outputs: np.where(outputs == HIDDEN, 0, outputs).sum(axis=1))
+PUBLISHED = Feature("published numbers", lambda outputs: np.count_nonzero(outputs != HIDDEN, axis=1))
+SUM_OF_ALL = Feature("sum of all numbers", lambda outputs: np.where(outputs == HIDDEN, 0, outputs).sum(axis=1))
 
 
 # -- events on a feature

@@ -29,8 +29,9 @@ from sfumato.kernel.charge import Charge
 from sfumato.kernel.counts import Aggregate
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.lines import Lines
-from sfumato.kernel.verbs.scores import MostRows, Rank, Revenue, Score
-from sfumato.lab.audit.attacks.watching import Chosen, ChosenPiece, Drawn, Sifted, Watched, watching
+from sfumato.kernel.verbs.scores import Rank, Score
+from sfumato.lab.audit.attacks.watching import Chosen, ChosenPiece, Draw, Drawn, Sifted, Watched, watching
+from sfumato.lab.audit.subjects.subject import most_rows
 from sfumato.measurement import Laplace
 from sfumato.queries import Identity
 
@@ -130,8 +131,9 @@ def neighbours(cells: int, rows: int, contributions: int) -> Iterator[tuple[Coun
     for size in range(1, contributions + 1):
         for rest in range(rows - size + 1):
             for others in combinations_with_replacement(range(cells), rest):
+                counts = tuple(others.count(cell) for cell in range(cells))
                 for own in combinations_with_replacement(range(cells), size):
-                    yield _counts(others + own, cells), _counts(others, cells)
+                    yield tuple(count + own.count(cell) for cell, count in enumerate(counts)), counts
 
 
 def largest_loss(distribution: Law, cells: Sequence[int], rows: int, contributions: int) -> tuple[float, int]:
@@ -145,24 +147,36 @@ def largest_loss(distribution: Law, cells: Sequence[int], rows: int, contributio
     return worst, pairs
 
 
-def curator_over(counts: Counts, epsilon: Fraction, contributions: int, kind: type[Curator]) -> tuple[Curator, Watched]:
-    """A curator of this kind that holds these counts, and its random bits."""
-    domain = Domain((Axis("cell", "integer", np.arange(len(counts) + 1.0)),))
-    vector = np.array(counts, dtype=np.int64)
+def watched(
+    act: Callable[[Curator, Budget], object],
+    counts: Counts,
+    epsilon: Fraction,
+    contributions: int,
+    kind: type[Curator] = Curator,
+    domain: Domain | None = None,
+) -> list[Draw]:
+    """Draws of a curator of this kind that holds these counts, while something is asked of it with its whole budget."""
+    domain = domain or Domain((Axis("cell", "integer", np.arange(len(counts) + 1.0)),))
+    vector, entropy, budget = np.array(counts, dtype=np.int64), Watched(0), Budget.pure(epsilon)
     held = np.flatnonzero(vector)
-    charge = Charge(Budget.pure(epsilon), contributions, domain.size)
-    entropy = Watched(0)
-    return kind(domain, Aggregate(held, vector[held]), {"count": 1}, charge, entropy), entropy
+    charge = Charge(budget, contributions, domain.size)
+    with watching(kind, Lines):
+        act(kind(domain, Aggregate(held, vector[held]), {"count": 1}, charge, entropy), budget)
+    return entropy.log
 
 
-def selecting(score: Score | Revenue, epsilon: Fraction, contributions: int, *, kind: type[Curator] = Curator) -> Law:
-    """Output distribution of `Curator.select`, with the scores and the rate it really uses."""
+def selecting(
+    score: Score | Callable[[int], Score], epsilon: Fraction, contributions: int, *, kind: type[Curator] = Curator
+) -> Law:
+    """Output distribution of `Curator.select`, with the scores and the rate it really uses.
+
+    score: or what makes one for so many cells.
+    """
 
     def distribution(counts: Counts, last: int) -> Sequence[Distribution]:
-        curator, entropy = curator_over(counts, epsilon, contributions, kind)
-        with watching(kind):
-            curator.select(score, Budget.pure(epsilon))
-        (choice,) = (call for call in entropy.log if isinstance(call, Chosen))
+        chosen = score(len(counts)) if callable(score) else score
+        log = watched(lambda curator, budget: curator.select(chosen, budget), counts, epsilon, contributions, kind)
+        (choice,) = (call for call in log if isinstance(call, Chosen))
         return [exponential(choice.scores.tolist(), choice.rate)]
 
     return distribution
@@ -171,13 +185,12 @@ def selecting(score: Score | Revenue, epsilon: Fraction, contributions: int, *, 
 def cutting(quantile: Fraction, epsilon: Fraction, contributions: int, *, pieces: int = 2) -> Law:
     """Distribution of the piece of a line that `Lines.cut` chooses, with the scores and the rate it really uses."""
 
+    def cut(curator: Curator, budget: Budget) -> int:
+        lines = curator.lines(curator.domain.names, budget, pieces=pieces)
+        return lines.cut(0, quantile, budget, first=0, end=lines.length)
+
     def distribution(counts: Counts, last: int) -> Sequence[Distribution]:
-        curator, entropy = curator_over(counts, epsilon, contributions, Curator)
-        budget = Budget.pure(epsilon)
-        with watching(Lines):
-            lines = curator.lines(curator.domain.names, budget, pieces=pieces)
-            lines.cut(0, quantile, budget, first=0, end=lines.length)
-        (choice,) = (call for call in entropy.log if isinstance(call, ChosenPiece))
+        (choice,) = (call for call in watched(cut, counts, epsilon, contributions) if isinstance(call, ChosenPiece))
         return [exponential(choice.scores.tolist(), choice.rate)]
 
     return distribution
@@ -194,16 +207,16 @@ def counting(
     """Noisy counts of all cells, of those from a threshold on, or of cells with an even and an odd number of bits."""
 
     def distribution(counts: Counts, last: int) -> Sequence[Distribution]:
-        curator, entropy = curator_over(counts, epsilon, contributions, kind)
-        answers = np.array(counts)
-        if parity:
-            bits = np.array([cell.bit_count() % 2 for cell in range(len(counts))])
-            curator = curator.reduce(Partition(curator.domain, bits))
-            answers = np.bincount(bits, weights=answers).astype(np.int64)
-        with watching(kind):
-            curator.measure(Identity(len(answers)), Budget.pure(epsilon), above=above)
-        own = next((call.noise for call in entropy.log if isinstance(call, Drawn)), None)
-        sifted = next((call for call in entropy.log if isinstance(call, Sifted)), None)
+        bits = np.array([cell.bit_count() % 2 if parity else cell for cell in range(len(counts))])
+        answers = np.bincount(bits, weights=counts).astype(np.int64)
+
+        def measure(curator: Curator, budget: Budget) -> object:
+            seen = curator.reduce(Partition(curator.domain, bits)) if parity else curator
+            return seen.measure(Identity(len(answers)), budget, above=above)
+
+        log = watched(measure, counts, epsilon, contributions, kind)
+        own = next((call.noise for call in log if isinstance(call, Drawn)), None)
+        sifted = next((call for call in log if isinstance(call, Sifted)), None)
         if not isinstance(own, Laplace) or (above is not None and (sifted is None or sifted.noise != own)):
             raise PrivacyError("the noise drawn is not Laplace noise, the same for every cell, so no closed form holds")
         if above is None or sifted is None:
@@ -215,11 +228,16 @@ def counting(
     return distribution
 
 
+def found(name: str, epsilon: Fraction, contributions: int, result: tuple[float, int]) -> ExactFinding:
+    """The largest loss and how many pairs there were, under a name that tells of the rows of a person."""
+    return ExactFinding(f"{name}, {contributions} row{'s' * (contributions > 1)} per person", epsilon, *result)
+
+
 def exact_findings(epsilon: Fraction = Fraction(1), *, rows: int = 4) -> list[ExactFinding]:
     """Audit every primitive whose outcomes are few, over all tables of up to `rows` rows on 2 to 4 cells."""
     findings = []
     for k in (1, 2):
-        distributions: dict[str, Law] = {"most rows": selecting(MostRows(), epsilon, k)}
+        distributions: dict[str, Law] = {"most rows": selecting(most_rows, epsilon, k)}
         for name, quantile in (("median", "1/2"), ("quarter", "1/4"), ("smallest", "0"), ("largest", "1")):
             distributions[name] = selecting(Rank(Fraction(quantile)), epsilon, k)
             distributions[f"{name} of pieces"] = cutting(Fraction(quantile), epsilon, k)
@@ -227,11 +245,7 @@ def exact_findings(epsilon: Fraction = Fraction(1), *, rows: int = 4) -> list[Ex
         distributions["parity cells"] = counting(epsilon, k, parity=True)
         for threshold in (1, 2, 3, 6):
             distributions[f"cells from {threshold} on"] = counting(epsilon, k, above=threshold)
-        for name, distribution in distributions.items():
-            loss, pairs = largest_loss(distribution, (2, 3, 4), rows, k)
-            findings.append(ExactFinding(f"{name}, {k} row{'s' * (k > 1)} per person", epsilon, loss, pairs))
+        findings += [
+            found(name, epsilon, k, largest_loss(law, (2, 3, 4), rows, k)) for name, law in distributions.items()
+        ]
     return findings
-
-
-def _counts(rows: tuple[int, ...], cells: int) -> Counts:
-    return tuple(rows.count(cell) for cell in range(cells))

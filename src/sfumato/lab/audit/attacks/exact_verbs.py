@@ -21,26 +21,25 @@ from numpy.typing import NDArray
 from sfumato.domain import Axis, Domain
 from sfumato.errors import PrivacyError
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.charge import Charge
-from sfumato.kernel.counts import Aggregate
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.measuring import Guess
-from sfumato.kernel.verbs.scores import LargestMisfit, Misfit, Revenue, RowsRight
+from sfumato.kernel.verbs.scores import LargestMisfit, Misfit, RowsRight, Score
 from sfumato.lab.audit.attacks import reference as twins
 from sfumato.lab.audit.attacks.exact import (
     Counts,
     Distribution,
     ExactFinding,
     Law,
-    curator_over,
     discrete_laplace,
     exponential,
+    found,
     largest_loss,
     neighbours,
     selecting,
+    watched,
 )
 from sfumato.lab.audit.attacks.reference import largest_gap, partition_law
-from sfumato.lab.audit.attacks.watching import Chosen, Drawn, Watched, watching
+from sfumato.lab.audit.attacks.watching import Chosen, Drawn
 from sfumato.measurement import Laplace
 from sfumato.queries import AllRanges, Identity, Prefix, Weighted
 
@@ -51,18 +50,19 @@ MISFITS = {
     "prefixes": Misfit(Prefix(3), np.array([0, 2, 1])),
     "ranges": Misfit(AllRanges(3), np.array([1, 0, 3, 0, 2, 1])),
     "weights": Misfit(Weighted(np.array([[2, -1, 0], [1, 0, -2], [0, 1, 1]])), np.array([1, -1, 4])),
+    # The revenue at each of three prices (docs/auction.md).
+    "prices": Misfit(Weighted(np.array([[1, 1, 1], [0, 2, 2], [0, 0, 9]])), np.zeros(3, dtype=np.int64)),
     # One query against many guesses: a row of data raises the first misfits and lowers the last.
     "guesses": Misfit(Weighted(np.array([[1, 0, 0]] * 21)), np.array([0] * 20 + [1])),
 }
 # Every rule on three cells, and tables that a row of data brings closer or further away.
-CANDIDATES: dict[str, RowsRight | LargestMisfit] = {
+CANDIDATES: dict[str, Score] = {
     "rows that rules get right": RowsRight(
         np.array([[code >> cell & 1 for cell in range(3)] for code in range(8)]) == 1
     ),
     "table by its cells": LargestMisfit(Identity(3), np.array([[0, 0, 0], [4, 0, 0], [1, 1, 2], [2, 2, 0]])),
     "table by weights": LargestMisfit(Weighted(np.array([[2, -1, 0], [0, 1, 1]])), np.array([[0, 0], [3, 1], [-2, 4]])),
 }
-PRICED = {"steep prices": np.array([1, 2, 9]), "flat prices": np.array([0, 3, 3])}
 PRICES = ((1, 1, 1), (2, 2, 6))  # of buckets of 1, 2 and 4 cells
 
 
@@ -92,11 +92,11 @@ def summing(
 ) -> Law:
     """Distribution of noisy sums of misfits by group."""
 
+    def measure(curator: Curator, budget: Budget) -> object:
+        return curator.measure_misfit(misfit, budget, np.array(labels))
+
     def distribution(counts: Counts, last: int) -> Sequence[Distribution]:
-        curator, entropy = curator_over(counts, epsilon, contributions, kind)
-        with watching(kind):
-            curator.measure_misfit(misfit, Budget.pure(epsilon), np.array(labels))
-        (scale,) = _scales(entropy.log)
+        (scale,) = _scales(watched(measure, counts, epsilon, contributions, kind))
         sums = twins.sums_by_group(twins.misfits(misfit.queries, misfit.targets.tolist(), counts), labels)
         return [discrete_laplace(each, scale, 100) for each in sums]
 
@@ -108,11 +108,11 @@ def looking(
 ) -> Chances:
     """Distribution of the first misfit above a threshold (sparse vector)."""
 
+    def look(curator: Curator, budget: Budget) -> object:
+        return curator.first_above(misfit, threshold, budget)
+
     def distribution(counts: Counts) -> Sequence[float]:
-        curator, entropy = curator_over(counts, epsilon, contributions, kind)
-        with watching(kind):
-            curator.first_above(misfit, threshold, Budget.pure(epsilon))
-        of_values, of_threshold = _scales(entropy.log)
+        of_values, of_threshold = _scales(watched(look, counts, epsilon, contributions, kind))
         values = twins.misfits(misfit.queries, misfit.targets.tolist(), counts)
         return first_above_law(values, threshold, of_threshold, of_values)
 
@@ -124,11 +124,11 @@ def cutting_four(
 ) -> Chances:
     """Distribution of the best partition of four cells."""
 
+    def cut(curator: Curator, budget: Budget) -> object:
+        return curator.best_partition(budget, order=np.arange(4), price=[Fraction(p) for p in prices])
+
     def distribution(counts: Counts) -> Sequence[float]:
-        curator, entropy = curator_over(counts, epsilon, contributions, kind)
-        with watching(kind):
-            curator.best_partition(Budget.pure(epsilon), order=np.arange(4), price=[Fraction(p) for p in prices])
-        single, longer = _scales(entropy.log)
+        single, longer = _scales(watched(cut, counts, epsilon, contributions, kind))
         return partition_law(counts, prices, single, longer)
 
     return distribution
@@ -145,26 +145,20 @@ def verb_findings(epsilon: Fraction = Fraction(4)) -> list[ExactFinding]:
     """Every verb on misfits over all tables of up to 4 rows on 3 cells, partitions over those of 3 rows on 4."""
     findings = []
     for k in (1, 2):
-        found: dict[str, tuple[float, int]] = {}
+        losses: dict[str, tuple[float, int]] = {}
         for name, misfit in MISFITS.items():
             labels = [row % 2 for row in range(misfit.queries.rows)]
-            found[f"select misfit of {name}"] = largest_loss(selecting(misfit, epsilon, k), (3,), 4, k)
-            found[f"sums of misfits of {name}"] = largest_loss(summing(misfit, labels, epsilon, k), (3,), 4, k)
+            losses[f"select misfit of {name}"] = largest_loss(selecting(misfit, epsilon, k), (3,), 4, k)
+            losses[f"sums of misfits of {name}"] = largest_loss(summing(misfit, labels, epsilon, k), (3,), 4, k)
             for threshold in (0, 4):
                 distribution = looking(misfit, threshold, epsilon, k)
-                found[f"first misfit of {name} above {threshold}"] = largest_ratio(distribution, 3, 4, k)
+                losses[f"first misfit of {name} above {threshold}"] = largest_ratio(distribution, 3, 4, k)
         for name, score in CANDIDATES.items():
-            found[f"select {name}"] = largest_loss(selecting(score, epsilon, k), (3,), 4, k)
-        for name, coins in PRICED.items():
-            found[f"select revenue at {name}"] = largest_loss(selecting(Revenue(coins), epsilon, k), (3,), 4, k)
-        findings += [
-            ExactFinding(f"{name}, {k} row{'s' * (k > 1)} per person", epsilon, loss, pairs)
-            for name, (loss, pairs) in found.items()
-        ]
+            losses[f"select {name}"] = largest_loss(selecting(score, epsilon, k), (3,), 4, k)
+        findings += [found(name, epsilon, k, result) for name, result in losses.items()]
     for k, prices in ((1, PRICES[0]), (1, PRICES[1]), (2, PRICES[1])):
-        loss, pairs = largest_ratio(cutting_four(prices, k * epsilon, k), 4, 3, k)
-        name = f"best partition at prices {prices}, {k} row{'s' * (k > 1)} per person"
-        findings.append(ExactFinding(name, k * epsilon, loss, pairs))
+        result = largest_ratio(cutting_four(prices, k * epsilon, k), 4, 3, k)
+        findings.append(found(f"best partition at prices {prices}", k * epsilon, k, result))
     return findings
 
 
@@ -187,14 +181,6 @@ PENALTIES = (0, 1, -1)  # public, on what is chosen between
 FAR = 60  # beyond all sums of misfits, so that what lies further out is one outcome
 
 
-def square_over(counts: Counts, epsilon: Fraction, contributions: int, kind: type[Curator]) -> tuple[Curator, Watched]:
-    """A curator of this kind over the square, and its random bits."""
-    vector = np.array(counts, dtype=np.int64)
-    held, entropy = np.flatnonzero(vector), Watched(0)
-    charge = Charge(Budget.pure(epsilon), contributions, SQUARE.size)
-    return kind(SQUARE, Aggregate(held, vector[held]), {"count": 1}, charge, entropy), entropy
-
-
 def summing_margins(
     labels: Sequence[int],
     epsilon: Fraction,
@@ -204,13 +190,13 @@ def summing_margins(
     guesses: Sequence[Asked] = BY_CELL,
 ) -> Law:
     """Distribution of noisy sums of the misfits of three margins, by group; cell by cell or part by part."""
+    asked: list[Guess] = [(n, np.array(g), None if parts is None else np.array(parts)) for n, g, parts in guesses]
+
+    def measure(curator: Curator, budget: Budget) -> object:
+        return curator.measure_margin_misfits(asked, budget, np.array(labels))
 
     def distribution(counts: Counts, last: int) -> Sequence[Distribution]:
-        curator, entropy = square_over(counts, epsilon, contributions, kind)
-        asked: list[Guess] = [(n, np.array(g), None if parts is None else np.array(parts)) for n, g, parts in guesses]
-        with watching(kind):
-            curator.measure_margin_misfits(asked, Budget.pure(epsilon), np.array(labels))
-        (scale,) = _margin_scales(entropy)
+        (scale,) = _scales(watched(measure, counts, epsilon, contributions, kind, SQUARE))
         misfits = [twins.margin_misfit(SQUARE, names, guess, counts, parts) for names, guess, parts in guesses]
         return [discrete_laplace(each, scale, FAR) for each in twins.sums_by_group(misfits, labels)]
 
@@ -222,17 +208,15 @@ def measuring_margins(
 ) -> Law:
     """Distribution of noisy counts along several margins, each with an even share of the budget."""
 
+    def measure(curator: Curator, budget: Budget) -> None:
+        for names, share in zip(margins, budget.evenly(len(margins)), strict=True):
+            curator.margin(names).measure(Identity(2 ** len(names)), share)
+
     def distribution(counts: Counts, last: int) -> Sequence[Distribution]:
-        curator, entropy = square_over(counts, epsilon, contributions, kind)
-        found: list[Distribution] = []
-        for names, share in zip(margins, Budget.pure(epsilon).evenly(len(margins)), strict=True):
-            entropy.log.clear()
-            truth = twins.margin(SQUARE, names, counts)
-            with watching(kind):
-                curator.margin(names).measure(Identity(len(truth)), share)
-            (scale,) = _margin_scales(entropy)
-            found += [discrete_laplace(each, scale, FAR) for each in truth]
-        return found
+        scales = _scales(watched(measure, counts, epsilon, contributions, kind, SQUARE))
+        truths = [twins.margin(SQUARE, names, counts) for names in margins]
+        pairs = zip(truths, scales, strict=True)
+        return [discrete_laplace(each, scale, FAR) for truth, scale in pairs for each in truth]
 
     return distribution
 
@@ -240,14 +224,14 @@ def measuring_margins(
 def choosing_margins(epsilon: Fraction, contributions: int, *, kind: type[Curator] = Curator) -> Law:
     """Distribution of the margin chosen as farthest from its guess: the curator's rate, scores added up here."""
 
+    def choose(curator: Curator, budget: Budget) -> object:
+        return curator.select_margin([(n, np.array(g)) for n, g in GUESSES], PENALTIES, budget)
+
     def distribution(counts: Counts, last: int) -> Sequence[Distribution]:
-        curator, entropy = square_over(counts, epsilon, contributions, kind)
-        with watching(kind):
-            curator.select_margin([(n, np.array(g)) for n, g in GUESSES], PENALTIES, Budget.pure(epsilon))
-        rates = [call.rate for call in entropy.log if isinstance(call, Chosen)]
+        log = watched(choose, counts, epsilon, contributions, kind, SQUARE)
         misfits = [twins.margin_misfit(SQUARE, names, guess, counts) for names, guess in GUESSES]
         scores = tuple(misfit - fine for misfit, fine in zip(misfits, PENALTIES, strict=True))
-        return [exponential(scores, rate) for rate in rates]
+        return [exponential(scores, call.rate) for call in log if isinstance(call, Chosen)]
 
     return distribution
 
@@ -261,15 +245,5 @@ def margin_findings(epsilon: Fraction = Fraction(4)) -> list[ExactFinding]:
         laws["a choice of margins"] = choosing_margins(epsilon, k)
         laws["both margins"] = measuring_margins([["a"], ["b"]], epsilon, k)
         laws["both margins and the total"] = measuring_margins([["a"], ["b"], []], epsilon, k)
-        for name, law in laws.items():
-            loss, pairs = largest_loss(law, (SQUARE.size,), 4, k)
-            findings.append(ExactFinding(f"{name}, {k} row{'s' * (k > 1)} per person", epsilon, loss, pairs))
+        findings += [found(name, epsilon, k, largest_loss(law, (SQUARE.size,), 4, k)) for name, law in laws.items()]
     return findings
-
-
-def _margin_scales(entropy: Watched) -> list[Fraction]:
-    noises = [call.noise if isinstance(call, Drawn) else None for call in entropy.log]
-    scales = [noise.scale for noise in noises if isinstance(noise, Laplace)]
-    if len(scales) != len(noises):
-        raise PrivacyError("the noise drawn is not Laplace noise, so no closed form holds")
-    return scales

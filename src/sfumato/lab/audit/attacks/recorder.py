@@ -11,6 +11,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import fields, is_dataclass
 from fractions import Fraction
 from functools import cache
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +22,15 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.measuring import Guess
-from sfumato.kernel.verbs.scores import Misfit, Revenue, Score
+from sfumato.kernel.verbs.scores import Misfit, Score
 from sfumato.lab.audit.attacks import reference as twins
-from sfumato.lab.audit.attacks.tape import Call, LinesRecorder, Tape
+from sfumato.lab.audit.attacks.tape import Call, Kind, LinesRecorder, Tape
 from sfumato.lab.audit.attacks.watching import Chosen, Drawn, Sifted, Watched
 from sfumato.measurement import Measurement, Noise
 from sfumato.queries import Queries
 from sfumato.schema import Schema
 
+T = TypeVar("T")
 MOST_WRITTEN_OUT = 2**16  # entries of a query matrix that are compared one by one; above, its description is
 
 
@@ -37,26 +39,12 @@ class Recorder:
 
     def __init__(self, inner: Curator, entropy: Watched, tape: Tape) -> None:
         self.__inner, self.__entropy, self.__tape = inner, entropy, tape
-
-    @property
-    def domain(self) -> Domain:
-        """As the curator's."""
-        return self.__inner.domain
+        self.domain, self.statistics, self.private = inner.domain, inner.statistics, inner.private
 
     @property
     def charge(self) -> Charge:
-        """As the curator's."""
+        """Account of what the recorded curator has spent."""
         return self.__inner.charge
-
-    @property
-    def statistics(self) -> tuple[str, ...]:
-        """As the curator's."""
-        return self.__inner.statistics
-
-    @property
-    def private(self) -> bool:
-        """As the curator's."""
-        return self.__inner.private
 
     def __getattr__(self, name: str) -> object:
         self.__tape.faults.append(f"the mechanism reached for {name}, past the verbs of the curator")
@@ -88,23 +76,15 @@ class Recorder:
             noises = (*(made.missing.noises[kind] for kind in which), *noises)
             truth = np.append(missing, truth)
         asked = ("measure", _matrix(queries), of, noises, fingerprint(made.which), above)
-        published = self.__tape.add(Call(asked, self.__end(), tuple(truth.tolist()), noises, None, made)).result
-        assert isinstance(published, Measurement)  # noqa: S101 (the calls agree in what they asked)
-        return published
+        return self.__told(made, asked, truth.tolist(), noises)
 
-    def select(self, score: Score | Revenue, budget: Budget) -> int:
+    def select(self, score: Score, budget: Budget) -> int:
         """Let the curator choose, and write it down."""
         self.__begin()
         made = self.__inner.select(score, budget)
-        chosen = [call for call in self.__entropy.log if isinstance(call, Chosen)]
-        scores = score.scores(self.__inner._dense("count"))
-        if len(chosen) != 1 or chosen[0].candidate != made or not np.array_equal(chosen[0].scores, scores):
-            self.__tape.faults.append("the choice was not made by one exponential mechanism on the scores")
-        rate = chosen[0].rate if chosen else Fraction(0)
-        asked = ("select", fingerprint(score), rate)
-        published = self.__tape.add(Call(asked, self.__end(), tuple(scores.tolist()), (), rate, made, "choice")).result
-        assert isinstance(published, int)  # noqa: S101 (the calls agree in what they asked)
-        return published
+        scores = score.scores(self.__inner._dense("count")).tolist()
+        rate = self.__rate(made, scores)
+        return self.__told(made, ("select", fingerprint(score), rate), scores, (), "choice", rate)
 
     def measure_misfit(self, misfit: Misfit, budget: Budget, groups: Codes | None = None) -> Measurement:
         """Let the curator measure misfits of targets, and write it down."""
@@ -114,10 +94,7 @@ class Recorder:
         truth = twins.sums_by_group(self.__misfits(misfit), labels)
         self.__compare((made, np.array(truth, dtype=np.int64)))
         asked = ("measure_misfit", _matrix(misfit.queries), fingerprint(misfit.targets), tuple(labels), made.noises)
-        call = Call(asked, self.__end(), tuple(truth), made.noises * len(truth), None, made)
-        published = self.__tape.add(call).result
-        assert isinstance(published, Measurement)  # noqa: S101 (the calls agree in what they asked)
-        return published
+        return self.__told(made, asked, truth, made.noises * len(truth))
 
     def measure_margin_misfits(
         self, guesses: Sequence[Guess], budget: Budget, groups: Codes | None = None
@@ -135,10 +112,7 @@ class Recorder:
         truth = twins.sums_by_group(misfits, labels)
         self.__compare((made, np.array(truth, dtype=np.int64)))
         what = ("measure_margin_misfits", fingerprint(asked), tuple(labels), made.noises)
-        call = Call(what, self.__end(), tuple(truth), made.noises * len(truth), None, made)
-        published = self.__tape.add(call).result
-        assert isinstance(published, Measurement)  # noqa: S101 (the calls agree in what they asked)
-        return published
+        return self.__told(made, what, truth, made.noises * len(truth))
 
     def select_margin(
         self, guesses: Sequence[tuple[Sequence[str], Codes]], penalties: Sequence[int], budget: Budget
@@ -150,14 +124,10 @@ class Recorder:
         counts = self.__inner._dense("count").tolist()
         misfits = [twins.margin_misfit(self.domain, names, guess.tolist(), counts) for names, guess in asked]
         scores = [misfit - fine for misfit, fine in zip(misfits, penalties, strict=True)]
-        chosen = [call for call in self.__entropy.log if isinstance(call, Chosen)]
-        if len(chosen) != 1 or chosen[0].candidate != made or chosen[0].scores.tolist() != scores:
-            self.__tape.faults.append("the choice was not made by one exponential mechanism on the scores")
-        rate = chosen[0].rate if chosen else Fraction(0)
-        what = ("select_margin", fingerprint(asked), tuple(penalties), rate)
-        published = self.__tape.add(Call(what, self.__end(), tuple(scores), (), rate, made, "choice")).result
-        assert isinstance(published, int)  # noqa: S101 (the calls agree in what they asked)
-        return published
+        rate = self.__rate(made, scores)
+        return self.__told(
+            made, ("select_margin", fingerprint(asked), tuple(penalties), rate), scores, (), "choice", rate
+        )
 
     def first_above(self, misfit: Misfit, threshold: int, budget: Budget, *, start: int = 0) -> int | None:
         """Let the curator run the sparse vector on misfits, and write it down."""
@@ -175,9 +145,7 @@ class Recorder:
             case _:
                 self.__tape.faults.append("the noise drawn is not fresh for the threshold and for every row")
         asked = ("first_above", _matrix(misfit.queries), fingerprint(misfit.targets), threshold, start, noises)
-        published = self.__tape.add(Call(asked, self.__end(), tuple(truth), noises, None, made, "first")).result
-        assert published is None or isinstance(published, int)  # noqa: S101 (the calls agree in what they asked)
-        return published
+        return self.__told(made, asked, truth, noises, "first")
 
     def best_partition(
         self, budget: Budget, *, order: Codes, price: Fraction | Sequence[Fraction], longest: int | None = None
@@ -202,21 +170,15 @@ class Recorder:
             case _:
                 self.__tape.faults.append("the noise drawn is not fresh for every bucket")
         asked = ("best_partition", fingerprint(order), tuple(prices), longest, noises)
-        published = self.__tape.add(Call(asked, self.__end(), tuple(truth), noises, None, made, "partition")).result
-        assert isinstance(published, np.ndarray)  # noqa: S101 (the calls agree in what they asked)
-        return published
+        return self.__told(made, asked, truth, noises, "partition")
 
     def reduce(self, partition: Partition) -> Recorder:
         """A recorder before the curator's view, on the same tape."""
         return self.__before(self.__inner.reduce(partition))
 
-    def split(self, partition: Partition) -> tuple[Recorder, ...]:
-        """Recorders before the curator's views, on the same tape."""
-        return tuple(map(self.__before, self.__inner.split(partition)))
-
     def subset(self, seed: int, number: int) -> Recorder:
         """A recorder before the curator of some rows, on the same tape."""
-        return Recorder(self.__inner.subset(seed, number), self.__entropy, self.__tape)
+        return self.__before(self.__inner.subset(seed, number))
 
     def margin(self, names: Sequence[str]) -> Recorder:
         """A recorder before the curator's margin, on the same tape."""
@@ -228,7 +190,7 @@ class Recorder:
         made = self.__inner.lines(names, budget, pieces=pieces)
         if made.budget != budget or made.contributions != self.charge.contributions:
             self.__tape.faults.append("lines may spend something else than was charged for them")
-        self.__tape.add(Call(("lines", tuple(names), budget, pieces), self.__end(), (), (), None, None))
+        self.__told(None, ("lines", tuple(names), budget, pieces), (), ())
         return LinesRecorder(made, self.__entropy, self.__tape)
 
     # -- inside
@@ -238,6 +200,26 @@ class Recorder:
 
     def __misfits(self, misfit: Misfit) -> list[int]:
         return twins.misfits(misfit.queries, misfit.targets.tolist(), self.__inner._dense("count").tolist())
+
+    def __rate(self, made: int, scores: list[int]) -> Fraction:
+        """Check that a choice was made by these scores; the rate with which it follows them."""
+        chosen = [call for call in self.__entropy.log if isinstance(call, Chosen)]
+        if len(chosen) != 1 or chosen[0].candidate != made or chosen[0].scores.tolist() != scores:
+            self.__tape.faults.append("the choice was not made by one exponential mechanism on the scores")
+        return chosen[0].rate if chosen else Fraction(0)
+
+    def __told(
+        self,
+        made: T,
+        asked: Hashable,
+        answers: Sequence[int],
+        noises: tuple[Noise, ...],
+        kind: Kind = "answers",
+        rate: Fraction | None = None,
+    ) -> T:
+        """Write a call down; what it published, or what the run that is heard published for the same call."""
+        call = Call(asked, self.__end(), tuple(answers), noises, rate, made, kind)  # type: ignore[arg-type]
+        return cast(T, self.__tape.add(call).result)
 
     def __begin(self) -> None:
         self.__entropy.log.clear()

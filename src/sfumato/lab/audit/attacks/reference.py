@@ -171,7 +171,11 @@ class _Noise:
 def partition_law(
     counts: Sequence[int], prices: tuple[int, int, int], single: Fraction | None, longer: Fraction
 ) -> list[float]:
-    """The chance of each of WAYS, for noise of these scales on single cells and on longer buckets."""
+    """The chance that `best_partition` cuts four cells in each of WAYS, computed independently of the kernel.
+
+    prices: of a bucket of one, two and four cells. single, longer: scales of the noise on the costs of single cells and
+    of longer buckets; None for no noise.
+    """
     one, many = _Noise(single), _Noise(longer)
     p1, p2, p4 = prices
     d01, d12, d23, d = (deviation(counts[a:b]) for a, b in ((0, 2), (1, 3), (2, 4), (0, 4)))
@@ -213,7 +217,10 @@ def largest_gap(one: Sequence[float], other: Sequence[float]) -> float:
 def _two_ways(
     singles: NDArray[np.int64], bucket: NDArray[np.int64], one: _Noise, many: _Noise
 ) -> tuple[Chances, Chances]:
-    """The chance that two cells come to each value as singles, which win ties, and as a bucket."""
+    """For each cost of two neighbouring cells, the chance that it is the least, by two single cells and by one bucket.
+
+    singles, bucket: the noise that brings either to that cost. Single cells win ties.
+    """
     return one.at(singles) * many.from_on(bucket), many.at(bucket) * one.from_on(singles + 1)
 
 

@@ -44,8 +44,7 @@ from sfumato.models import SPECIAL, find_mechanism
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.contents.content import Content
 from sfumato.releases.file.manifest import content_of
-from sfumato.releases.file.store import contents_of
-from sfumato.releases.release import Release
+from sfumato.releases.release import Release, contents_of
 from sfumato.schema import Schema
 
 Run = Callable[[Curator, Schema, Budget], object]
@@ -101,14 +100,24 @@ def replay(
     """Run a mechanism on two neighbouring tables, feeding the second run what the first one published.
 
     budget: what the mechanism is given and claims; epsilon 1 if not said.
-    curator: the class to run it with. Views are made by that class itself, in `reduce` and `split`.
+    curator: the class to run it with. Views are made by that class itself, in `reduce`.
     """
     budget = budget or Budget.pure(1)
     person = difference(one, other, schema.privacy_unit.contributions)
     first = _taped(run, schema, one, budget, curator, seed)
     second = _taped(run, schema, other, budget, curator, seed, first.tape)
-    found = _compared(first, second, person, budget, schema.privacy_unit.contributions)
-    return Replay(found.loss, [Complaint(what, call, tuple(one), tuple(other)) for what, call in found.faults])
+    loss, faults = _compared(first, second, person, budget, schema.privacy_unit.contributions)
+    return Replay(loss, [Complaint(what, call, tuple(one), tuple(other)) for what, call in faults])
+
+
+def first_fault(run: Run, schema: Schema, budget: Budget | None = None, curator: type[Curator] = Curator) -> str | None:
+    """The first complaint about a small mechanism on all tables of up to 2 rows; measures at a bound, or missing."""
+    half = next((measure.half_units for measure in schema.measures.values()), None)
+    levels: Sequence[tuple[int | None, ...]] = ((),) if half is None else ((half,), (None,))
+    for one, other in neighbouring_tables(schema.domain.size, 2, 1, levels):
+        for complaint in replay(run, schema, one, other, budget, curator=curator).complaints:
+            return complaint.what
+    return None
 
 
 def replay_findings(
@@ -150,12 +159,6 @@ class _Run:
     faults: tuple[tuple[str, int | None], ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class _Comparison:
-    loss: float
-    faults: list[tuple[str, int | None]]
-
-
 def _taped(
     run: Run, schema: Schema, table: Table, budget: Budget, curator: type[Curator], seed: int, heard: Tape | None = None
 ) -> _Run:
@@ -175,8 +178,13 @@ def _taped(
             return _Run(tape, None, ((f"the mechanism failed: {type(error).__name__}", len(tape.calls)),))
 
 
-def _compared(one: _Run, other: _Run, person: list[Row], budget: Budget, contributions: int) -> _Comparison:
-    """Bound the loss between two runs with the same published answers; both tables differ by a person's rows."""
+def _compared(
+    one: _Run, other: _Run, person: list[Row], budget: Budget, contributions: int
+) -> tuple[float, list[tuple[str, int | None]]]:
+    """Bound on the loss between two runs with the same published answers, and the faults of them.
+
+    Both tables differ by a person's rows.
+    """
     faults = [*one.faults, *other.faults]
     if not faults and len(one.tape.calls) != len(other.tape.calls):
         calls = min(len(one.tape.calls), len(other.tape.calls))
@@ -195,7 +203,7 @@ def _compared(one: _Run, other: _Run, person: list[Row], budget: Budget, contrib
         total += loss
     if total > budget.amount + TOLERANCE:
         faults.append(("the answers move by more than what was claimed", None))
-    return _Comparison(float(total), faults)
+    return float(total), faults
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,9 +244,9 @@ class _Transcript:
         pairs, worst, complaints, contributions = 0, 0.0, list[Complaint](), self.schema.privacy_unit.contributions
         for one, other in tables:
             person = difference(one, other, contributions)
-            found = _compared(self.on(one), self.on(other), person, self.budget, contributions)
-            pairs, worst = pairs + 1, max(worst, found.loss)
-            complaints += [Complaint(what, call, tuple(one), tuple(other)) for what, call in found.faults]
+            loss, faults = _compared(self.on(one), self.on(other), person, self.budget, contributions)
+            pairs, worst = pairs + 1, max(worst, loss)
+            complaints += [Complaint(what, call, tuple(one), tuple(other)) for what, call in faults]
             if len(complaints) >= MOST_COMPLAINTS:
                 break
         return ReplayFinding("", self.budget.amount, worst, pairs, complaints)
@@ -332,11 +340,8 @@ def _charged(call: Call, person: list[Row], budget: Budget, contributions: int) 
 
 
 CELLS = 128
-CROWDS = (
-    (),
-    ((1, 60), (64, 9)),
-    tuple((cell, 3) for cell in range(0, CELLS, 2)),
-)  # nobody, two crowds, people all over
+# Nobody, two crowds, people all over.
+CROWDS = ((), ((1, 60), (64, 9)), tuple((cell, 3) for cell in range(0, CELLS, 2)))
 OWN = (0, 1, 64, CELLS - 1)  # the cell of the person who comes and goes
 SEEDS = 4
 

@@ -12,7 +12,6 @@ flagged with a probability of at most `confidence_miss`, whatever its outputs ar
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
@@ -25,8 +24,6 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.lab.audit.attacks.events import Event, build_events, occurrences
 from sfumato.lab.audit.subjects.subject import Outputs, Subject
-
-Progress = Callable[[int, int], None]  # (runs done, runs in all), both inputs together
 
 BLOCK = 25_000  # runs whose outputs are held at once, besides those that choose the event
 MOST_HELD = 2**23  # numbers of either input that choose the event: fewer than a quarter of the runs if runs are wide
@@ -56,21 +53,13 @@ class _Choice:
     share: float | None  # of the allowed error, spent on the numerator; None: bounded by pairs
 
 
-def audit(
-    subject: Subject, runs: int, entropy: Entropy, confidence_miss: float = 1e-6, progress: Progress | None = None
-) -> Finding:
+def audit(subject: Subject, runs: int, entropy: Entropy, confidence_miss: float = 1e-6) -> Finding:
     """Bound the epsilon of a subject from below by `runs` runs on each of its two inputs."""
     if runs < FEWEST_RUNS:
         raise QueryError(f"an audit of {runs} runs shows nothing; ask for at least {FEWEST_RUNS}")
-    done = 0
 
     def sample(which: int, count: int) -> Outputs:
-        nonlocal done
-        outputs = subject.run(which, count, entropy)
-        done += count
-        if progress is not None:
-            progress(done, 2 * runs)
-        return outputs
+        return subject.run(which, count, entropy)
 
     def blocks(count: int) -> list[int]:
         return [min(BLOCK, count - start) for start in range(0, count, BLOCK)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import field
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, TypeVar, cast
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from sfumato.lab.audit.attacks import reference as twins
 from sfumato.lab.audit.attacks.watching import ChosenPiece, Drawn, Watched
 from sfumato.measurement import Measurement, Noise
 
+T = TypeVar("T")
 Kind = Literal["answers", "choice", "first", "partition"]
 
 
@@ -57,9 +58,8 @@ class Tape:
     heard: Tape | None = None
     calls: list[Call] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
-    borne: dict[int, tuple[Fraction, ...]] = field(
-        default_factory=dict
-    )  # by each cell of a charge, after its last call
+    # By each cell of a charge, after its last call.
+    borne: dict[int, tuple[Fraction, ...]] = field(default_factory=dict)
 
     def add(self, call: Call) -> Call:
         """Keep a call, and say which call's result is to be handed out."""
@@ -104,10 +104,7 @@ class LinesRecorder:
         scores = twins.rank_scores(dealt, quantile, rate)
         if len(chosen) != 1 or chosen[0].piece != made or chosen[0].scores.tolist() != scores:
             self.__tape.faults.append("the choice was not made by one exponential mechanism on the scores")
-        asked = ("cut", line, quantile, first, end, rate)
-        published = self.__told(asked, before, scores, (), rate, made, "choice")
-        assert isinstance(published, int)  # noqa: S101 (the calls agree in what they asked)
-        return published
+        return self.__told(made, ("cut", line, quantile, first, end, rate), before, scores, (), rate)
 
     def count(self, edges: Sequence[Codes], budget: Budget) -> Measurement:
         """Let the lines count, and write it down."""
@@ -124,27 +121,26 @@ class LinesRecorder:
             case _:
                 self.__tape.faults.append("the noise drawn is not the noise stated, afresh for every answer")
         asked = ("count", tuple(tuple(each.tolist()) for each in edges), made.noise)
-        published = self.__told(asked, before, truth, made.noises * len(truth), None, made, "answers")
-        assert isinstance(published, Measurement)  # noqa: S101 (the calls agree in what they asked)
-        return published
+        return self.__told(made, asked, before, truth, made.noises * len(truth))
 
     def __told(
         self,
+        made: T,
         asked: tuple[object, ...],
         before: list[Fraction],
         answers: list[int],
         noises: tuple[Noise, ...],
-        rate: Fraction | None,
-        made: Measurement | int,
-        kind: Kind,
-    ) -> object:
+        rate: Fraction | None = None,
+    ) -> T:
+        """Write a call down, a choice if it has a rate; what it published, or the run that is heard."""
         if self.__entropy.loose:
             self.__tape.faults.append("random bits were taken past the exact samplers")
         loads = [now - then for now, then in zip(self.__borne(clear=False), before, strict=True)]
         if self.charge.fullest > self.budget.amount / self.contributions:
             self.__tape.faults.append("a piece bears more than was charged for the lines")
-        call = Call(asked, (max(loads),), tuple(answers), noises, rate, made, kind)
-        return self.__tape.add(call).result
+        kind: Kind = "answers" if rate is None else "choice"
+        call = Call(asked, (max(loads),), tuple(answers), noises, rate, made, kind)  # type: ignore[arg-type]
+        return cast(T, self.__tape.add(call).result)
 
     def __borne(self, *, clear: bool = True) -> list[Fraction]:
         """Loss charged to every piece: the tables that are replayed have few."""

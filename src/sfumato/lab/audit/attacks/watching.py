@@ -90,45 +90,38 @@ class Watched:
         return self.bits.bytes(count)
 
 
-def _draw(wanted: Noise, count: int, entropy: Any) -> Whole:
-    if not isinstance(entropy, Watched):
-        return noise.draw(wanted, count, entropy)
-    values = noise.draw(wanted, count, entropy.bits)
-    entropy.log.append(Drawn(wanted, values.copy()))
-    return values
-
-
-def _sparse_hits(size: int, threshold: int, wanted: Any, entropy: Any) -> tuple[Whole, Whole]:
-    if not isinstance(entropy, Watched):
-        return noise.sparse_hits(size, threshold, wanted, entropy)
-    cells, values = noise.sparse_hits(size, threshold, wanted, entropy.bits)
-    entropy.log.append(Sifted(size, threshold, wanted, cells.copy(), values.copy()))
-    return cells, values
-
-
-def _choose(scores: Whole, rate: Fraction, entropy: Any) -> int:
-    if not isinstance(entropy, Watched):
-        return choose.choose(scores, rate, entropy)
-    candidate = choose.choose(scores, rate, entropy.bits)
-    entropy.log.append(Chosen(scores.copy(), rate, candidate))
-    return candidate
-
-
-def _choose_piece(counts: Whole, cut: int, first: int, end: int, rank: Rank, rate: Fraction, entropy: Any) -> int:
-    if not isinstance(entropy, Watched):
-        return pieces.choose_piece(counts, cut, first, end, rank, rate, entropy)
-    piece = pieces.choose_piece(counts, cut, first, end, rank, rate, entropy.bits)
+def _piece(counts: Whole, cut: int, first: int, end: int, rank: Rank, rate: Fraction, piece: int) -> ChosenPiece:
     rows = np.diff(pieces.rows_before(counts, cut, np.arange(first, end + 1)))
-    entropy.log.append(ChosenPiece(pieces.clipped(rank, rows, rate), rate, piece))
-    return piece
+    return ChosenPiece(pieces.clipped(rank, rows, rate), rate, piece)
 
 
-WATCHERS: dict[str, Callable[..., Any]] = {
-    "draw": _draw,
-    "sparse_hits": _sparse_hits,
-    "choose": _choose,
-    "choose_piece": _choose_piece,
+# The kernel's samplers by name, and what is written down of what one was given and made.
+SAMPLERS: dict[str, tuple[Callable[..., Any], Callable[..., Draw]]] = {
+    "draw": (noise.draw, lambda wanted, count, values: Drawn(wanted, values.copy())),
+    "sparse_hits": (
+        noise.sparse_hits,
+        lambda size, threshold, wanted, hits: Sifted(size, threshold, wanted, hits[0].copy(), hits[1].copy()),
+    ),
+    "choose": (choose.choose, lambda scores, rate, candidate: Chosen(scores.copy(), rate, candidate)),
+    "choose_piece": (pieces.choose_piece, _piece),
 }
+
+
+def _watcher(sampler: Callable[..., Any], record: Callable[..., Draw]) -> Callable[..., Any]:
+    """The same sampler, which writes down what it draws from watched random bits; these come last."""
+
+    def watched(*given: Any) -> Any:
+        *asked, entropy = given
+        if not isinstance(entropy, Watched):
+            return sampler(*given)
+        made = sampler(*asked, entropy.bits)
+        entropy.log.append(record(*asked, made))
+        return made
+
+    return watched
+
+
+WATCHERS = {name: _watcher(*sampler) for name, sampler in SAMPLERS.items()}
 
 
 @contextmanager
@@ -137,17 +130,13 @@ def watching(*classes: type) -> Iterator[None]:
     modules = {name: vars(sys.modules[name]) for each in classes for name in (c.__module__ for c in each.__mro__)}
     modules[sifting.__name__] = vars(sifting)  # where a curator's cells above a threshold are drawn
     # Only what is exactly the kernel's own sampler is replaced, so that a sampler of someone's own stays visible.
-    genuine: dict[str, Callable[..., Any]] = {
-        "draw": noise.draw,
-        "sparse_hits": noise.sparse_hits,
-        "choose": choose.choose,
-        "choose_piece": pieces.choose_piece,
-    }
-    replaced = [(names, n) for names in modules.values() for n, f in genuine.items() if names.get(n) is f]
+    replaced = [
+        (names, name) for names in modules.values() for name, (own, _) in SAMPLERS.items() if names.get(name) is own
+    ]
     try:
-        for names, n in replaced:
-            names[n] = WATCHERS[n]
+        for names, name in replaced:
+            names[name] = WATCHERS[name]
         yield
     finally:
-        for names, n in replaced:
-            names[n] = genuine[n]
+        for names, name in replaced:
+            names[name] = SAMPLERS[name][0]

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 from math import nan
 from random import Random
+from typing import cast
 
 import numpy as np
 
@@ -46,7 +47,7 @@ class Ask:
 
 @dataclass(frozen=True, eq=False)
 class Ground:
-    """A domain to search on."""
+    """A schema, and the questions that the search for the worst table may ask about it."""
 
     schema: Schema
     questions: tuple[Ask, ...]
@@ -58,16 +59,12 @@ class Ground:
     def plan(self, places: Sequence[int]) -> Select:
         """One SELECT for several questions, which is faster."""
         columns = ", ".join(f"{self.questions[place].column} AS q{place}" for place in places)
-        plan = compile_statement(f"SELECT {columns} FROM t", self.schema)
-        assert isinstance(plan, Select)  # noqa: S101 (a plain SELECT)
-        return plan
+        return cast(Select, compile_statement(f"SELECT {columns} FROM t", self.schema))
 
     def grouped(self, by: Sequence[int]) -> Select:
         """Counts by some attributes, in the order of their cells."""
         names = ", ".join(self.schema.domain.names[place] for place in by)
-        plan = compile_statement(f"SELECT {names}, COUNT(*) AS n FROM t GROUP BY {names}", self.schema)
-        assert isinstance(plan, Select)  # noqa: S101 (a plain SELECT)
-        return plan
+        return cast(Select, compile_statement(f"SELECT {names}, COUNT(*) AS n FROM t GROUP BY {names}", self.schema))
 
 
 @lru_cache(maxsize=1)
@@ -147,7 +144,10 @@ class Table:
 
 
 def rich(number: int) -> Table:
-    """A table in which every bound binds: none is helped by counts not being negative."""
+    """A table with at least 300 rows in every cell, so that no guaranteed interval is narrowed by counts being >= 0.
+
+    number: which of the search's shapes of tables, counted round.
+    """
     ground = grounds()[number % len(SHAPES)]
     counts = 300 + np.arange(ground.schema.domain.size) * 7 % 20
     return Table(ground, counts.astype(np.int64), (0,), Budget.pure(1), "rich")

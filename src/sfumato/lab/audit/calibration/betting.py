@@ -6,11 +6,9 @@ m. So the capital grows by a factor f with a probability of at most 1 / f (Marko
 must be independent; they need not have the same distribution: a product of means is largest where all are equal, so m
 may be their average.
 
-All groups together: where an interval is the tightest of several bounds and the confidence was not split over them,
-every question misses somewhat too often, and no single one by much. So the share of the intervals of a GROUP BY that
-hold is tested: if each holds with the confidence it promises, so does the mean share, however groups depend on each
-other; releases are independent. Attributes and confidence of the groups are chosen on other releases, as those that
-would have won most.
+All groups together: the share of the intervals of a GROUP BY that hold is tested, which shows what no single question
+does. If each holds with the confidence it promises, so does the mean share, however groups depend on each other.
+Attributes and confidence of the groups are chosen on other releases, as those that would have won most.
 """
 
 from __future__ import annotations

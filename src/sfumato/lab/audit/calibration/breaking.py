@@ -11,7 +11,7 @@ together show breaches that no single question does (betting.py).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import exp, inf, isnan, log
@@ -154,9 +154,9 @@ class _Asking:
     def plans(self) -> list[tuple[float, tuple[int, ...], Select]]:
         """Questions that are answered, by confidence, each at once."""
         ground, found = self.table.ground, []
+        answered = [place for place in self.table.asked if ground.questions[place].kind in self.kinds]
         for confidence in CONFIDENCES:
-            mine = (place for place in self.table.asked if _confidence(place) == confidence)
-            places = tuple(place for place in mine if ground.questions[place].kind in self.kinds)
+            places = tuple(place for place in answered if _confidence(place) == confidence)
             if places:
                 found.append((confidence, places, ground.plan(places)))
         return found
@@ -230,15 +230,20 @@ def _confirmed(
             break
         kind = frozenset({table.ground.questions[place].kind})
         asking = _Asking(run, replace(table, asked=(place,)), entropy, kind)
-        asking.misses()
-        began = process_time()
-        asking.misses()
-        affordable = search.seconds / search.worst / max(process_time() - began, 1e-9)
+        affordable = search.seconds / search.worst / _seconds(asking.misses)
         releases = min(search.confirmations, max(FEWEST, int(min(affordable, 1e9))))
         missed = sum(asking.misses()[place] for _ in range(releases))
         where = f"{table.ground.questions[place].column} on {_described(table)}"
         found.append(SureFinding(name, tried, where, _confidence(place), releases, missed, alpha))
     return found
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    """Seconds that something takes, once it has been done before."""
+    work()
+    began = process_time()
+    work()
+    return max(process_time() - began, 1e-9)
 
 
 def _alpha(search: Search) -> float:
@@ -256,10 +261,7 @@ def _at_once(name: str, run: Run, table: Table, search: Search, entropy: Entropy
     """Test all groups of one table together; fewer releases where these take long."""
     asking, axes = _Asking(run, table, entropy, frozenset()), len(table.ground.shape)
     every = tuple(range(axes)), PILOT_CONFIDENCE
-    asking.shares([every])
-    began = process_time()
-    asking.shares([every])
-    affordable = search.seconds / max(process_time() - began, 1e-9) / 4.0
+    affordable = search.seconds / _seconds(lambda: asking.shares([every])) / 4.0
     releases = max(FEWEST_AT_ONCE, int(min(search.at_once, affordable)))
     found = bet_at_once(asking.shares, axes, max(2, releases // 8), releases)
     by = ", ".join(table.ground.schema.domain.names[place] for place in found.by)

@@ -1,16 +1,12 @@
 """Search for the question whose typical intervals have the lowest coverage on one table.
 
-Questions are drawn by kind, as columns of SELECT statements, and DuckDB computes the truth: ranges, sets of values,
-groups inside ranges, shares, differences and ratios of shares, sums and averages, quantiles, extremes, spreads, single
-cells; all groups at once; the largest five groups. Ends of ranges are mostly values of rows drawn at random, as people
-ask where rows are. Quantiles are values of rows (DuckDB's QUANTILE is QUANTILE_DISC), and bins are cut at their edges,
-so that truth and answer have the same definition.
+Questions are drawn by kind, as columns of SELECT statements (KINDS), and DuckDB computes the truth. Ends of ranges are
+mostly values of rows drawn at random, as people ask where rows are. Quantiles are values of rows (DuckDB's QUANTILE is
+QUANTILE_DISC), and bins are cut at their edges, so that truth and answer have the same definition.
 
 All are asked of a few releases. The lowest coverage there is partly bad luck (the winner's curse), so the worst are
-asked again of new releases, and these alone are judged: the share of groups that held, release by release, bounds the
-true share by betting, which needs no model of the dependence between groups. A question is broken if its share is below
-the floor beyond doubt: with intervals that keep the floor, a false alarm has a probability of 1e-6 over all questions
-that are confirmed.
+asked again of new releases, and these alone are judged, by betting on the share of groups that held: with intervals
+that keep the floor, a false alarm has a probability of 1e-6 over all questions that are confirmed.
 """
 
 from __future__ import annotations

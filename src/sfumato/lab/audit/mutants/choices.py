@@ -10,7 +10,6 @@ the factor 2 stays, and the answers of candidates are public. Each mutant forget
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -20,16 +19,13 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.kernel.verbs.scores import LargestMisfit, Rank, RowsRight
-from sfumato.lab.audit.attacks.exact import TOLERANCE, Distribution, Law, exponential, largest_loss
+from sfumato.lab.audit.attacks.exact import TOLERANCE, Law, exponential, largest_loss
 from sfumato.lab.audit.mutants.noise import Run, laplace
 from sfumato.lab.audit.mutants.tr_2010_003 import limited_domain_loss
-from sfumato.lab.audit.subjects.registry import subject_of
 from sfumato.lab.audit.subjects.subject import Outputs
 from sfumato.lab.papers.blr.measure import Options, blr, small_tables
 from sfumato.lab.papers.pac.content import Rule
-from sfumato.lab.papers.pac.measure import example, pac
-from sfumato.models.base.mechanism import Lab, Mechanism
-from sfumato.models.base.mechanism import Run as Make
+from sfumato.lab.papers.pac.measure import pac
 from sfumato.queries import Identity, Workload
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
@@ -43,9 +39,8 @@ EACH = 25  # queries that the added row raises, and as many that it lowers
 
 def choosing(quantile: Fraction, tables: tuple[list[int], list[int]], rate: Fraction) -> Run:
     """Choose the cell that holds a quantile, with chances proportional to exp(rate * score)."""
-    chances = [
-        [float(chance) for chance in quantile_law(quantile, rate)(tuple(counts), 0)[0].values()] for counts in tables
-    ]
+    law = choice_law(Rank(quantile), rate)
+    chances = [[float(chance) for chance in law(tuple(counts), 0)[0].values()] for counts in tables]
 
     def run(which: int, runs: int, entropy: Entropy) -> Outputs:
         # Floating point is good enough for an audit, and the product's own `choose` takes one choice at a time.
@@ -55,23 +50,15 @@ def choosing(quantile: Fraction, tables: tuple[list[int], list[int]], rate: Frac
     return run
 
 
-def quantile_law(quantile: Fraction, rate: Fraction) -> Law:
-    """Distribution of the cell that is chosen as the one that holds a quantile."""
-
-    def distribution(counts: Sequence[int], last: int) -> Sequence[Distribution]:
-        return [exponential(Rank(quantile).scores(np.array(counts, dtype=np.int64)).tolist(), rate)]
-
-    return distribution
+def choice_law(score: Rank | RowsRight | LargestMisfit, rate: Fraction) -> Law:
+    """Distribution of the candidate that is chosen by its score."""
+    return lambda counts, last: [exponential(score.scores(np.array(counts, dtype=np.int64)).tolist(), rate)]
 
 
-def exactly(distribution: Law) -> Callable[[], str | None]:
+def exactly(law: Law) -> str | None:
     """Check that a distribution keeps its epsilon of 1 on all tables of up to 4 rows in 4 cells."""
-
-    def check() -> str | None:
-        loss, pairs = largest_loss(distribution, (4,), 4, 1)
-        return None if loss <= 1 + TOLERANCE else f"epsilon 1 claimed, {loss:.3f} lost on the worst of {pairs} pairs"
-
-    return check
+    loss, pairs = largest_loss(law, (4,), 4, 1)
+    return None if loss <= 1 + TOLERANCE else f"epsilon 1 claimed, {loss:.3f} lost on the worst of {pairs} pairs"
 
 
 MEDIAN, UPPER = Fraction(1, 2), Fraction(3, 4)
@@ -152,27 +139,19 @@ def queries_with_noise(which: int, runs: int, entropy: Entropy) -> Outputs:
     return (np.array([which, 1 - which]) + noise >= threshold).astype(np.int64)
 
 
-EVERY_RULE = np.array([[code >> cell & 1 for cell in range(4)] for code in range(16)]) == 1  # on four cells
-
-
-def rule_law(rate: Fraction) -> Law:
-    """Distribution of the chosen rule among all rules on four cells."""
-    score = RowsRight(EVERY_RULE)
-
-    def distribution(counts: Sequence[int], last: int) -> Sequence[Distribution]:
-        return [exponential(score.scores(np.array(counts, dtype=np.int64)).tolist(), rate)]
-
-    return distribution
+# On four cells: every rule, and the tables of three rows by their cells.
+RULES = RowsRight(np.array([[code >> cell & 1 for cell in range(4)] for code in range(16)]) == 1)
+TABLES = LargestMisfit(Identity(4), small_tables(4, 3))
 
 
 def saved_twice() -> str | None:
     """NOT PRIVATE: the rate is doubled once more, as if a rule's errors did not count besides what it gets right."""
-    return exactly(rule_law(Fraction(2)))()
+    return exactly(choice_law(RULES, Fraction(2)))
 
 
-def saved_once() -> str | None:
-    """The rate of `select`: nothing is wrong here."""
-    return exactly(rule_law(Fraction(1)))()
+def saved_as_counts() -> str | None:
+    """NOT PRIVATE: the saving for counts, which move one way, is taken for misfits, which do not."""
+    return exactly(choice_law(TABLES, Fraction(1)))
 
 
 def counted_exactly(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Rule:
@@ -182,32 +161,7 @@ def counted_exactly(curator: Curator, schema: Schema, budget: Budget, workload: 
     return replace(made, counted=replace(made.counted, answers=np.array([ill, well, 0, 0])))
 
 
-def released(run: Make) -> Run:
-    """Rows of integers that the files of many releases show."""
-    return subject_of(Mechanism("mutant", "", run, lab=Lab(example=example))).run
-
-
 ROWS = 4  # of the small tables
-
-
-def table_law(rate: Fraction) -> Law:
-    """Distribution of the chosen table among those of a few rows on four cells, by its cells."""
-    score = LargestMisfit(Identity(4), small_tables(4, 3))
-
-    def distribution(counts: Sequence[int], last: int) -> Sequence[Distribution]:
-        return [exponential(score.scores(np.array(counts, dtype=np.int64)).tolist(), rate)]
-
-    return distribution
-
-
-def saved_as_counts() -> str | None:
-    """NOT PRIVATE: the saving for counts, which move one way, is taken for misfits, which do not."""
-    return exactly(table_law(Fraction(1)))()
-
-
-def saved_nothing() -> str | None:
-    """The rate of `select`: nothing is wrong here."""
-    return exactly(table_law(Fraction(1, 2)))()
 
 
 def scaled_by_the_table(curator: Curator, schema: Schema, budget: Budget) -> Cube:

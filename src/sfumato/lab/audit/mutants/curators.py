@@ -7,7 +7,7 @@ its shares must sum to no more than the budget (docs/sfumato.md). Each broken de
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -17,19 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arrays import Codes
-from sfumato.domain import Axis, Domain, Partition
+from sfumato.domain import Partition
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.errors import PrivacyError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge, Load
-from sfumato.kernel.counts import Aggregate
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.kernel.sampling.noise import draw
-from sfumato.lab.audit.attacks.replay import Run, descent_finding, replay
+from sfumato.lab.audit.attacks.replay import Run, descent_finding
 from sfumato.lab.audit.mutants import noise
-from sfumato.lab.audit.subjects.small_tables import neighbouring_tables, small_schema
-from sfumato.lab.audit.subjects.subject import HIDDEN, Outputs
+from sfumato.lab.audit.subjects.subject import HIDDEN, Outputs, aggregate_of, curator_of, line
 from sfumato.measurement import Laplace, Measurement, Noise
 from sfumato.models.tree.descent import Frontier, Geometry, GoOn, Planned, next_measurements
 from sfumato.models.tree.measure import descend
@@ -37,26 +35,10 @@ from sfumato.queries import Identity, Queries, Total, default_workload
 from sfumato.schema import Schema
 from sfumato.schema.parts import missing_of
 
-Check = Callable[[], str | None]
-
 WHOLE = Budget.pure(1)
 
 
-# -- small mechanisms, and the replay of them
-
-
-def replaying(run: Run, kind: type[Curator] = Curator) -> Check:
-    """The replay audit of a small mechanism, on all tables of up to 2 rows in 4 cells."""
-
-    def check() -> str | None:
-        schema = small_schema(4, 1, measured=True)
-        steps = schema.measures["m"].half_units
-        for one, other in neighbouring_tables(4, 2, 1, [(steps,), (None,)]):
-            for complaint in replay(run, schema, one, other, WHOLE, curator=kind).complaints:
-                return complaint.what
-        return None
-
-    return check
+# -- small mechanisms
 
 
 def until_refused(curator: Curator, schema: Schema, budget: Budget) -> list[Measurement]:
@@ -80,12 +62,17 @@ def with_whole_budgets(curator: Curator, schema: Schema, budget: Budget) -> list
 
 
 def totals_of_groups(curator: Curator, schema: Schema, budget: Budget) -> list[Measurement]:
-    """Split the cells into two groups and spend the whole budget on the total of each."""
-    groups = curator.split(Partition(curator.domain, np.array([0, 0, 1, 1])))
-    return [group.measure(Total(group.domain.size), budget) for group in groups]
+    """Spend the whole budget on the total of each half of the cells."""
+    halves = (Partition(curator.domain, np.array(labels)) for labels in ([0, 0, -1, -1], [-1, -1, 0, 0]))
+    return [curator.reduce(half).measure(Total(1), budget) for half in halves]
 
 
 # -- broken charges and curators
+
+
+def fresh(charge: Charge) -> Charge:
+    """A charge of the same bounds that has borne nothing yet."""
+    return Charge(charge.budget, charge.contributions, charge.cells)
 
 
 class ForgetfulCharge(Charge):
@@ -126,18 +113,17 @@ class UnsplitCurator(Curator):
     """NOT PRIVATE: every statistic is measured under a charge of its own, so a split of the budget can be forgotten."""
 
     def measure(self, queries: Queries, *args: Any, **named: Any) -> Measurement:
-        self.charge = Charge(self.charge.budget, self.charge.contributions, self.charge.cells)
+        self.charge = fresh(self.charge)
         return super().measure(queries, *args, **named)
 
 
 class OverlappingCurator(Curator):
-    """NOT PRIVATE: the groups of a split overlap, yet each is charged to its own cells only."""
+    """NOT PRIVATE: a curator of some cells sees the rows of all, yet is charged for its own cells only."""
 
-    def split(self, partition: Partition) -> tuple[Curator, ...]:
-        groups = super().split(partition)
-        first, second = (group._dense("count") for group in groups)
-        groups[1]._aggregate = Aggregate(np.arange(len(second)), second + first)
-        return groups
+    def reduce(self, partition: Partition) -> Curator:
+        group = super().reduce(partition)
+        group._aggregate = self._aggregate.regroup(np.maximum(partition.labels, 0))
+        return group
 
 
 class ScaleFromDataCurator(Curator):
@@ -166,6 +152,23 @@ class MissingInBothCurator(Curator):
         return super()._dense(of) + self._units[of] * super()._dense(missing_of(of))
 
 
+class ViewsApartCurator(Curator):
+    """NOT PRIVATE: every view has a charge of its own, as if a row lay in one of the margins, bins or subsets only."""
+
+    def margin(self, names: Sequence[str]) -> Curator:
+        return self._apart(super().margin(names))
+
+    def reduce(self, partition: Partition) -> Curator:
+        return self._apart(super().reduce(partition))
+
+    def subset(self, seed: int, number: int) -> Curator:
+        return self._apart(super().subset(seed, number))
+
+    def _apart(self, view: Curator) -> Curator:
+        view.charge = fresh(self.charge)
+        return view
+
+
 class NoEmptyCellsCurator(Curator):
     """NOT PRIVATE: above a threshold, cells without rows are never published."""
 
@@ -192,20 +195,17 @@ def sifted(tables: tuple[list[int], list[int]], kind: type[Curator] = Curator) -
 
     def run(which: int, runs: int, entropy: Entropy) -> Outputs:
         size = len(tables[which])
-        counts = np.tile(np.array(tables[which], dtype=np.int64), runs)
-        held = np.flatnonzero(counts)
-        domain = Domain((Axis("cell", "integer", np.arange(len(counts) + 1.0)),))
-        charge = Charge(WHOLE, 1, domain.size)
-        curator = kind(domain, Aggregate(held, counts[held]), {"count": 1}, charge, entropy)
-        seen = curator.measure(Identity(domain.size), WHOLE, above=1)
+        cells = runs * size
+        curator = curator_of(line(cells), aggregate_of(tuple(tables[which] * runs)), entropy, kind=kind)
+        seen = curator.measure(Identity(cells), WHOLE, above=1)
         if seen.cells is None:
             raise TypeError("measured above a threshold, so the cells are named")
         found = np.full((runs, 2 * size), HIDDEN, dtype=np.int64)
-        of_run, cells = np.divmod(seen.cells, size)
-        found[of_run, size + cells] = seen.answers
+        of_run, own = np.divmod(seen.cells, size)
+        found[of_run, size + own] = seen.answers
         by_run = np.argsort(of_run, kind="stable")
         place = np.arange(len(by_run)) - np.searchsorted(of_run[by_run], of_run[by_run])
-        found[of_run[by_run], place] = cells[by_run]
+        found[of_run[by_run], place] = own[by_run]
         return found
 
     return run
@@ -241,12 +241,7 @@ def steered_by_the_table(curator: Curator, schema: Schema, budget: Budget) -> Me
     return descending(go_on)(curator, schema, budget)
 
 
-def replaying_descent(run: Run, kind: type[Curator] = Curator) -> Callable[[], str | None]:
+def descent_fault(run: Run) -> str | None:
     """The replay audit of a descent; what a mechanism reached for says less than what it then did, and comes last."""
-
-    def check() -> str | None:
-        complaints = descent_finding("descent", Budget.pure(1), run, curator=kind).complaints
-        said = sorted({complaint.what for complaint in complaints}, key=lambda what: ("reached for" in what, what))
-        return said[0] if said else None
-
-    return check
+    complaints = descent_finding("descent", WHOLE, run).complaints
+    return min((one.what for one in complaints), key=lambda what: ("reached for" in what, what), default=None)

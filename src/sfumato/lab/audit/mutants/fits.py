@@ -14,9 +14,10 @@ from sfumato.arrays import Floats
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.lab.audit.mutants.noise import Run
-from sfumato.lab.audit.subjects.registry import subject_of
+from sfumato.lab.audit.subjects.registry import EMPTY_CELL, subject_of
+from sfumato.lab.audit.subjects.subject import Counts
 from sfumato.models.base.measure_and_fit import plain_cells
-from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.base.mechanism import Lab, Mechanism
 from sfumato.models.base.mechanism import Run as Make
 from sfumato.models.linear.fit import LinearFit
 from sfumato.models.weights.fit import ScaledShape
@@ -61,6 +62,6 @@ def told_beside_the_fit(curator: Curator, schema: Schema, budget: Budget) -> Cub
     return cube
 
 
-def released(run: Make) -> Run:
-    """Rows of integers that the files of many releases show."""
-    return subject_of(Mechanism("mutant", "", run)).run
+def released(run: Make, example: Callable[[int], Schema] | None = None, before: Counts = EMPTY_CELL) -> Run:
+    """Rows of integers that the files of many releases show. example: the schema, if not that of all audits."""
+    return subject_of(Mechanism("mutant", "", run, lab=Lab(example=example)), before=before).run

@@ -53,7 +53,9 @@ class Repeated(Cube):
 
 def first_believed(measured: Sequence[Measurement], low: Floats, high: Floats, tail: float) -> Ends:
     """Bound by the first measurement alone."""
-    return _one(measured[0], low, high, tail)
+    ((noise,), answers) = measured[0].noises, measured[0].answers
+    below, above = (_reach(noise, tuple(np.sort(weights[weights != 0]).tolist()), tail) for weights in (low, high))
+    return Ends(float(low @ answers) - below, float(high @ answers) + above)
 
 
 def largest_first(measured: Sequence[Measurement]) -> Sequence[Measurement]:
@@ -74,15 +76,18 @@ def half_the_noise(measured: Sequence[Measurement], low: Floats, high: Floats, t
 
 def none_split(measured: Sequence[Measurement], low: Floats, high: Floats, tail: float) -> Ends:
     """NOT GUARANTEED: takes the tightest of several bounds, each with all of the tail."""
-    return _tightest(measured, low, high, tail)
+    first = first_believed(measured, low, high, tail)  # all have the same noise, so that ends differ as the answers do
+    apart = [(one.answers - measured[0].answers).astype(np.float64) for one in measured]
+    above, below = max(float(low @ one) for one in apart), min(float(high @ one) for one in apart)
+    return Ends(first.low + above, first.high + below)
 
 
 def all_split(measured: Sequence[Measurement], low: Floats, high: Floats, tail: float) -> Ends:
     """The tightest of several bounds, over which the tail is split."""
-    return _tightest(measured, low, high, tail / len(measured))
+    return none_split(measured, low, high, tail / len(measured))
 
 
-def breaking(bound: Bound, order: Order = as_asked, search: Search = SEARCH) -> Callable[[], str | None]:
+def broken(bound: Bound, order: Order = as_asked, search: Search = SEARCH) -> str | None:
     """The search of the audit, set on one of these; always the same one, on the same noise."""
 
     def run(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Repeated:
@@ -90,24 +95,8 @@ def breaking(bound: Bound, order: Order = as_asked, search: Search = SEARCH) -> 
         measured = tuple(order([curator.measure(every, share) for share in budget.evenly(TIMES)]))
         return Repeated(schema, (NoisyCells(measured[0]),), measured, bound)
 
-    def check() -> str | None:
-        found = break_intervals("mutant", run, search, TestingEntropy(17), seed=2)
-        return None if found is None or found.sound else found.verdict
-
-    return check
-
-
-def _tightest(measured: Sequence[Measurement], low: Floats, high: Floats, tail: float) -> Ends:
-    first = _one(measured[0], low, high, tail)  # all have the same noise, so that ends differ as the answers do
-    apart = [(one.answers - measured[0].answers).astype(np.float64) for one in measured]
-    above, below = max(float(low @ one) for one in apart), min(float(high @ one) for one in apart)
-    return Ends(first.low + above, first.high + below)
-
-
-def _one(measured: Measurement, low: Floats, high: Floats, tail: float) -> Ends:
-    ((noise,), answers) = measured.noises, measured.answers
-    below, above = (_reach(noise, tuple(np.sort(weights[weights != 0]).tolist()), tail) for weights in (low, high))
-    return Ends(float(low @ answers) - below, float(high @ answers) + above)
+    found = break_intervals("mutant", run, search, TestingEntropy(17), seed=2)
+    return None if found is None or found.sound else found.verdict
 
 
 @lru_cache(maxsize=1024)

@@ -11,115 +11,102 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from sfumato.errors import BudgetError, BudgetExhausted, LedgerError, NewLedgerWarning
 from sfumato.kernel.ledger.ledger import ROW, Ledger, Receipt, Unit
-from sfumato.lab.audit.mutants.readers import Check
+from sfumato.kernel.ledger.reservation import Wanted
 
 PERSON = Unit("person_id")
 
 
-def spends_twice(kind: type[Ledger]) -> Check:
+def spends_twice(kind: type[Ledger]) -> str | None:
     """Whether a ledger grants an epsilon of 2 twice out of a total of 3."""
+    with _place() as (path, _):
+        ledger = kind(path)
+        try:
+            for _ in range(2):
+                _ask(ledger, 2, ROW)
+        except BudgetExhausted:
+            return None
+        return "an epsilon of 2 was granted twice out of a total of 3"
 
-    def check() -> str | None:
+
+def adds_two_promises(kind: type[Ledger]) -> str | None:
+    """Whether a ledger adds an epsilon for any one row to one for any one person, though nobody said that it may."""
+    for first, second in ((PERSON, ROW), (ROW, PERSON), (PERSON, Unit("household_id"))):
         with _place() as (path, _):
             ledger = kind(path)
+            _ask(ledger, 1, first)
             try:
-                for _ in range(2):
-                    _ask(ledger, 2, ROW)
-            except BudgetExhausted:
-                return None
-            return "an epsilon of 2 was granted twice out of a total of 3"
-
-    return check
-
-
-def adds_two_promises(kind: type[Ledger]) -> Check:
-    """Whether a ledger adds an epsilon for any one row to one for any one person, though nobody said that it may."""
-
-    def check() -> str | None:
-        for first, second in ((PERSON, ROW), (ROW, PERSON), (PERSON, Unit("household_id"))):
-            with _place() as (path, _):
-                ledger = kind(path)
-                _ask(ledger, 1, first)
-                try:
-                    _ask(ledger, 1, second)
-                except BudgetError:
-                    if ledger.account("mutants").spent == 1:
-                        continue
-                return f"an epsilon to {second.in_words(1)} was added to one to {first.in_words(1)}, unasked"
-        return None
-
-    return check
-
-
-def tells_spellings_apart(kind: type[Ledger]) -> Check:
-    """Whether a ledger grants an epsilon of 2 twice out of a total of 3 if the dataset is once written in capitals."""
-
-    def check() -> str | None:
-        for other in ("Mutants", "MUTANTS"):
-            with _place() as (path, _):
-                try:
-                    _ask(kind(path), 2, ROW)
-                    _ask(kind(path), 2, ROW, dataset=other)
-                except BudgetExhausted:
+                _ask(ledger, 1, second)
+            except BudgetError:
+                if ledger.account("mutants").spent == 1:
                     continue
-            return f"the total of mutants was granted once more to {other}, which SQL takes for the same"
-        return None
-
-    return check
+            return f"an epsilon to {second.in_words(1)} was added to one to {first.in_words(1)}, unasked"
+    return None
 
 
-def starts_afresh(kind: type[Ledger]) -> Check:
+def tells_spellings_apart(kind: type[Ledger]) -> str | None:
+    """Whether a ledger grants an epsilon of 2 twice out of a total of 3 if the dataset is once written in capitals."""
+    for other in ("Mutants", "MUTANTS"):
+        with _place() as (path, _):
+            try:
+                _ask(kind(path), 2, ROW)
+                _ask(kind(path), 2, ROW, dataset=other)
+            except BudgetExhausted:
+                continue
+        return f"the total of mutants was granted once more to {other}, which SQL takes for the same"
+    return None
+
+
+def starts_afresh(kind: type[Ledger]) -> str | None:
     """Whether a ledger that was lost is made anew in silence, or made anew at all where one is required."""
-
-    def check() -> str | None:
-        with _place() as (path, said):
-            _ask(kind(path), 3, ROW)
-            path.unlink()
-            said.clear()
-            _ask(kind(path), 3, ROW)
-            if not any(issubclass(warning.category, NewLedgerWarning) for warning in said):
-                return "a ledger was lost, a new one was made, and nobody was told"
-        requiring: tuple[tuple[str, Callable[[Path], object]], ...] = (
-            ("by the curator", lambda path: _ask(kind(path, required=True), 1, ROW)),
-            ("by the schema", lambda path: _ask(kind(path), 1, ROW, identity="0" * 32)),
-        )
-        for who, attempt in requiring:
-            with _place() as (path, _):
-                try:
-                    attempt(path)
-                except LedgerError:
-                    if not path.exists():
-                        continue
-                return f"a ledger was required {who}, none was there, and a new one was made"
-        return None
-
-    return check
+    with _place() as (path, said):
+        _ask(kind(path), 3, ROW)
+        path.unlink()
+        said.clear()
+        _ask(kind(path), 3, ROW)
+        if not any(issubclass(warning.category, NewLedgerWarning) for warning in said):
+            return "a ledger was lost, a new one was made, and nobody was told"
+    requiring: tuple[tuple[str, Callable[[Path], object]], ...] = (
+        ("by the curator", lambda path: _ask(kind(path, required=True), 1, ROW)),
+        ("by the schema", lambda path: _ask(kind(path), 1, ROW, identity="0" * 32)),
+    )
+    for who, attempt in requiring:
+        with _place() as (path, _):
+            try:
+                attempt(path)
+            except LedgerError:
+                if not path.exists():
+                    continue
+            return f"a ledger was required {who}, none was there, and a new one was made"
+    return None
 
 
 class FreshLedger(Ledger):
     """NOT PRIVATE: every reservation starts a ledger of its own, so that none sees what the others spent."""
 
-    def reserve(self, *args: Any, nonce: str, **named: Any) -> Receipt:
-        return Ledger(self.path.with_name(nonce)).reserve(*args, nonce=nonce, **named)
+    def reserve(self, wanted: Wanted, nonce: str) -> Receipt:
+        return Ledger(self.path.with_name(nonce)).reserve(wanted, nonce)
 
 
 class UnitBlindLedger(Ledger):
     """NOT PRIVATE: epsilons are added up whatever they protect, a row or a person."""
 
-    def reserve(self, *args: Any, **named: Any) -> Receipt:
-        return super().reserve(*args, **{**named, "another_unit": True})
+    def reserve(self, wanted: Wanted, nonce: str) -> Receipt:
+        return super().reserve(replace(wanted, another_unit=True), nonce)
 
 
 class LiteralLedger(Ledger):
     """NOT PRIVATE: a dataset has a budget for each way to write its name."""
 
-    def reserve(self, dataset: str, *args: Any, **named: Any) -> Receipt:
-        return super().reserve("".join(f"{ord(letter):x}." for letter in dataset), *args, **named)
+    def reserve(self, wanted: Wanted, nonce: str) -> Receipt:
+        spelled = "".join(f"{ord(letter):x}." for letter in wanted.dataset)
+        return super().reserve(replace(wanted, dataset=spelled), nonce)
 
 
 class SilentLedger(Ledger):
@@ -128,10 +115,10 @@ class SilentLedger(Ledger):
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **{**named, "required": False})
 
-    def reserve(self, *args: Any, **named: Any) -> Receipt:
+    def reserve(self, wanted: Wanted, nonce: str) -> Receipt:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NewLedgerWarning)
-            return super().reserve(*args, **{**named, "identity": None})
+            return super().reserve(replace(wanted, identity=None), nonce)
 
 
 @contextmanager
@@ -143,5 +130,5 @@ def _place() -> Iterator[tuple[Path, list[warnings.WarningMessage]]]:
 
 
 def _ask(ledger: Ledger, epsilon: int, unit: Unit, **more: Any) -> Receipt:
-    asked = {"limit": 3, "mechanism": "cells", "nonce": secrets.token_hex(16), "unit": unit, "contributions": 1}
-    return ledger.reserve(more.pop("dataset", "mutants"), epsilon, **{**asked, **more})
+    asked = Wanted(more.pop("dataset", "mutants"), Fraction(epsilon), Fraction(3), "cells", unit, 1, **more)
+    return ledger.reserve(asked, secrets.token_hex(16))

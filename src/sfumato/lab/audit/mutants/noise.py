@@ -1,7 +1,10 @@
-"""NOT PRIVATE: broken ways to add noise to counts, kept so that the audit can be seen to catch them.
+"""NOT PRIVATE: broken ways to add noise to counts and misfits, kept so that the audit can be seen to catch them.
 
 Each takes the index of one of two neighbouring inputs, a number of runs and random bits, and returns a row of published
 numbers per run. All claim epsilon = 1 unless `registry.py` says otherwise. `honest` is the control of most of them.
+
+Broken misfits, first answers and partitions each forget one clause of theorems 3 to 5 in docs/privacy.md. Their
+controls have the scales of the kernel.
 """
 
 from __future__ import annotations
@@ -14,6 +17,9 @@ from numpy.typing import NDArray
 
 from sfumato.kernel.sampling.entropy import Entropy, TestingEntropy
 from sfumato.kernel.sampling.noise import draw, draw_geometric
+from sfumato.lab.audit.attacks import reference as twins
+from sfumato.lab.audit.attacks.exact import TOLERANCE
+from sfumato.lab.audit.attacks.reference import largest_gap, partition_law
 from sfumato.lab.audit.subjects.subject import HIDDEN, Outputs
 from sfumato.measurement import Laplace
 
@@ -184,3 +190,105 @@ def honestly_ordered(which: int, runs: int, entropy: Entropy) -> Outputs:
     noisy = np.array([5, 5 + which]) + laplace(ONE, runs, 2, entropy)
     order = np.argsort(-noisy, axis=1, kind="stable")
     return np.column_stack([order, np.take_along_axis(noisy, order, axis=1)])
+
+
+# -- misfits, first answers and partitions
+
+TWO, FOUR = Fraction(2), Fraction(4)  # scales of noise, all for epsilon 1
+ROWS = 5  # queries whose misfits are added up
+GUESSES = 8  # misfits that the added row raises, before the one that it lowers
+
+# Prices of buckets of 1, 2 and 4 cells: at the first, a bucket that costs as much as its cells do wins only by its
+# noise; at the second, longer ones are cheap. And tables to which a row is added in cell 1, where it makes all three
+# longer buckets around it more even.
+PRICES, CHEAP = (2, 4, 8), (2, 2, 6)
+EVEN, STEEP = [1, 0, 1, 1], [2, 0, 2, 2]
+
+
+# -- sums of misfits
+
+
+def summed_misfits(scale: Fraction) -> Run:
+    """The sum of misfits of prefixes, with targets of 0; a row in the first cell is in all of them."""
+
+    def run(which: int, runs: int, entropy: Entropy) -> Outputs:
+        return ROWS * (3 + which) + laplace(scale, runs, 1, entropy)
+
+    return run
+
+
+def summed_as_one() -> Run:
+    """NOT PRIVATE: the noise of a sum of misfits is made for one of them, where a row of data moves them all."""
+    return summed_misfits(ONE)
+
+
+# -- the first misfit above a threshold
+
+
+def first_misfit(of_threshold: Fraction, of_misfits: Fraction) -> Run:
+    """The place of the first misfit above 0; the added row raises all but the last, which it lowers."""
+    values = [[0] * GUESSES + [1], [1] * GUESSES + [0]]
+
+    def run(which: int, runs: int, entropy: Entropy) -> Outputs:
+        noisy = np.array(values[which]) + laplace(of_misfits, runs, GUESSES + 1, entropy)
+        above = noisy > laplace(of_threshold, runs, 1, entropy)
+        return np.where(above.any(axis=1), above.argmax(axis=1), -1).astype(np.int64).reshape(runs, 1)
+
+    return run
+
+
+def one_way_misfits() -> Run:
+    """NOT PRIVATE: half the noise on each misfit, as if a row of data moved all of them the same way."""
+    return first_misfit(TWO, TWO)
+
+
+# -- partitions of four cells
+
+
+def cut(
+    table: Sequence[int],
+    single: Fraction | None,
+    longer: Fraction,
+    *,
+    prices: tuple[int, int, int] = PRICES,
+    clip: bool = False,
+) -> Run:
+    """The cheapest of the six ways to cut four cells; the way that is named first wins ties."""
+
+    def run(which: int, runs: int, entropy: Entropy) -> Outputs:
+        counts = [table[0], table[1] + which, *table[2:]]
+        buckets = twins.buckets(4)
+        true = np.array([twins.deviation(counts[start : start + length]) for start, length in buckets])
+        noise = np.zeros((runs, len(buckets)), dtype=np.int64)
+        noise[:, 4:] = -np.abs(laplace(longer, runs, 4, entropy))
+        if single is not None:
+            noise[:, :4] = -np.abs(laplace(single, runs, 4, entropy))
+        noisy = np.maximum(true + noise, 0) if clip else true + noise
+        noisy += np.array([prices[length // 2] for _, length in buckets])
+        ways = [[buckets.index(bucket) for bucket in _buckets_of(way)] for way in twins.partitions(4)]
+        costs = np.stack([noisy[:, way].sum(axis=1) for way in ways], axis=1)
+        return np.asarray(np.argmin(costs, axis=1), dtype=np.int64).reshape(runs, 1)
+
+    return run
+
+
+def _buckets_of(from_the_end: Sequence[int]) -> list[tuple[int, int]]:
+    ends = 4 - np.cumsum([0, *from_the_end])
+    return [(int(end) - length, length) for end, length in zip(ends, from_the_end, strict=False)]
+
+
+def singles_without_noise() -> Run:
+    """NOT PRIVATE: single cells carry no noise because they never deviate, though the buckets they beat do."""
+    return cut(EVEN, None, TWO)
+
+
+def costs_clipped() -> Run:
+    """NOT PRIVATE: noisy deviations below 0 are taken as 0, so that some noise cannot make up for what moved."""
+    return cut(STEEP, ONE, TWO, prices=CHEAP, clip=True)
+
+
+def exact_cut(single: Fraction | None) -> str | None:
+    """Check that a row in cell 1 tells no more than epsilon 1, for this noise on single cells."""
+    tables = [(EVEN[0], EVEN[1] + row, *EVEN[2:]) for row in (0, 1)]
+    loss = largest_gap(*(partition_law(table, PRICES, single, TWO) for table in tables))
+    return None if loss <= 1 + TOLERANCE else f"epsilon 1 claimed, {loss:.3f} lost on the worst of six partitions"

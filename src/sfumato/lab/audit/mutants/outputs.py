@@ -22,8 +22,6 @@ from pydantic import JsonValue
 
 from sfumato.answers.results import Result
 from sfumato.errors import ReleaseFileError, TableError
-from sfumato.kernel.reading.engines.silencing import silenced
-from sfumato.lab.audit.mutants.readers import Check
 from sfumato.releases.file.artifact import MANIFEST_FILE, Artifact, Entry, directory_of, read_artifact
 from sfumato.releases.file.manifest import Manifest, MechanismRecord, Member, Statistic, guarantee_of, manifest_bytes
 from sfumato.releases.file.records import LaplaceRecord
@@ -41,30 +39,22 @@ CLAIMED = 100_000_000  # numbers, in a file of 2 MB
 # -- what is printed
 
 
-def steers(show: Show) -> Check:
+def steers(show: Show) -> str | None:
     """Check that a label, shown in a table, does not reach the terminal as a control sequence."""
-
-    def check() -> str | None:
-        for label in STEERING:
-            shown = show(Result((label,), ((label,),), 0.95)).replace("\n", "", 2)  # its own line breaks
-            if not shown.isprintable():
-                return f"the label {label!r} reaches the terminal as it is"
-        return None
-
-    return check
+    for label in STEERING:
+        shown = show(Result((label,), ((label,),), 0.95)).replace("\n", "", 2)  # its own line breaks
+        if not shown.isprintable():
+            return f"the label {label!r} reaches the terminal as it is"
+    return None
 
 
-def runs(write: Show) -> Check:
+def runs(write: Show) -> str | None:
     """Check that a label, written for a spreadsheet, does not begin as a formula does."""
-
-    def check() -> str | None:
-        for label in RUNNING:
-            for row in csv.reader(io.StringIO(write(Result((label,), ((label,),), 0.95)))):
-                if row[0].lstrip()[:1] in "=+-@":
-                    return f"the label {label!r} is a formula in a spreadsheet"
-        return None
-
-    return check
+    for label in RUNNING:
+        for row in csv.reader(io.StringIO(write(Result((label,), ((label,),), 0.95)))):
+            if row[0].lstrip()[:1] in "=+-@":
+                return f"the label {label!r} is a formula in a spreadsheet"
+    return None
 
 
 def raw_table(result: Result) -> str:
@@ -82,21 +72,17 @@ def raw_csv(result: Result) -> str:
 # -- what a file may ask for
 
 
-def takes_all_memory(opens: Open) -> Check:
+def takes_all_memory(opens: Open) -> str | None:
     """Check that a small file that claims a gigabyte of equal numbers is refused before it is laid out."""
-
-    def check() -> str | None:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "claims.sfumato"
-            path.write_bytes(_claiming())
-            try:
-                opens(path)
-            except ReleaseFileError as error:
-                if "most_cells" in str(error):
-                    return None
-        return f"a file of 2 MB that claims {CLAIMED:,} numbers is not refused for that"
-
-    return check
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "claims.sfumato"
+        path.write_bytes(_claiming())
+        try:
+            opens(path)
+        except ReleaseFileError as error:
+            if "most_cells" in str(error):
+                return None
+    return f"a file of 2 MB that claims {CLAIMED:,} numbers is not refused for that"
 
 
 def open_unbounded(path: Path) -> Artifact:
@@ -126,24 +112,21 @@ def _claiming() -> bytes:
 # -- what an error keeps, and what an interrupt is taken for
 
 
-def keeps_words(silence: Silence) -> Check:
+def keeps_words(silence: Silence) -> str | None:
     """Check that the engine's message, which can quote a value, is nowhere in the error raised in its place."""
 
     def failing() -> None:
         raise ValueError(f"Could not convert string '{CANARY}' to INT32")
 
-    def check() -> str | None:
-        try:
-            silence(failing, "the table could not be read")
-        except TableError as error:
-            kept = next((where for where, said in _pockets(error) if CANARY in said), None)
-            return None if kept is None else f"the engine's message is found in {kept}"
-        return "nothing was raised"
-
-    return check
+    try:
+        silence(failing, "the table could not be read")
+    except TableError as error:
+        kept = next((where for where, said in _pockets(error) if CANARY in said), None)
+        return None if kept is None else f"the engine's message is found in {kept}"
+    return "nothing was raised"
 
 
-def mistakes_interrupt(silence: Silence) -> Check:
+def mistakes_interrupt(silence: Silence) -> str | None:
     """Check that a Ctrl-C that the engine turns into an error of its own, as DuckDB does, is still an interrupt."""
 
     def interrupted() -> None:
@@ -152,24 +135,16 @@ def mistakes_interrupt(silence: Silence) -> Check:
         except KeyboardInterrupt:
             raise RuntimeError("Query interrupted") from None
 
-    def check() -> str | None:
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored, as in the background
-        try:
-            silence(interrupted, "the table may be damaged")
-        except KeyboardInterrupt:
-            return None
-        except TableError as error:
-            return f"an interrupt is told as {str(error)!r}"
-        finally:
-            signal.signal(signal.SIGINT, before)
-        return "an interrupt is told as nothing at all"
-
-    return check
-
-
-def real_silence(work: Callable[[], None], otherwise: str) -> None:
-    """Control: the kernel's own handling of an engine's error."""
-    silenced(work, otherwise)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored, as in the background
+    try:
+        silence(interrupted, "the table may be damaged")
+    except KeyboardInterrupt:
+        return None
+    except TableError as error:
+        return f"an interrupt is told as {str(error)!r}"
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return "an interrupt is told as nothing at all"
 
 
 def silenced_from_none(work: Callable[[], None], otherwise: str) -> None:

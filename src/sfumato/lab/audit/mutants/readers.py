@@ -28,7 +28,6 @@ from sfumato.kernel.reading.table import open_table
 from sfumato.kernel.verbs.scores import Rank
 from sfumato.schema import Schema
 
-Check = Callable[[], str | None]
 Steps = Callable[[list[float]], int]  # the values of a measure -> their sum in steps
 
 SCHEMA = Schema.from_dict(
@@ -41,19 +40,15 @@ SCHEMA = Schema.from_dict(
 )
 
 
-def sum_moves(steps_of: Steps) -> Check:
+def sum_moves(steps_of: Steps) -> str | None:
     """Whether one row, whatever its value, moves a sum by at most the steps that the schema's bounds allow."""
-
-    def check() -> str | None:
-        most = SCHEMA.measures["m"].half_units
-        before = steps_of([10.0, 90.0])
-        for value in (50.0, -1e9, 1e15, float("inf"), float("nan")):
-            moved = abs(steps_of([10.0, 90.0, value]) - before)
-            if moved > most:
-                return f"a row of value {value} moves the sum by {moved} steps, {most} is the most"
-        return None
-
-    return check
+    most = SCHEMA.measures["m"].half_units
+    before = steps_of([10.0, 90.0])
+    for value in (50.0, -1e9, 1e15, float("inf"), float("nan")):
+        moved = abs(steps_of([10.0, 90.0, value]) - before)
+        if moved > most:
+            return f"a row of value {value} moves the sum by {moved} steps, {most} is the most"
+    return None
 
 
 def real_steps(values: list[float]) -> int:
@@ -102,12 +97,10 @@ class MarkOfTheFirst(CsvFiles):
     """NOT PRIVATE: without a header the byte order mark of whoever comes first is taken off, as of a header."""
 
     def mount(self, connection: Any, used: Sequence[Column]) -> None:
-        copy, names = (
-            self.paths[0].with_suffix(".named"),
-            self.grammar.separator.join(map(str, range(len(self.header)))),
-        )
+        copy = self.paths[0].with_suffix(".named")
+        names = self.grammar.separator.join(map(str, range(len(self.header))))
         copy.write_bytes(f"{names}\n".encode() + self.paths[0].read_bytes().removeprefix(b"\xef\xbb\xbf"))
-        CsvFiles((copy,), self.header, self.grammar, block=self.block).mount(connection, used)
+        CsvFiles((copy,), self.header, grammar=self.grammar, block=self.block).mount(connection, used)
 
 
 class OneLineStopsAll(JsonLines):
@@ -188,18 +181,19 @@ def _plain(column: Any) -> bool:
     return getattr(column.dtype, "kind", "O") in "biufM"
 
 
-class ObjectsByText(Frame):
+class _ByText:
+    """NOT PRIVATE: values that look alike are one person, the number 1 and the text 1."""
+
+    def describe(self, connection: Any) -> list[Column]:
+        return [replace(column, who=None) for column in super().describe(connection)]  # type: ignore[misc]
+
+
+class ObjectsByText(_ByText, Frame):
     """NOT PRIVATE: objects of a pandas column that look alike are one person, the number 1 and the text 1."""
 
-    def describe(self, connection: Any) -> list[Column]:
-        return [replace(column, who=None) for column in super().describe(connection)]
 
-
-class ValuesByText(Sqlite):
+class ValuesByText(_ByText, Sqlite):
     """NOT PRIVATE: values of SQLite that look alike are one person, the number 1 and the text 1."""
-
-    def describe(self, connection: Any) -> list[Column]:
-        return [replace(column, who=None) for column in super().describe(connection)]
 
 
 class AnyEncoding(Sqlite):

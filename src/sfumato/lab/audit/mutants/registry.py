@@ -10,37 +10,45 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from inspect import getdoc
-from typing import Any
+from typing import Any, NamedTuple
 
 from sfumato.answers.results import Result
 from sfumato.frozen import dataclass
+from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.ledger.ledger import Ledger
+from sfumato.kernel.reading.engines import silenced
 from sfumato.kernel.sampling.entropy import Entropy
+from sfumato.kernel.verbs.scores import Rank
+from sfumato.lab.audit.attacks.exact import Law
 from sfumato.lab.audit.attacks.replay import Run as Recipe
+from sfumato.lab.audit.attacks.replay import first_fault
 from sfumato.lab.audit.attacks.sampling import audit
-from sfumato.lab.audit.mutants import choices, curators, fits, intervals, ledgers, margins, mldp, noise, outputs, verbs
-from sfumato.lab.audit.mutants import choices as blr
-from sfumato.lab.audit.mutants import choices as pac
-from sfumato.lab.audit.mutants import curators as descents
-from sfumato.lab.audit.mutants import margins as fourier
-from sfumato.lab.audit.mutants import readers as reading
-from sfumato.lab.audit.mutants import survey as conjunctions
-from sfumato.lab.audit.mutants import survey as halfspace
-from sfumato.lab.audit.mutants import survey as sq
-from sfumato.lab.audit.mutants import tr_2010_003 as parity
-from sfumato.lab.audit.mutants import tr_2010_003 as quantiles
-from sfumato.lab.audit.mutants.curators import replaying, sifted
+from sfumato.lab.audit.mutants import choices, curators, fits, intervals, ledgers, noise, outputs, readers, views
+from sfumato.lab.audit.mutants import tr_2010_003 as tr
 from sfumato.lab.audit.mutants.noise import Run, honest
+from sfumato.lab.audit.mutants.reader_checks import Check
 from sfumato.lab.audit.mutants.reader_checks import checks as reader_checks
-from sfumato.lab.audit.mutants.readers import Check, sum_moves
-from sfumato.lab.audit.subjects.subject import Subject
-from sfumato.lab.papers.pac.measure import pac as pac_release
-from sfumato.lab.papers.parity.measure import parity as parity_release
+from sfumato.lab.audit.subjects.registry import EMPTY_CELL
+from sfumato.lab.audit.subjects.small_tables import small_schema, square_schema
+from sfumato.lab.audit.subjects.subject import Counts, Subject
+from sfumato.lab.papers.conjunctions.measure import EXAMPLE as CONJUNCTIONS_EXAMPLE
+from sfumato.lab.papers.fourier.measure import EXAMPLE as FOURIER_EXAMPLE
+from sfumato.lab.papers.fourier.measure import fourier
+from sfumato.lab.papers.mldp.measure import EXAMPLE as MLDP_EXAMPLE
+from sfumato.lab.papers.mldp.measure import mldp
+from sfumato.lab.papers.pac.measure import EXAMPLE as PAC_EXAMPLE
+from sfumato.lab.papers.pac.measure import pac
+from sfumato.lab.papers.parity.measure import EXAMPLE as PARITY_EXAMPLE
+from sfumato.lab.papers.parity.measure import parity
 from sfumato.releases.file.artifact import read_artifact
+from sfumato.schema import Schema
 
 MANY, MOST = 100_000, 1_000_000  # runs: most leaks are plain to see, some are not
+WHOLE = Budget.pure(1)
+LINE = small_schema(4, 1, measured=True)
 
 
 @dataclass(frozen=True)
@@ -67,44 +75,53 @@ def _sampled(
     return Mutant(name, _what_is_wrong(made), runs, subject, right)
 
 
-def _checked(name: str, made: object, check: Check, sound: Check, by: str = "replay") -> Mutant:
+def _checked(
+    name: str, made: Any, check: Callable[..., str | None], real: Any, by: str, broken: object = None
+) -> Mutant:
+    """A check of something broken, `made` itself if not said, and the same check of the real thing."""
+    check, sound = partial(check, made if broken is None else broken), partial(check, real)
     return Mutant(name, _what_is_wrong(made), check=check, sound=sound, checked_by=by)
 
 
-def _keeping(name: str, kind: type[Ledger], tempts: Callable[[type[Ledger]], Check]) -> Mutant:
-    return _checked(name, kind, tempts(kind), tempts(Ledger), "ledger")
+def _replayed(
+    name: str,
+    made: Any,
+    run: Recipe | None = None,
+    control: Recipe | None = None,
+    schema: Schema = LINE,
+    budget: Budget = WHOLE,
+) -> Mutant:
+    """The replay of a recipe with a broken curator, `made`, or of a broken recipe, which `made` then is itself."""
+    kind, run = (Curator, made) if run is None else (made, run)
+    sides = partial(first_fault, run, schema, budget, kind), partial(first_fault, control or run, schema, budget)
+    return Mutant(name, _what_is_wrong(made), 0, None, None, *sides)
 
 
-def _shown(name: str, complaint: Callable[[Any], Check], broken: object, real: object) -> Mutant:
-    return _checked(name, broken, complaint(broken), complaint(real), "outputs")
-
-
-def _replayed(name: str, kind: type[Curator], run: Recipe, control: Recipe | None = None) -> Mutant:
-    return _checked(name, kind, replaying(run, kind), replaying(control or run))
-
-
-def _along_margins(name: str, kind: type[Curator], run: Recipe) -> Mutant:
-    return _checked(name, kind, margins.replaying_margins(run, kind), margins.replaying_margins(run))
-
-
-def _learning(name: str, kind: type[Curator], run: Recipe) -> Mutant:
-    return _checked(name, kind, mldp.replaying_model(run, kind), mldp.replaying_model(run))
-
-
-def _descending(name: str, made: object, run: Recipe) -> Mutant:
-    return _checked(name, made, descents.replaying_descent(run), descents.replaying_descent(descents.descending()))
+def _released(
+    name: str, run: Any, control: Any, example: Callable[[int], Schema] | None = None, before: Counts = EMPTY_CELL
+) -> Mutant:
+    """Whole files, of a broken mechanism and of the real one."""
+    return _sampled(
+        name, run, fits.released(run, example, before), fits.released(control, example, before), MANY // 250
+    )
 
 
 def _quantile(
     name: str, rate_of: Callable[[Fraction], Fraction], quantile: Fraction, tables: tuple[list[int], list[int]]
 ) -> Mutant:
     """Few outcomes: computed exactly, and sampled on two tables that show it well."""
-    rate, right = rate_of(quantile), choices.honest_rate(quantile)
-    mutant = _sampled(
-        name, rate_of, choices.choosing(quantile, tables, rate), choices.choosing(quantile, tables, right)
-    )
-    check, sound = (choices.exactly(choices.quantile_law(quantile, each)) for each in (rate, right))
-    return replace(mutant, check=check, sound=sound, checked_by="exact")
+    rates = rate_of(quantile), choices.honest_rate(quantile)
+    broken, right = (choices.choosing(quantile, tables, rate) for rate in rates)
+    laws = [choices.choice_law(Rank(quantile), rate) for rate in rates]
+    return _also_exact(_sampled(name, rate_of, broken, right), choices.exactly, *laws)
+
+
+def _also_exact(mutant: Mutant, check: Callable[[Any], str | None], broken: object, right: object) -> Mutant:
+    return replace(mutant, check=partial(check, broken), sound=partial(check, right), checked_by="exact")
+
+
+def _exactly(name: str, check: Check, right: Law) -> Mutant:
+    return Mutant(name, _what_is_wrong(check), check=check, sound=partial(choices.exactly, right), checked_by="exact")
 
 
 def _what_is_wrong(made: object) -> str:
@@ -120,14 +137,25 @@ def _made(name: str, make: Callable[[], Run], control: Run, runs: int = MANY) ->
 
 
 def _sifting(name: str, kind: type[Curator], tables: tuple[list[int], list[int]]) -> Mutant:
-    return _sampled(name, kind, sifted(tables, kind), sifted(tables))
+    return _sampled(name, kind, curators.sifted(tables, kind), curators.sifted(tables))
 
 
-_REAL_SUM = sum_moves(reading.real_steps)
+_on_square = partial(_replayed, schema=square_schema(1))
+_on_lines = partial(_replayed, schema=small_schema(4, 1, measured=False), budget=Budget.pure(4))
+_descending = partial(_checked, check=curators.descent_fault, real=curators.descending(), by="replay")
+_kept = partial(_checked, real=Ledger, by="ledger")
+_bounding = partial(_checked, check=intervals.broken, real=intervals.first_believed, by="intervals")
+_shown = partial(_checked, by="outputs")
+_summed = partial(_checked, check=readers.sum_moves, real=readers.real_steps, by="reading")
+_of_fourier = partial(_replayed, control=fourier, schema=FOURIER_EXAMPLE(1))
+_of_conjunctions = partial(_replayed, control=views.honest, schema=CONJUNCTIONS_EXAMPLE(1))
+_of_mldp = partial(_replayed, schema=MLDP_EXAMPLE(1))
+_parity = partial(_released, control=parity, example=PARITY_EXAMPLE)
 _COUNT = honest([3], [1])
 _SPARSE_VECTOR = choices.honest_sparse_vector()
-_EVEN_CUT = verbs.cut(verbs.EVEN, verbs.ONE, verbs.TWO)
-_STEEP_CUT = verbs.cut(verbs.STEEP, verbs.ONE, verbs.TWO, prices=verbs.CHEAP)
+_EVEN_CUT = noise.cut(noise.EVEN, noise.ONE, noise.TWO)
+_EXACT_SINGLES = _made("partition, exact single cells", noise.singles_without_noise, _EVEN_CUT, 5 * MANY)
+_STEEP_CUT = noise.cut(noise.STEEP, noise.ONE, noise.TWO, prices=noise.CHEAP)
 
 MUTANTS: dict[str, Mutant] = {
     mutant.name: mutant
@@ -154,160 +182,86 @@ MUTANTS: dict[str, Mutant] = {
         _plain("order by true count", noise.ordered_by_count, noise.honestly_ordered),
         _quantile("no factor 2 in select", choices.rate_without_two, choices.MEDIAN, choices.MEDIAN_TABLES),
         _quantile("rank understated", choices.rate_understated, choices.UPPER, choices.UPPER_TABLES),
-        _checked(
+        _exactly(
             "limited domain",
             choices.limited_domain,
-            choices.limited_domain,
-            choices.exactly(choices.quantile_law(Fraction(1), choices.honest_rate(Fraction(1)))),
-            "exact",
+            choices.choice_law(Rank(Fraction(1)), choices.honest_rate(Fraction(1))),
         ),
         _made("sparse vector, positives not paid", choices.positives_not_paid, _SPARSE_VECTOR, MANY // 5),
         _made("sparse vector, positives not counted", choices.positives_not_counted, _SPARSE_VECTOR, MANY // 5),
         _plain("sparse vector, exact queries", choices.queries_without_noise, choices.queries_with_noise),
-        _made("misfits summed as one", verbs.summed_as_one, verbs.summed_misfits(Fraction(verbs.ROWS))),
-        _made("first above, one way only", verbs.one_way_misfits, verbs.first_misfit(verbs.TWO, verbs.FOUR), 3 * MANY),
-        replace(
-            _made("partition, exact single cells", verbs.singles_without_noise, _EVEN_CUT, 5 * MANY),
-            check=verbs.exact_cut(None),
-            sound=verbs.exact_cut(verbs.ONE),
-            checked_by="exact",
-        ),
-        _made("partition, costs clipped", verbs.costs_clipped, _STEEP_CUT, 5 * MANY),
+        _made("misfits summed as one", noise.summed_as_one, noise.summed_misfits(Fraction(noise.ROWS))),
+        _made("first above, one way only", noise.one_way_misfits, noise.first_misfit(noise.TWO, noise.FOUR), 3 * MANY),
+        _also_exact(_EXACT_SINGLES, noise.exact_cut, None, noise.ONE),
+        _made("partition, costs clipped", noise.costs_clipped, _STEEP_CUT, 5 * MANY),
         _sifting("empty cells never published", curators.NoEmptyCellsCurator, ([3, 0], [3, 1])),
         _sifting("published cells by true count", curators.ByCountCurator, ([4, 4], [4, 5])),
-        _sampled(
-            "estimate from the table",
-            fits.fitted_to_the_table,
-            fits.released(fits.fitted_to_the_table),
-            fits.released(fits.fitted_evenly),
-            MANY // 250,
-        ),
-        _checked(
-            "estimate put beside the fit",
-            fits.told_beside_the_fit,
-            replaying(fits.told_beside_the_fit),
-            replaying(fits.fitted_evenly),
-        ),
+        _released("estimate from the table", fits.fitted_to_the_table, fits.fitted_evenly),
+        _replayed("estimate put beside the fit", fits.told_beside_the_fit, control=fits.fitted_evenly),
         _replayed("double spend", curators.ForgetfulCurator, curators.until_refused),
         _replayed("composition by maximum", curators.LargestCurator, curators.until_refused),
         _replayed(
-            "budget split forgotten",
-            curators.UnsplitCurator,
-            curators.with_whole_budgets,
-            control=curators.with_even_shares,
+            "budget split forgotten", curators.UnsplitCurator, curators.with_whole_budgets, curators.with_even_shares
         ),
         _replayed("overlapping partition", curators.OverlappingCurator, curators.totals_of_groups),
-        _along_margins("margins charged as one", margins.MarginsAsOneCurator, margins.misfits_in_one_sum),
-        _along_margins("parts that overlap", margins.PartsOverlapCurator, margins.misfits_in_parts),
-        _along_margins("margins not added up", margins.MarginsApartCurator, margins.margins_until_refused),
-        _learning("training queries one by one", mldp.EachQueryAloneCurator, mldp.trained_on),
-        _learning("answers kept aside for free", mldp.AsideForFreeCurator, mldp.asked_until_full),
-        _along_margins("a choice twice as sharp", margins.SharpChoiceCurator, margins.a_chosen_margin),
-        _along_margins("a choice for nothing", margins.FreeChoiceCurator, margins.a_chosen_margin),
-        _along_margins("sums charged as one", sq.SumsAsOneCurator, sq.round_of_a_perceptron),
-        _checked(
-            "tree split by the table",
-            sq.split_by_the_table,
-            margins.replaying_margins(sq.split_by_the_table),
-            margins.replaying_margins(sq.split_by_noisy_counts),
-        ),
-        _along_margins("directions not added up", halfspace.DirectionsApartCurator, halfspace.directions_until_refused),
-        _along_margins("halfspaces charged as bins", halfspace.HalfspacesAsBinsCurator, halfspace.nested_halfspaces),
+        _on_square("margins charged as one", views.MarginsAsOneCurator, views.misfits_in_one_sum),
+        _on_square("parts that overlap", views.PartsOverlapCurator, views.misfits_in_parts),
+        _on_square("margins not added up", curators.ViewsApartCurator, views.margins_until_refused),
+        _of_mldp("training queries one by one", views.EachQueryAloneCurator, mldp),
+        _of_mldp("answers kept aside for free", curators.ViewsApartCurator, views.asked_until_full),
+        _on_square("a choice twice as sharp", views.SharpChoiceCurator, views.a_chosen_margin),
+        _on_square("a choice for nothing", views.FreeChoiceCurator, views.a_chosen_margin),
+        _on_square("sums charged as one", views.SumsAsOneCurator, views.round_of_a_perceptron),
+        _on_square("tree split by the table", views.split_by_the_table, control=views.split_by_noisy_counts),
+        _on_square("directions not added up", curators.ViewsApartCurator, views.directions_until_refused),
+        _on_square("halfspaces charged as bins", views.HalfspacesAsBinsCurator, views.nested_halfspaces),
         _replayed("missing values, half the noise", curators.MissingBySumsCurator, curators.with_even_shares),
         _replayed("missing values in both", curators.MissingInBothCurator, curators.with_even_shares),
         _replayed("scale from the data", curators.ScaleFromDataCurator, curators.with_even_shares),
-        _descending("descent, leaves paid twice", descents.paid_twice, descents.descending(descents.paid_twice)),
-        _descending("descent by true counts", descents.steered_by_the_table, descents.steered_by_the_table),
+        _descending("descent, leaves paid twice", curators.paid_twice, broken=curators.descending(curators.paid_twice)),
+        _descending("descent by true counts", curators.steered_by_the_table),
+        _parity("parity, label from the table", tr.label_from_the_table, before=tr.EVEN),
+        _parity("parity, contradictions left empty", tr.contradictions_left_empty, before=tr.CLEAR),
+        _exactly("pac, saving taken twice", choices.saved_twice, choices.choice_law(choices.RULES, Fraction(1))),
+        _released("pac, error not hidden", choices.counted_exactly, pac, PAC_EXAMPLE),
+        _exactly("blr, saving for counts", choices.saved_as_counts, choices.choice_law(choices.TABLES, Fraction(1, 2))),
+        _replayed("blr, scaled by the table", choices.scaled_by_the_table, control=choices.scaled_by_noise),
+        _on_lines("quantiles, lines for nothing", tr.FreeLinesCurator, tr.lines_until_refused),
+        _on_lines("quantiles, rows dealt in shares", tr.ReshuffledCurator, tr.below_the_median),
+        _summed("sum without clipping", readers.unclipped_steps),
+        _summed("NaN through clip", readers.nan_through_clip),
         *(
-            _sampled(name, run, parity.released(run, before), parity.released(parity_release, before), MANY // 250)
-            for name, run, before in (
-                ("parity, label from the table", parity.label_from_the_table, parity.EVEN),
-                ("parity, contradictions left empty", parity.contradictions_left_empty, parity.CLEAR),
-            )
+            Mutant(name, _what_is_wrong(made), check=check, sound=sound, checked_by="reading")
+            for name, (made, check, sound) in reader_checks().items()
         ),
-        _checked("pac, saving taken twice", pac.saved_twice, pac.saved_twice, pac.saved_once, "exact"),
-        _sampled(
-            "pac, error not hidden",
-            pac.counted_exactly,
-            pac.released(pac.counted_exactly),
-            pac.released(pac_release),
-            MANY // 250,
-        ),
-        _checked("blr, saving for counts", blr.saved_as_counts, blr.saved_as_counts, blr.saved_nothing, "exact"),
-        _checked(
-            "blr, scaled by the table",
-            blr.scaled_by_the_table,
-            replaying(blr.scaled_by_the_table),
-            replaying(blr.scaled_by_noise),
-        ),
-        *(
-            _checked(name, kind, quantiles.replaying_lines(run, kind), quantiles.replaying_lines(run))
-            for name, kind, run in (
-                ("quantiles, lines for nothing", quantiles.FreeLinesCurator, quantiles.lines_until_refused),
-                ("quantiles, rows dealt in shares", quantiles.ReshuffledCurator, quantiles.below_the_median),
-            )
-        ),
-        _checked(
-            "sum without clipping", reading.unclipped_steps, sum_moves(reading.unclipped_steps), _REAL_SUM, "reading"
-        ),
-        _checked(
-            "NaN through clip", reading.nan_through_clip, sum_moves(reading.nan_through_clip), _REAL_SUM, "reading"
-        ),
-        *(_checked(name, made, check, sound, "reading") for name, (made, check, sound) in reader_checks().items()),
-        _checked(
-            "coefficients charged as one",
-            fourier.CoefficientsAsOneCurator,
-            fourier.replaying_coefficients(fourier.scale_by_sets, fourier.CoefficientsAsOneCurator),
-            fourier.replaying_coefficients(fourier.honest),
-        ),
-        _checked(
-            "table behind coefficients from the truth",
-            fourier.fitted_to_the_truth,
-            fourier.replaying_coefficients(fourier.fitted_to_the_truth),
-            fourier.replaying_coefficients(fourier.honest),
-        ),
-        _checked(
-            "subsets not added up",
-            conjunctions.SubsetsApartCurator,
-            conjunctions.replaying_subsets(conjunctions.each_subset_in_full, conjunctions.SubsetsApartCurator),
-            conjunctions.replaying_subsets(conjunctions.honest),
-        ),
-        _checked(
-            "subsets by rank",
-            conjunctions.SubsetsByRankCurator,
-            conjunctions.replaying_subsets(conjunctions.honest, conjunctions.SubsetsByRankCurator),
-            conjunctions.replaying_subsets(conjunctions.honest),
-        ),
+        _of_fourier("coefficients charged as one", views.CoefficientsAsOneCurator, views.scale_by_sets),
+        _of_fourier("table behind coefficients from the truth", views.fitted_to_the_truth),
+        _of_conjunctions("subsets not added up", curators.ViewsApartCurator, views.each_subset_in_full),
+        _of_conjunctions("subsets by rank", views.SubsetsByRankCurator, views.honest),
         _checked(
             "ends that noise chose",
             intervals.largest_first,
-            intervals.breaking(intervals.first_believed, intervals.largest_first),
-            intervals.breaking(intervals.first_believed),
+            partial(intervals.broken, intervals.first_believed),
+            intervals.as_asked,
             "intervals",
         ),
-        _checked(
-            "half of the noise",
-            intervals.half_the_noise,
-            intervals.breaking(intervals.half_the_noise),
-            intervals.breaking(intervals.first_believed),
-            "intervals",
-        ),
+        _bounding("half of the noise", intervals.half_the_noise),
         _checked(
             "a confidence for each of several bounds",
             intervals.none_split,
-            intervals.breaking(intervals.none_split, search=intervals.MANY_BOUNDS),
-            intervals.breaking(intervals.all_split, search=intervals.MANY_BOUNDS),
+            partial(intervals.broken, search=intervals.MANY_BOUNDS),
+            intervals.all_split,
             "intervals",
         ),
-        _keeping("a ledger for each release", ledgers.FreshLedger, ledgers.spends_twice),
-        _keeping("a budget for each spelling", ledgers.LiteralLedger, ledgers.tells_spellings_apart),
-        _keeping("rows and people added up", ledgers.UnitBlindLedger, ledgers.adds_two_promises),
-        _keeping("a lost ledger made anew", ledgers.SilentLedger, ledgers.starts_afresh),
-        _shown("labels that steer a terminal", outputs.steers, outputs.raw_table, repr),
-        _shown("labels that run as formulas", outputs.runs, outputs.raw_csv, Result.to_csv),
-        _shown("a file without a bound", outputs.takes_all_memory, outputs.open_unbounded, read_artifact),
-        _shown("the engine's words kept", outputs.keeps_words, outputs.silenced_from_none, outputs.real_silence),
-        _shown("an interrupt as damage", outputs.mistakes_interrupt, outputs.silenced_by_kind, outputs.real_silence),
+        _kept("a ledger for each release", ledgers.FreshLedger, ledgers.spends_twice),
+        _kept("a budget for each spelling", ledgers.LiteralLedger, ledgers.tells_spellings_apart),
+        _kept("rows and people added up", ledgers.UnitBlindLedger, ledgers.adds_two_promises),
+        _kept("a lost ledger made anew", ledgers.SilentLedger, ledgers.starts_afresh),
+        _shown("labels that steer a terminal", outputs.raw_table, outputs.steers, repr),
+        _shown("labels that run as formulas", outputs.raw_csv, outputs.runs, Result.to_csv),
+        _shown("a file without a bound", outputs.open_unbounded, outputs.takes_all_memory, read_artifact),
+        _shown("the engine's words kept", outputs.silenced_from_none, outputs.keeps_words, silenced),
+        _shown("an interrupt as damage", outputs.silenced_by_kind, outputs.mistakes_interrupt, silenced),
     )
 }
 
@@ -315,9 +269,8 @@ MUTANTS: dict[str, Mutant] = {
 Progress = Callable[[int, int], None]  # (mutants done, mutants in all)
 
 
-@dataclass(frozen=True)
-class Caught:
-    """Result of the audits on a mutant: the audit that caught it, and its words; by: None if none did."""
+class Caught(NamedTuple):
+    """Result of the audits on a mutant: the audit that caught it, None if none did, and its words."""
 
     by: str | None
     detail: str
@@ -340,8 +293,7 @@ def mutant_report(entropy: Entropy, progress: Progress | None = None) -> list[tu
     """Every mutant by name, which audit caught it (None: it survived), and what the audit said."""
     report = []
     for done, mutant in enumerate(MUTANTS.values(), 1):
-        caught = catch(mutant, entropy)
-        report.append((mutant.name, caught.by, caught.detail))
+        report.append((mutant.name, *catch(mutant, entropy)))
         if progress is not None:
             progress(done, len(MUTANTS))
     return report

@@ -12,6 +12,7 @@ half. Quantiles: lines with a step of their proof left out, for the replay audit
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -21,24 +22,14 @@ from itertools import product
 import numpy as np
 
 from sfumato.answers.fit import NoisyCells
-from sfumato.arrays import Whole
 from sfumato.errors import PrivacyError
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.lines import Lines
 from sfumato.lab.audit.attacks.exact import DIGITS, Distribution, exact_loss
-from sfumato.lab.audit.attacks.replay import replay
-from sfumato.lab.audit.mutants.noise import Run
-from sfumato.lab.audit.mutants.readers import Check
-from sfumato.lab.audit.subjects.registry import subject_of
-from sfumato.lab.audit.subjects.small_tables import neighbouring_tables, small_schema
-from sfumato.lab.audit.subjects.subject import Counts
-from sfumato.lab.papers.parity.content import ParityCube
-from sfumato.lab.papers.parity.measure import example, parity
-from sfumato.lab.papers.parity.parities import as_cells, odd, transformed
-from sfumato.models.base.mechanism import Lab, Mechanism
-from sfumato.models.base.mechanism import Run as Make
+from sfumato.lab.audit.mutants.curators import fresh
+from sfumato.lab.papers.parity.content import ParityCube, as_cells, odd, transformed
+from sfumato.lab.papers.parity.measure import parity
 from sfumato.queries import Workload
 from sfumato.schema import Schema
 
@@ -96,8 +87,10 @@ def label_from_the_table(
 ) -> ParityCube:
     """NOT PRIVATE: the attribute that is published as the label is the one that fits best in the private table."""
     made = parity(curator, schema, budget)
-    counts, names = curator._dense("count"), schema.domain.names
-    best = [int(np.abs(_fits(counts, place))[1:].max()) for place in range(len(names))]
+    names, best = schema.domain.names, []
+    for place in range(len(names)):
+        zeros, ones = as_cells(curator._dense("count"), place, 3)
+        best.append(int(np.abs(transformed(zeros - ones))[1:].max()))
     return replace(made, label=names[int(np.argmax(best))])
 
 
@@ -113,17 +106,6 @@ def contradictions_left_empty(
     return replace(made, fits=(NoisyCells(replace(counted, answers=answers)),))
 
 
-def released(run: Make, before: Counts) -> Run:
-    """Rows of integers that the files of many releases show, of a table and of the same with a row more."""
-    return subject_of(Mechanism("mutant", "", run, lab=Lab(example=example)), before=before).run
-
-
-def _fits(counts: Whole, place: int) -> Whole:
-    zeros, ones = as_cells(counts, place, 3)
-    return transformed(zeros - ones)
-
-
-WHOLE = Budget.pure(4)
 MEDIAN, QUARTILE = Fraction(1, 2), Fraction(1, 4)
 
 
@@ -138,12 +120,10 @@ def below_the_median(curator: Curator, schema: Schema, budget: Budget) -> list[i
 def lines_until_refused(curator: Curator, schema: Schema, budget: Budget) -> list[int]:
     """The median of the same line with the whole budget again and again, three times at most."""
     found: list[int] = []
-    for _ in range(3):
-        try:
+    with suppress(PrivacyError):
+        for _ in range(3):
             lines = curator.lines(schema.domain.names[:1], budget)
             found.append(lines.cut(0, MEDIAN, budget, first=0, end=lines.length))
-        except PrivacyError:
-            break
     return found
 
 
@@ -151,7 +131,7 @@ class FreeLinesCurator(Curator):
     """NOT PRIVATE: lines have a charge of their own, and nothing is charged for them where they come from."""
 
     def lines(self, names: Sequence[str], budget: Budget, *, pieces: int = 1) -> Lines:
-        held, self.charge = self.charge, Charge(self.charge.budget, self.charge.contributions, self.charge.cells)
+        held, self.charge = self.charge, fresh(self.charge)
         made = super().lines(names, budget, pieces=pieces)
         self.charge = held
         return made
@@ -164,16 +144,3 @@ class ReshuffledCurator(Curator):
         made = super().lines(names, budget, pieces=pieces)
         made._counts = made._counts * made._counts.sum()
         return made
-
-
-def replaying_lines(run: object, kind: type[Curator] = Curator) -> Check:
-    """The replay audit on all tables of up to 2 rows in 4 cells."""
-
-    def check() -> str | None:
-        schema = small_schema(4, 1, measured=False)
-        for one, other in neighbouring_tables(4, 2, 1, ((),)):
-            for complaint in replay(run, schema, one, other, WHOLE, curator=kind).complaints:  # type: ignore[arg-type]
-                return complaint.what
-        return None
-
-    return check

@@ -15,7 +15,7 @@ from random import Random
 from sfumato.frozen import dataclass
 from sfumato.kernel.reading.formats.csv_records import Grammar
 from sfumato.lab.audit.reading.reference import Row
-from sfumato.lab.audit.reading.tables import awkward_schema
+from sfumato.lab.audit.reading.tables import PLAIN_NAMES, awkward_schema
 from sfumato.schema import Schema
 from sfumato.schema.dialect import PLAIN, Dialect
 
@@ -86,26 +86,8 @@ FIELDS = {
     "m": ["1", "-7.5", "inf", "nan", "1e308", ""],
     "who": ["p", "P", "q", "e\u0301", "é", "p\nq", "nan", ""],
 }
-NAMES = {part: part for part in FIELDS}
-JUNK = [
-    b'"',
-    b'""',
-    b"\r",
-    b"\n",
-    b"\r\n",
-    b"\xff",
-    b"\xc3",
-    b"\0",
-    b",,,",
-    b'x"',
-    b'"x"y',
-    b"\xef\xbb\xbf",
-    b"\\",
-    b"#",
-    b"'",
-]
-
-
+JUNK = [b'"', b'""', b"\r", b"\n", b"\r\n", b"\xff", b"\xc3", b"\0", b",,,", b'x"', b'"x"y', b"\xef\xbb\xbf", b"\\",
+        b"#", b"'"]  # fmt: skip
 # The same for other spellings of numbers and dates, and what may be taken for them.
 SPELLED = {
     "n": ["1", "-2", "2,5", "2.5", "1.000", "1.0000", "-1.000,5", "1e2", "1,000", "true", "", "1 000", ",5", "+1"],
@@ -156,7 +138,7 @@ class AwkwardFile:
 
 def awkward_file(random: Random, separator: str, dialect: Dialect = PLAIN) -> AwkwardFile:
     """A random schema, and a file of a few records in every spelling."""
-    schema, names = awkward_schema(random, NAMES)
+    schema, names = awkward_schema(random, PLAIN_NAMES)
     grammar = Grammar(separator, '"' if dialect.quote is None else dialect.quote)
     line, people = random.choice([b"\n", b"\r\n"]), random.sample(FIELDS["who"], 4)
     pools = FIELDS | (SPELLED if dialect.decimal or dialect.thousands else {}) | {"who": people}

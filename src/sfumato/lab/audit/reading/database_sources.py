@@ -13,6 +13,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import cache
@@ -27,23 +28,19 @@ from sfumato.kernel.reading.engines.duckdb import over_origin
 from sfumato.kernel.reading.engines.other.engine import Other, open_other
 from sfumato.kernel.reading.formats.databases import Sqlite
 from sfumato.kernel.reading.table import Table
-from sfumato.lab.audit.reading.reference import Row, unit_of
-from sfumato.lab.audit.reading.tables import AwkwardTable, Case, Make, Source, awkward_table
+from sfumato.lab.audit.reading.reference import Row
+from sfumato.lab.audit.reading.tables import DATABASE_TYPES, AwkwardTable, Case, Source, awkward_table
 from sfumato.schema import Schema
 
 KINDS = ("", "TEXT", "BLOB")  # a column of numbers would turn texts that look like numbers into numbers
 ALIKE = [1, "1", 1.0, "1.0", 2**53, float(2**53), str(2**53), 0.0, -0.0, "0", None]  # persons of one text
 
 
-def sqlite_source(files: type[Sqlite] = Sqlite, people: Sequence[object] = ()) -> Make:
+def sqlite_source(random: Random, folder: Path, files: type[Sqlite] = Sqlite, people: Sequence[object] = ()) -> Case:
     """Tables whose columns are declared somehow, and hold what they are given.
 
     people: identifiers of any types, in a column that was declared as nothing; those of the table where there are none.
     """
-    return lambda random, folder: _case(random, folder, files, people)
-
-
-def _case(random: Random, folder: Path, files: type[Sqlite], people: Sequence[object]) -> Case:
     made = awkward_table(random)
     while len({name.lower() for name in made.types}) < len(made.types):  # which are one name to SQLite
         made = awkward_table(random)
@@ -63,14 +60,7 @@ def _case(random: Random, folder: Path, files: type[Sqlite], people: Sequence[ob
             file.executemany(f"INSERT INTO t VALUES ({places})", [tuple(row.values()) for row in some])
         return Table(over_origin(files(path, "t")))
 
-    return Case(
-        made.schema,
-        rows,
-        (lambda row: unit_of(row[unit])) if unit is not None else (lambda row: None),
-        opening,
-        lambda some: some,
-        typed=False,
-    )
+    return replace(made, rows=rows).case(opening, typed=False)
 
 
 def stored(value: object, kind: str) -> object:
@@ -94,34 +84,6 @@ def stored(value: object, kind: str) -> object:
 
 
 SERVER = "SFUMATO_AUDIT_MARIADB"  # mysql+pymysql://USER:PASSWORD@HOST/DATABASE, where a table may be made and dropped
-_CLICKHOUSE = {
-    "string": "Nullable(String)",
-    "large_string": "LowCardinality(Nullable(String))",
-    "string_view": "String",
-    "dictionary": "Nullable(String)",
-    "int8": "Nullable(Int8)",
-    "int64": "Nullable(Int64)",
-    "uint64": "Nullable(UInt64)",
-    "float32": "Nullable(Float32)",
-    "float64": "Nullable(Float64)",
-    "decimal128": "Nullable(Decimal(9, 2))",
-    "bool": "Nullable(Bool)",
-    "date32": "Nullable(Date32)",
-}
-_MARIADB = {
-    "string": "text CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
-    "large_string": "varchar(40) CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_520_nopad_ci",
-    "string_view": "longtext CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci",
-    "dictionary": "varchar(40) CHARACTER SET utf16 COLLATE utf16_general_ci",
-    "int8": "tinyint",
-    "int64": "bigint",
-    "uint64": "bigint unsigned",
-    "float32": "float",
-    "float64": "double",
-    "decimal128": "decimal(9, 2)",
-    "bool": "tinyint(1)",
-    "date32": "date",
-}
 
 
 @dataclass(frozen=True)
@@ -148,27 +110,20 @@ _LAST: dict[str, Any] = {}
 
 
 def other_source(
-    bring: Callable[[AwkwardTable, Sequence[Row], type[Other]], Any], engine: type[Other] = Attacked
-) -> Make:
+    random: Random,
+    folder: Path,
+    bring: Callable[[AwkwardTable, Sequence[Row], type[Other]], Table],
+    engine: type[Other] = Attacked,
+) -> Case:
     """Tables of declared types, brought somewhere. engine: the tests' broken ones are kinds of it."""
-
-    def make(random: Random, folder: Path) -> Case:
-        table = awkward_table(random)
-        while not all(map(_takes, table.types)) or len({*map(str.lower, table.types)}) < len(table.types):
-            table = awkward_table(random)  # names that are one to some, or that some cannot spell
-        held = HELD.get(bring, _as_it_is)
-        rows = tuple({name: held(value, table.types[name]) for name, value in row.items()} for row in table.rows)
-        kept = AwkwardTable(table.schema, rows, table.types)
-        unit = table.schema.privacy_unit.column
-        return Case(
-            kept.schema,
-            kept.rows,
-            (lambda row: unit_of(row[unit])) if unit is not None else (lambda row: None),
-            lambda some: bring(kept, some, engine),
-            lambda some: some,
-        )
-
-    return make
+    table = awkward_table(random)
+    while not all(map(_takes, table.types)) or len({*map(str.lower, table.types)}) < len(table.types):
+        table = awkward_table(random)  # names that are one to some, or that some cannot spell
+    held = HELD.get(bring)
+    if held is not None:
+        rows = ({name: held(value, table.types[name]) for name, value in row.items()} for row in table.rows)
+        table = replace(table, rows=tuple(rows))
+    return table.case(lambda some: bring(table, some, engine))
 
 
 def duckdb_connection(table: AwkwardTable, rows: Sequence[Row], engine: type[Other] = Attacked) -> Table:
@@ -185,7 +140,8 @@ def clickhouse(table: AwkwardTable, rows: Sequence[Row], engine: type[Other] = A
     """ClickHouse inside this process."""
     connection = _chdb()
     types = {name: _clickhouse_type(kind) for name, kind in table.types.items()}
-    columns = ", ".join(f"{_quoted(name)} {word}" for name, word in types.items())
+    quoted = {name: name.replace("\\", "\\\\").replace('"', '""') for name in types}
+    columns = ", ".join(f'"{quoted[name]}" {word}' for name, word in types.items())
     say(connection, "DROP TABLE IF EXISTS t")
     say(connection, f"CREATE TABLE t ({columns}) ENGINE = MergeTree ORDER BY tuple()")
     for row in rows:
@@ -198,17 +154,14 @@ def mariadb(table: AwkwardTable, rows: Sequence[Row], engine: type[Other] = Atta
     """A server that somebody runs, its texts in collations that take many for one."""
     raw = _alchemy().raw_connection()
     name = _name()
-    words = {part: _MARIADB.get(kind, "datetime(6)") for part, kind in table.types.items()}
+    words = {part: DATABASE_TYPES.get(kind, ["datetime(6)"])[-1] for part, kind in table.types.items()}
     columns = ", ".join("`{}` {}".format(part.replace("`", "``"), word) for part, word in words.items())
-    try:
-        say(raw, f"DROP TABLE IF EXISTS {name}")
-        say(raw, f"CREATE TABLE {name} ({columns})")
-        with raw.cursor() as cursor:
-            places = ", ".join(["%s"] * len(words))
-            cursor.executemany(f"INSERT INTO {name} VALUES ({places})", [tuple(row.values()) for row in rows])
+    places = ", ".join(["%s"] * len(words))
+    with closing(raw), raw.cursor() as cursor:
+        cursor.execute(f"DROP TABLE IF EXISTS {name}")
+        cursor.execute(f"CREATE TABLE {name} ({columns})")
+        cursor.executemany(f"INSERT INTO {name} VALUES ({places})", [tuple(row.values()) for row in rows])
         raw.commit()
-    finally:
-        raw.close()
     return Table(open_other(_alchemy(), name, None, engine))
 
 
@@ -231,10 +184,6 @@ def held_by_mariadb(value: object, kind: str) -> object:
     return value
 
 
-def _as_it_is(value: object, kind: str) -> object:
-    return value
-
-
 HELD: Mapping[Any, Callable[[object, str], object]] = {clickhouse: held_by_clickhouse, mariadb: held_by_mariadb}
 
 
@@ -244,9 +193,13 @@ def _takes(name: str) -> bool:
 
 
 def _clickhouse_type(kind: str) -> str:
-    if not kind.startswith("timestamp"):
-        return _CLICKHOUSE[kind]
-    return f"Nullable(DateTime64(6, '{'Asia/Tokyo' if 'Tokyo' in kind else 'UTC'}'))"
+    if kind == "large_string":
+        return "LowCardinality(Nullable(String))"
+    if kind == "string_view":
+        return "String"
+    if kind.startswith("timestamp"):
+        return f"Nullable(DateTime64(6, '{'Asia/Tokyo' if 'Tokyo' in kind else 'UTC'}'))"
+    return f"Nullable({DATABASE_TYPES[kind][1]})"
 
 
 def in_clickhouse(value: object, word: str) -> str:
@@ -256,25 +209,14 @@ def in_clickhouse(value: object, word: str) -> str:
         value = (value.astimezone(UTC) if value.tzinfo else value).replace(tzinfo=None).isoformat(" ")
     if value is None:
         return f"CAST(NULL AS {word})"
-    text = value if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else _spelled(value)
+    text = str(value).lower() if isinstance(value, bool) else str(value)
     return f"CAST(unhex('{text.encode().hex()}') AS {word.replace('LowCardinality(Nullable(String))', 'String')})"
-
-
-def _spelled(value: object) -> str:
-    return repr(value) if isinstance(value, float) else str(value)
-
-
-def _quoted(name: str) -> str:
-    return '"{}"'.format(name.replace("\\", "\\\\").replace('"', '""'))
 
 
 def say(connection: Any, text: str) -> None:
     """Run something that answers nothing."""
-    cursor = connection.cursor()
-    try:
+    with closing(connection.cursor()) as cursor:
         cursor.execute(text)
-    finally:
-        cursor.close()
 
 
 @cache

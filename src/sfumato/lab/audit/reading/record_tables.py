@@ -19,31 +19,18 @@ from sfumato.kernel.reading.formats.excel_files import ExcelFiles
 from sfumato.kernel.reading.formats.json_lines import JsonLines
 from sfumato.kernel.reading.table import Table, open_table
 from sfumato.lab.audit.reading.reference import Row, unit_of
-from sfumato.lab.audit.reading.tables import BLOCKS, AwkwardTable, Case, Make, awkward_schema
+from sfumato.lab.audit.reading.tables import BLOCKS, PLAIN_NAMES, AwkwardTable, Case, awkward_schema
 from sfumato.schema import Schema
 
-NAMES = {part: part for part in ("c", "n", "x", "b", "d", "m", "who")}
 Pools = Mapping[str, Sequence[tuple[Any, str | None]]]
 
-_NUMBERS = [
-    ("1", "1"),
-    ("-2", "-2"),
-    ("2.50", "2.50"),
-    ("1e400", "1e400"),
-    ("null", None),
-    ("true", "true"),
-    ("[1]", None),
-]
+_NUMBERS = [("1", "1"), ("-2", "-2"), ("2.50", "2.50"), ("1e400", "1e400"), ("null", None), ("true", "true"),
+            ("[1]", None)]  # fmt: skip
 # As tokens of JSON.
 JSON_POOLS: Pools = {
     "c": [
-        ('"a"', "a"),
-        ('"\\u00e4"', "ä"),
-        ('"x\\ny"', "x\ny"),
-        ("1", "1"),
-        ("true", "true"),
-        ('"\\ud800"', None),
-        ("{}", None),
+        *(('"a"', "a"), ('"\\u00e4"', "ä"), ('"x\\ny"', "x\ny"), ("1", "1"), ("true", "true")),
+        *(('"\\ud800"', None), ("{}", None)),
     ],
     "n": [*_NUMBERS, ('"1"', "1"), ("NaN", "NaN"), ("-0", "-0")],
     "x": [("0.25", "0.25"), ("0.5e0", "0.5e0"), ('"0,5"', "0,5"), ("null", None), ("-1", "-1")],
@@ -52,33 +39,14 @@ JSON_POOLS: Pools = {
     "m": [*_NUMBERS, ("Infinity", "Infinity"), ("-7.5", "-7.5")],
     "who": [('"p"', "p"), ('"P"', "P"), ("7", "7"), ('"\\u00e9"', "é"), ("null", None), ("true", "true")],
 }
-JSON_JUNK = [
-    b"{",
-    b"[]",
-    b'"',
-    b"\xff",
-    b'{"c": "a"',
-    b"{}{}",
-    b"null",
-    b"\xef\xbb\xbf",
-    b"\0",
-    b"[" * 5000,
-    b'{"who": "p"} x',
-    b"  ",
-]
+JSON_JUNK = [b"{", b"[]", b'"', b"\xff", b'{"c": "a"', b"{}{}", b"null", b"\xef\xbb\xbf", b"\0", b"[" * 5000,
+             b'{"who": "p"} x', b"  "]  # fmt: skip
 _DAY, _TIME = dt.date(2020, 2, 29), dt.datetime(2020, 3, 1, 23, 59, 59)
 # As cells of a sheet.
 SHEET_POOLS: Pools = {
     "c": [
-        ("a", "a"),
-        ("A", "A"),
-        ("ä", "ä"),
-        (1, "1"),
-        (True, "true"),
-        (None, None),
-        ("=A1", None),
-        ("#N/A", None),
-        ("x\ny", "x\ny"),
+        *(("a", "a"), ("A", "A"), ("ä", "ä"), (1, "1"), (True, "true"), (None, None)),
+        *(("=A1", None), ("#N/A", None), ("x\ny", "x\ny")),
     ],
     "n": [(1, "1"), (-2.0, "-2"), (2.5, "2.5"), ("x", "x"), (None, None), (True, "true"), ("=1+1", None)],
     "x": [(0.25, "0.25"), (0.5, "0.5"), ("0,5", "0,5"), (None, None), (-1, "-1")],
@@ -92,18 +60,13 @@ SHEET_POOLS: Pools = {
 # missing, and stops nobody.
 SHARED = ("p", "P", "a", "1", "2020-02-29", "true")
 _BAD = [
-    ('<c r="{r}" t="n"><v>abc</v></c>', None),
-    ('<c r="{r}" s="1"><v>1e300</v></c>', None),
-    ('<c r="{r}" t="s"><v>99</v></c>', None),
-    ('<c r="{r}" t="s"><v>-1</v></c>', None),
-    ('<c r="{r}" t="d"><v>31.2.2020</v></c>', None),
-    ('<c r="{r}" t="b"><v>yes</v></c>', None),
-    ('<c r="{r}" s="x"><v>1</v></c>', None),
-    ('<c r="{r}" t="odd"><v>a</v></c>', None),
-    ('<c r="{r}" t="e"><v>#N/A</v></c>', None),
-    ('<c r="{r}"><f>1+1</f><v>2</v></c>', None),
-    ('<c r="?"><v>1</v></c>', None),
-    ("", None),
+    (cell, None)
+    for cell in (
+        *('<c r="{r}" t="n"><v>abc</v></c>', '<c r="{r}" s="1"><v>1e300</v></c>', '<c r="{r}" t="s"><v>99</v></c>'),
+        *('<c r="{r}" t="s"><v>-1</v></c>', '<c r="{r}" t="d"><v>31.2.2020</v></c>', '<c r="{r}" t="b"><v>yes</v></c>'),
+        *('<c r="{r}" s="x"><v>1</v></c>', '<c r="{r}" t="odd"><v>a</v></c>', '<c r="{r}" t="e"><v>#N/A</v></c>'),
+        *('<c r="{r}"><f>1+1</f><v>2</v></c>', '<c r="?"><v>1</v></c>', ""),
+    )
 ]
 _ONE = ('<c r="{r}"><v>1</v></c>', "1")
 _PART = ('<c r="{r}"><v>0.25</v></c>', "0.25")
@@ -128,14 +91,26 @@ class Part:
 
 def awkward_records(random: Random, pools: Pools) -> tuple[Schema, list[str], list[list[tuple[Any, str | None]]]]:
     """A random schema, its columns, and some records, each a list of values as they are written and read."""
-    schema, names = awkward_schema(random, NAMES)
+    schema, names = awkward_schema(random, PLAIN_NAMES)
     few = {part: random.sample(list(pools[part]), min(4, len(pools[part]))) for part in names}
     records = [[random.choice(few[part]) for part in names] for _ in range(random.randint(4, 14))]
     return schema, list(names), records
 
 
-def json_parts(random: Random) -> tuple[Schema, tuple[Part, ...]]:
-    """Lines of JSON, and junk between them."""
+def _case(schema: Schema, parts: Sequence[Part], opening: Callable[[Sequence[Part]], Table]) -> Case:
+    column = schema.privacy_unit.column
+
+    def unit(part: Part) -> Hashable:
+        return None if column is None or part.row is None else unit_of(part.row[column])
+
+    def rows(some: Sequence[Part]) -> list[Row]:
+        return [part.row for part in some if part.row is not None]
+
+    return Case(schema, tuple(parts), unit, opening, rows, typed=False)
+
+
+def json_source(random: Random, folder: Path, files: type[JsonLines] = JsonLines) -> Case:
+    """JSON lines, junk between them, cut into blocks of any size."""
     schema, names, records = awkward_records(random, JSON_POOLS)
     line, parts = random.choice([b"\n", b"\r\n"]), list[Part]()
     for record in records:
@@ -147,67 +122,23 @@ def json_parts(random: Random) -> tuple[Schema, tuple[Part, ...]]:
         parts.append(Part(start + b"{" + tokens.encode() + b"}" + line, {name: known.get(name) for name in names}))
         if random.random() < 0.25:
             parts.append(Part(random.choice(JSON_JUNK) + line, None))
-    return schema, tuple(parts)
+    block, path = random.choice(BLOCKS), folder / "t.jsonl"
 
+    def opening(some: Sequence[Part]) -> Table:
+        path.write_bytes(b"".join(part.written for part in some))
+        return Table(over_origin(files((path,), tuple(names), block=block)))
 
-def markup_parts(random: Random) -> tuple[Schema, list[str], tuple[Part, ...]]:
-    """Rows of a sheet as XML, after a cell of a column that is not used; their numbers are in no order."""
-    schema, names, records = awkward_records(random, MARKUP_POOLS)
-    parts = []
-    for record in records:
-        number = random.choice(["", ' r="1"', ' r="2"', ' r="7"', ' r="1000000"', ' r="?"'])
-        cells = [token.format(r=f"{chr(66 + place)}7") for place, (token, _) in enumerate(record)]
-        known = {name: text for name, (_, text) in zip(names, record, strict=True)}
-        parts.append(Part(f'<row{number}><c r="A1"><v>0</v></c>{"".join(cells)}</row>', known))
-    return schema, names, tuple(parts)
-
-
-def sheet_parts(random: Random) -> tuple[Schema, list[str], tuple[Part, ...]]:
-    """Rows of a sheet; one without any cell is none."""
-    schema, names, records = awkward_records(random, SHEET_POOLS)
-    parts = []
-    for record in records:
-        cells = [value for value, _ in record]
-        known = (
-            None
-            if all(value is None for value in cells)
-            else {n: text for n, (_, text) in zip(names, record, strict=True)}
-        )
-        parts.append(Part(cells, known))
-    return schema, names, tuple(parts)
-
-
-def _case(schema: Schema, parts: tuple[Part, ...], opening: Callable[[Sequence[Part]], Table]) -> Case:
-    column = schema.privacy_unit.column
-
-    def unit(part: Part) -> Hashable:
-        return None if column is None or part.row is None else unit_of(part.row[column])
-
-    def rows(some: Sequence[Part]) -> list[Row]:
-        return [part.row for part in some if part.row is not None]
-
-    return Case(schema, parts, unit, opening, rows, typed=False)
-
-
-def json_source(files: type[JsonLines] = JsonLines) -> Make:
-    """JSON lines, cut into blocks of any size."""
-
-    def make(random: Random, folder: Path) -> Case:
-        (schema, parts), block, path = json_parts(random), random.choice(BLOCKS), folder / "t.jsonl"
-        names = tuple(dict.fromkeys(name for part in parts if part.row is not None for name in part.row))
-
-        def opening(some: Sequence[Part]) -> Table:
-            path.write_bytes(b"".join(part.written for part in some))
-            return Table(over_origin(files((path,), names, block=block)))
-
-        return _case(schema, parts, opening)
-
-    return make
+    return _case(schema, parts, opening)
 
 
 def excel_source(random: Random, folder: Path) -> Case:
     """A sheet of an Excel workbook."""
-    schema, names, parts = sheet_parts(random)
+    schema, names, records = awkward_records(random, SHEET_POOLS)
+    parts = []
+    for record in records:
+        cells, texts = zip(*record, strict=True)
+        nothing = all(value is None for value in cells)  # a row without any cell is none
+        parts.append(Part(cells, None if nothing else dict(zip(names, texts, strict=True))))
 
     def opening(some: Sequence[Part]) -> Table:
         import openpyxl
@@ -222,20 +153,21 @@ def excel_source(random: Random, folder: Path) -> Case:
     return _case(schema, parts, opening)
 
 
-def markup_source(files: type[ExcelFiles] = ExcelFiles) -> Make:
+def markup_source(random: Random, folder: Path, files: type[ExcelFiles] = ExcelFiles) -> Case:
     """A sheet whose cells are written by hand, malformed ones among them."""
+    schema, names, records = awkward_records(random, MARKUP_POOLS)
+    header, parts = ("unused", *names), []
+    for record in records:
+        number = random.choice(["", ' r="1"', ' r="2"', ' r="7"', ' r="1000000"', ' r="?"'])  # in no order
+        cells = [token.format(r=f"{chr(66 + place)}7") for place, (token, _) in enumerate(record)]
+        known = {name: text for name, (_, text) in zip(names, record, strict=True)}
+        parts.append(Part(f'<row{number}><c r="A1"><v>0</v></c>{"".join(cells)}</row>', known))
 
-    def make(random: Random, folder: Path) -> Case:
-        schema, names, parts = markup_parts(random)
-        header = ("unused", *names)
+    def opening(some: Sequence[Part]) -> Table:
+        write_sheet(folder / "t.xlsx", header, [part.written for part in some])
+        return Table(over_origin(files((folder / "t.xlsx",), header)))
 
-        def opening(some: Sequence[Part]) -> Table:
-            write_sheet(folder / "t.xlsx", header, [part.written for part in some])
-            return Table(over_origin(files((folder / "t.xlsx",), header)))
-
-        return _case(schema, parts, opening)
-
-    return make
+    return _case(schema, parts, opening)
 
 
 _XML = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>'

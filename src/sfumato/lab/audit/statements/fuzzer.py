@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
@@ -56,20 +56,14 @@ def judge(world: World, statement: Statement, asked: Asked) -> Judged:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", RuntimeWarning)
-            answer = world.release.query(
-                statement.text,
-                interval=asked.interval,
-                confidence=asked.confidence,
-                possible=asked.possible,
-                simultaneous=asked.simultaneous,
-            )
+            answer = world.release.query(statement.text, **vars(asked))
             complaint = _shown(answer) or next(_numbers(answer, clipped), None)
     except SfumatoError as refusal:
         return Judged(False, _refused(str(refusal)))
     except Exception as error:
         return Judged(False, f"untyped: {type(error).__name__}: {error}"[:200])
     if complaint is None and world.exact and statement.careful:
-        return Judged(True, *_against_engine(world, statement, answer, asked))
+        return Judged(True, *_against_engine(world, statement, answer))
     return Judged(True, complaint)
 
 
@@ -124,7 +118,7 @@ def _numbers(answer: Result, clipped: bool) -> Iterator[str]:
                 yield f"the guaranteed interval of {name} is {cell.sure[0]} to {cell.sure[1]}"
 
 
-def _against_engine(world: World, statement: Statement, answer: Result, asked: Asked) -> tuple[str | None, bool]:
+def _against_engine(world: World, statement: Statement, answer: Result) -> tuple[str | None, bool]:
     """Difference from a plain engine's answer, and whether that engine answers at all."""
     import duckdb
 
@@ -135,7 +129,7 @@ def _against_engine(world: World, statement: Statement, answer: Result, asked: A
         return None, False
     if list(answer.columns) != names:
         return f"columns are {', '.join(answer.columns)} and not {', '.join(names)}", True
-    ours, theirs = ([_plain_row(row) for row in table] for table in (answer.rows, rows))
+    ours, theirs = ([tuple(map(_plain, row)) for row in table] for table in (answer.rows, rows))
     if not statement.ordered:
         ours, theirs = sorted(ours, key=_order), sorted(theirs, key=_order)
     if len(ours) != len(theirs):
@@ -146,10 +140,6 @@ def _against_engine(world: World, statement: Statement, answer: Result, asked: A
         if not all(_same(a, b) for a, b in zip(mine, other, strict=True)):
             return f"a row is {mine} and not {other}", True
     return None, True
-
-
-def _plain_row(row: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(map(_plain, row))
 
 
 def _plain(cell: Any) -> Any:
@@ -298,7 +288,7 @@ def shrunk(world: World, statement: Statement, asked: Asked, kind: str) -> str:
             if trials <= 0:
                 break
         else:
-            return best
+            break
     return best
 
 
@@ -311,20 +301,11 @@ def _smaller(text: str) -> Iterator[str]:
     except sqlglot.errors.SqlglotError:
         return
     for place in range(1, len(list(tree.walk()))):
-        for change in (_dropped, _lifted):
+        for lifted in (False, True):
             copy, smaller = tree.copy(), text
             with suppress(Exception):  # not every part can be left out of what it is part of
-                change(list(copy.walk())[place])
+                node = list(copy.walk())[place]
+                node.replace(node.this.copy()) if lifted else node.pop()
                 smaller = copy.sql(dialect="duckdb")
             if len(smaller) < len(text):
                 yield smaller
-
-
-def _dropped(node: Any) -> None:
-    """Leave a clause or an item of a list out."""
-    node.pop()
-
-
-def _lifted(node: Any) -> None:
-    """Put a part in the place of the whole."""
-    node.replace(node.this.copy())

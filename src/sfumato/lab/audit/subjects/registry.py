@@ -1,14 +1,10 @@
 """Subjects of the sampling audit: the kernel's primitives, and every mechanism's release file as a row of integers.
 
-The neighbouring pairs are worst cases: a person's rows in an otherwise empty cell, with the most extreme value of a
-measure, and a cell that stands on the threshold of being published. Of a whole mechanism, everything that the file of
-its release shows is audited.
-
-A file is written from a manifest and members and from nothing else (`contents_of` in releases/file/store.py), so it is
+The neighbouring pairs are worst cases. Of a whole mechanism, everything that the file of its release shows is audited.
+A file is written from a manifest and members and from nothing else (`contents_of` in releases/release.py), so it is
 these that are laid out, number by number, whatever the kind of release. Each number has a column. A value that is no
 number, such as a noise's scale, a name, or the set of keys, enters the checksum in the first column (CRC-32), and so
-does a number that has no column because none of the first runs had one there: nothing that differs in the file looks
-the same here.
+does a number that none of the first runs had there: nothing that differs in the file looks the same here.
 """
 
 from __future__ import annotations
@@ -41,8 +37,7 @@ from sfumato.models.base.mechanism import Mechanism
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.file.manifest import content_of
 from sfumato.releases.file.members import CELL, parts_column
-from sfumato.releases.file.store import Contents, contents_of
-from sfumato.releases.release import Release
+from sfumato.releases.release import Contents, Release, contents_of
 from sfumato.schema import Schema
 
 Numbers = dict[str, int]

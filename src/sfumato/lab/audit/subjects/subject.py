@@ -5,7 +5,7 @@ The primitives run on the pairs of inputs that are worst for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -20,7 +20,7 @@ from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import Entropy, Words
 from sfumato.kernel.sampling.noise import draw
 from sfumato.kernel.verbs.exponential import choose
-from sfumato.kernel.verbs.scores import Misfit, MostRows, Rank, Score
+from sfumato.kernel.verbs.scores import Misfit, Rank, Score
 from sfumato.measurement import Laplace
 from sfumato.queries import Cells, Identity
 
@@ -53,18 +53,21 @@ Counts = tuple[int, ...]
 GUESSES = Misfit(Cells(12, np.full(11, 11)), np.array([0] * 10 + [1]))
 
 
+def most_rows(cells: int) -> Misfit:
+    """Score of a cell: its number of rows, which is how far it is from none."""
+    return Misfit(Identity(cells), np.zeros(cells, dtype=np.int64))
+
+
 def primitives() -> list[Subject]:
     """All primitives of this file as subjects."""
-    choices = [exponential_choice(), select_subject("median", Rank(Fraction(1, 2))), select_subject("most", MostRows())]
-    misfits = [select_subject("misfit", GUESSES), first_above_subject(), misfit_sums(), margin_subject()]
-    return [
-        plain_laplace(),
-        *choices,
-        threshold_decisions(),
-        cells_above_threshold(),
-        *misfits,
-        best_partition_subject(),
+    choices = [
+        exponential_choice(),
+        select_subject("median", Rank(Fraction(1, 2))),
+        select_subject("most", most_rows(12)),
     ]
+    cells = [threshold_decisions(), cells_above_threshold()]
+    misfits = [select_subject("misfit", GUESSES), first_above_subject(), misfit_sums(), margin_subject()]
+    return [plain_laplace(), *choices, *cells, *misfits, best_partition_subject()]
 
 
 def plain_laplace(epsilon: Fraction = ONE, *, scale: Fraction | None = None) -> Subject:
@@ -85,31 +88,34 @@ def exponential_choice(candidates: int = 12) -> Subject:
     return Subject("choose", ONE, run)
 
 
-def select_subject(name: str, score: Score, cells: int = 12) -> Subject:
-    """`Curator.select`. With one row in cell 1, a row more in the last cell moves every score it can: the median's
-    falls for cell 0 and rises for all cells from 2 on."""
-    domain = line(cells)
-    one_row = tuple(int(cell == 1) for cell in range(cells))
-    tables = one_row, (*one_row[:-1], 1)
+def _one_by_one(
+    name: str, domain: Domain, tables: tuple[Counts, Counts], ask: Callable[[Curator], Sequence[int] | Outputs]
+) -> Subject:
+    """What a fresh curator of either table publishes, run by run."""
 
     def run(which: int, runs: int, entropy: Entropy) -> Outputs:
         pooled, aggregate = PooledEntropy(entropy), aggregate_of(tables[which])
-        chosen = [curator_of(domain, aggregate, pooled).select(score, BUDGET) for _ in range(runs)]
-        return np.array(chosen, dtype=np.int64)[:, None]
+        return np.array([ask(curator_of(domain, aggregate, pooled)) for _ in range(runs)], dtype=np.int64)
 
-    return Subject(f"select {name}", ONE, run)
+    return Subject(name, ONE, run)
+
+
+def select_subject(name: str, score: Score, cells: int = 12) -> Subject:
+    """`Curator.select`. With one row in cell 1, a row more in the last cell moves every score it can: the median's
+    falls for cell 0 and rises for all cells from 2 on."""
+    one_row = tuple(int(cell == 1) for cell in range(cells))
+    tables = one_row, (*one_row[:-1], 1)
+    return _one_by_one(f"select {name}", line(cells), tables, lambda curator: [curator.select(score, BUDGET)])
 
 
 def first_above_subject() -> Subject:
     """`Curator.first_above`, on misfits that a row in the last cell raises, before one that it lowers."""
-    domain, tables = line(12), ((0,) * 12, (*[0] * 11, 1))
 
-    def run(which: int, runs: int, entropy: Entropy) -> Outputs:
-        pooled, aggregate = PooledEntropy(entropy), aggregate_of(tables[which])
-        found = [curator_of(domain, aggregate, pooled).first_above(GUESSES, 0, BUDGET) for _ in range(runs)]
-        return np.array([[HIDDEN if place is None else place] for place in found], dtype=np.int64)
+    def ask(curator: Curator) -> list[int]:
+        place = curator.first_above(GUESSES, 0, BUDGET)
+        return [HIDDEN if place is None else place]
 
-    return Subject("first above", ONE, run)
+    return _one_by_one("first above", line(12), ((0,) * 12, (*[0] * 11, 1)), ask)
 
 
 def misfit_sums() -> Subject:
@@ -129,33 +135,25 @@ def margin_subject() -> Subject:
     """Both margins of a square and, in two groups, how far they and the square lie from guesses that a row spoils."""
     square = Domain(tuple(Axis(name, "integer", np.arange(3.0)) for name in "ab"))
     guesses = [(["a"], np.array([2, 1])), (["b"], np.array([2, 1])), (["a", "b"], np.array([1, 0, 0, 1]))]
-    tables, (for_misfits, *for_margins) = ((1, 1, 1, 0), (2, 1, 1, 0)), BUDGET.evenly(3)
+    for_misfits, *for_margins = BUDGET.evenly(3)
 
-    def run(which: int, runs: int, entropy: Entropy) -> Outputs:
-        pooled, aggregate, found = PooledEntropy(entropy), aggregate_of(tables[which]), []
-        for _ in range(runs):
-            curator = curator_of(square, aggregate, pooled)
-            parts = [curator.measure_margin_misfits(guesses, for_misfits, np.array([0, 0, 1]))]
-            parts += [
-                curator.margin([name]).measure(Identity(2), share)
-                for name, share in zip("ab", for_margins, strict=True)
-            ]
-            found.append(np.concatenate([part.answers for part in parts]))
-        return np.array(found, dtype=np.int64)
+    def ask(curator: Curator) -> Outputs:
+        parts = [curator.measure_margin_misfits(guesses, for_misfits, np.array([0, 0, 1]))]
+        parts += [
+            curator.margin([name]).measure(Identity(2), share) for name, share in zip("ab", for_margins, strict=True)
+        ]
+        return np.concatenate([part.answers for part in parts])
 
-    return Subject("margins and their misfits", ONE, run)
+    return _one_by_one("margins and their misfits", square, ((1, 1, 1, 0), (2, 1, 1, 0)), ask)
 
 
 def best_partition_subject() -> Subject:
     """`Curator.best_partition` of four cells, where a row more evens out all three longer buckets around its cell."""
-    domain, tables, prices = line(4), ((1, 0, 1, 1), (1, 1, 1, 1)), [Fraction(2), Fraction(2), Fraction(6)]
-
-    def run(which: int, runs: int, entropy: Entropy) -> Outputs:
-        pooled, aggregate, order = PooledEntropy(entropy), aggregate_of(tables[which]), np.arange(4)
-        curators = (curator_of(domain, aggregate, pooled) for _ in range(runs))
-        return np.array([curator.best_partition(BUDGET, order=order, price=prices) for curator in curators])
-
-    return Subject("best partition", ONE, run)
+    tables, prices = ((1, 0, 1, 1), (1, 1, 1, 1)), [Fraction(2), Fraction(2), Fraction(6)]
+    order = np.arange(4)
+    return _one_by_one(
+        "best partition", line(4), tables, lambda curator: curator.best_partition(BUDGET, order=order, price=prices)
+    )
 
 
 def threshold_decisions() -> Subject:
@@ -220,8 +218,13 @@ def aggregate_of(counts: Counts, sums: Counts | None = None) -> Aggregate:
 
 
 def curator_of(
-    domain: Domain, aggregate: Aggregate, entropy: Entropy, contributions: int = 1, half_units: int | None = None
+    domain: Domain,
+    aggregate: Aggregate,
+    entropy: Entropy,
+    contributions: int = 1,
+    half_units: int | None = None,
+    kind: type[Curator] = Curator,
 ) -> Curator:
     """A curator over counts that are given, not read, with a fresh charge of epsilon 1."""
     units = {"count": 1} | ({} if half_units is None else {"m": half_units})
-    return Curator(domain, aggregate, units, Charge(BUDGET, contributions, domain.size), entropy)
+    return kind(domain, aggregate, units, Charge(BUDGET, contributions, domain.size), entropy)

@@ -1,20 +1,9 @@
-"""PrivBayes: a Bayesian network whose parents are chosen privately, with noisy conditional tables.
+"""PrivBayes: a Bayesian network whose parents are chosen privately, with noisy conditional tables; see docs/bayes.md.
 
 Zhang, Cormode, Procopiuc, Srivastava, Xiao, "PrivBayes: private data release via Bayesian networks", SIGMOD 2014.
-
-    1  all one-way margins, with a small share
-    2  the first attribute is the one with the fewest values; then, again and again, the exponential mechanism takes an
-       attribute and its parents among those already in the network, and the table of the family is measured at once
-    3  rows are drawn from the network, attribute by attribute; pairs are counted from them
-    4  the errors of tables of two, three and four attributes, measured
-
-Corrected: the paper takes the number of rows as known and scores families by mutual information, or by a distance from
-independence whose terms depend on the table. Here a score is the distance between the table of a family and a public
-prediction of it from the network so far and the attribute's own margin; one row moves it by 1 (docs/privacy.md, theorem
-7). As in AIM, the expected noise of measuring the table is subtracted.
-
-Marginals of the network itself may need a sum over all attributes at once. Its rows need one attribute after the other,
-so tables are counted from rows, as even as their number allows, drawn once with a public seed.
+Corrected: the number of rows is private, and a family's score is its table's distance from a public prediction, less
+the expected noise of measuring it; one row moves it by 1 (docs/privacy.md, theorem 7). Tables are counted from rows
+drawn once with a public seed, since marginals of the network may need a sum over all attributes at once.
 """
 
 from __future__ import annotations
@@ -31,12 +20,12 @@ from sfumato.arrays import Codes, Floats
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.lab.papers.examples import small_table, whole_up_to
+from sfumato.lab.papers.forms import small_table, whole_up_to
 from sfumato.measurement import Measurement
 from sfumato.models.base.mechanism import Figure, Forecast, Holds, Lab, Mechanism, Promises
 from sfumato.models.margins.calibration import check
 from sfumato.models.margins.content import Margins
-from sfumato.models.margins.joining import Random, Step, join_counts, one_way_margin, onto_total
+from sfumato.models.margins.joining import Step, join_counts, one_way_margin, onto_total
 from sfumato.models.margins.table import Noisy, Places, Table, pooled, spread_out, sum_out
 from sfumato.queries import Identity, Workload
 from sfumato.releases.rows.model import RandomNumbers
@@ -75,7 +64,7 @@ def raked(table: Floats, one_way: Sequence[Floats]) -> Floats:
     return table
 
 
-def rows_of(families: Sequence[Family], tables: Mapping[Places, Floats], rows: int, random: Random) -> Codes:
+def rows_of(families: Sequence[Family], tables: Mapping[Places, Floats], rows: int, random: RandomNumbers) -> Codes:
     """Codes by attribute and row of the attributes that have a family. tables: of each family, along its places."""
     drawn: Codes = np.zeros((1 + max(family.place for family in families), rows), dtype=np.int64)
     for family in families:
@@ -281,9 +270,7 @@ def _promises(
     )
 
 
-def example(contributions: int) -> Schema:
-    """Three answers of two values each."""
-    return small_table("audit", contributions, a=whole_up_to(1), b=whole_up_to(1), c=whole_up_to(1))
+EXAMPLE = small_table("audit", a=whole_up_to(1), b=whole_up_to(1), c=whole_up_to(1))  # three answers of two values each
 
 
 def _refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN) -> str | None:
@@ -304,5 +291,5 @@ MECHANISM = Mechanism(
     options=Options,
     holds=Holds(by_margins=True),
     forecast=Forecast(checks_itself=True, promises=_promises),
-    lab=Lab(example=example),
+    lab=Lab(example=EXAMPLE),
 )

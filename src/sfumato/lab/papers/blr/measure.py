@@ -1,11 +1,7 @@
-"""BLR: a synthetic table, chosen among all small ones by the exponential mechanism.
+"""BLR: a synthetic table, chosen among all small ones by the exponential mechanism; see docs/blr.md.
 
 Blum, Ligett, Roth, A learning theory approach to non-interactive database privacy, STOC 2008; the Survey, section 5.3,
-theorem 8. Every table of m rows over the cells is a candidate, and its score is minus the largest error, over a
-workload of counting queries, of its answers scaled to the private table. Corrected: the paper scales by n / m, and the
-number of rows n is private; here it is measured, so that candidates have public answers, as the score of the
-kernel asks. The paper's bound on the error is replaced by an error that is measured. All candidates are enumerated, so
-it is for tiny domains.
+theorem 8. Corrected: the number of rows, by which candidates are scaled, is private and is measured; so is the error.
 """
 
 from __future__ import annotations
@@ -21,7 +17,7 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.scores import LargestMisfit
-from sfumato.lab.papers.examples import small_table, whole_up_to
+from sfumato.lab.papers.forms import small_table, whole_up_to
 from sfumato.models.base.measure_and_fit import plain_cells
 from sfumato.models.base.mechanism import Figure, Forecast, Lab, Mechanism, Promises, sure, with_rows, without_rows
 from sfumato.models.calibration.first_stage import counted_beside_shape
@@ -59,20 +55,14 @@ PLAIN, SETTINGS = Options(), Settings()
 
 
 def blr(
-    curator: Curator,
-    schema: Schema,
-    budget: Budget,
-    workload: Workload | None = None,
-    *,
-    options: Options = PLAIN,
-    settings: Settings = SETTINGS,
+    curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, options: Options = PLAIN
 ) -> Cube:
     """Choose a small table that answers the workload best where it answers it worst, and scale it up."""
     workload = workload or default_workload(schema.domain)
-    asked = weights.sampled(workload, settings.most_queries)
+    asked = weights.sampled(workload, SETTINGS.most_queries)
     for_count, *for_measures = budget.split(*schema.weights.values())
     counted, for_choosing = counted_beside_shape(curator, for_count)
-    for_total, to_choose, for_misfit = for_choosing.split(*settings.shares)
+    for_total, to_choose, for_misfit = for_choosing.split(*SETTINGS.shares)
     total = weights.measure_total(curator, for_total)
     rows, cells = options.rows or most_rows(schema.domain.size, asked), schema.domain.size
     scale = float(weights.even_start(total, cells).sum()) / rows  # noisy rows for each of a small table
@@ -81,7 +71,7 @@ def blr(
     answers = np.rint(scale * (asked @ tables.T.astype(np.float64)).T).astype(np.int64)
     chosen = tables[curator.select(LargestMisfit(asked, answers), to_choose)]
 
-    count = weights.shaped_fit(curator, total, chosen + settings.little, workload, for_misfit, for_count, counted)
+    count = weights.shaped_fit(curator, total, chosen + SETTINGS.little, workload, for_misfit, for_count, counted)
     return Cube(schema, fits=(count, *plain_cells(curator, for_measures)))
 
 
@@ -153,9 +143,7 @@ def _promises(
     return Promises(figures, (*without_rows(schema, "the worst error in all"), words))
 
 
-def example(contributions: int) -> Schema:
-    """Four cells."""
-    return small_table("tiny", contributions, x=whole_up_to(3))
+EXAMPLE = small_table("tiny", x=whole_up_to(3))  # four cells
 
 
 MECHANISM = Mechanism(
@@ -166,5 +154,5 @@ MECHANISM = Mechanism(
     refuses=refuses,
     options=Options,
     forecast=Forecast(checks_itself=True, for_auto=False, promises=_promises),
-    lab=Lab(example=example, tried_with={"rows": "4"}),
+    lab=Lab(example=EXAMPLE, tried_with={"rows": "4"}),
 )

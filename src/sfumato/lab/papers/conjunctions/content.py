@@ -1,15 +1,10 @@
 """Release of conjunctions: noisy counts of up to l literals on public subsets, which answer counts of up to 2 l.
 
-A conjunction of up to l literals (attributes of two values, each with one of them, joined by AND) is answered from the
-counts of the whole table. One of up to 2 l is split into two halves, and the rows that both hold for are estimated from
-the covariance of their counts over random subsets of the rows (Dwork, Nissim 2004). A row is in a subset by the toss of
-a coin, so the covariance is a quarter of the rows in common, and noise that was drawn for each count by itself adds
-nothing to it. The paper looks for one subset with unusually many rows of the first and asks whether the second is up as
-well; the covariance does so with all subsets at once, each as heavy as it is.
+A literal is an attribute of two values with one of them. A conjunction of up to 2 l literals is split into two halves,
+and their common rows are estimated from the covariance of their counts over the subsets (docs/conjunctions.md). A row
+is in a subset by the toss of a coin, so the covariance is a quarter of them, and independent noises add nothing to it.
 
-File format:
-
-answers   subset by subset, the whole table first; table by table of l attributes; cell by cell
+File format: `answers` holds, subset by subset (the whole table first), the tables of l attributes, cell by cell.
 """
 
 from __future__ import annotations
@@ -24,8 +19,9 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from sfumato.answers.answer import check_confidence, result_of
+from sfumato.answers.answer import result_of
 from sfumato.answers.fieller import Functional, Term, linear_interval
+from sfumato.answers.noise_sum import check_confidence
 from sfumato.answers.question import Groups
 from sfumato.answers.results import Estimate, Result
 from sfumato.arrays import Floats, Whole
@@ -64,25 +60,17 @@ def error_of(first: float, second: float, both: float, noises: tuple[float, floa
     return 4.0 * sqrt((one * other + (both / 4.0) ** 2) / (subsets - 1))
 
 
-def noise_scale(attributes: int, literals: int, subsets: int, epsilon: float) -> float:
-    """Scale of each count's noise: a row is in one cell of every table of so many attributes, per subset and whole."""
-    return (subsets + 1) * comb(attributes, literals) / epsilon
-
-
 def expected_error(rows: float, attributes: int, literals: int, subsets: int, epsilon: float, *, worst: bool) -> float:
     """The standard error of a conjunction of twice as many literals. worst: both halves hold for nearly all rows."""
     alone = rows if worst else rows / 2**literals
     both = rows if worst else rows / 4**literals
-    noise = 2.0 * noise_scale(attributes, literals, subsets, epsilon) ** 2
+    scale = (subsets + 1) * comb(attributes, literals) / epsilon  # a row is in one cell of each table, of each subset
+    noise = 2.0 * scale**2
     return error_of(alone, alone, both, (noise, noise), subsets)
 
 
 def best_subsets(rows: float, attributes: int, literals: int, epsilon: float, *, worst: bool = False) -> int:
-    """The number of subsets of least error: fewer leave chance in which rows they hold, more add noise to each.
-
-    >>> best_subsets(1e6, 10, 1, 1.0), best_subsets(1e4, 10, 1, 1.0)
-    (16, 8)
-    """
+    """The number of subsets of least error: fewer leave chance in which rows they hold, more add noise to each."""
     tried = np.unique(np.geomspace(LEAST_SUBSETS, MOST_SUBSETS, 200).round().astype(int)).tolist()
     return int(min(tried, key=lambda t: expected_error(rows, attributes, literals, t, epsilon, worst=worst)))
 
@@ -111,11 +99,7 @@ def rows_needed(attributes: int, literals: int, epsilon: float, within: float, c
 
 
 def direct_error(attributes: int, literals: int, epsilon: float) -> float:
-    """The standard error of the same conjunctions if their own tables are measured, with the same budget.
-
-    >>> round(direct_error(10, 1, 1.0), 1)
-    63.6
-    """
+    """The standard error of the same conjunctions if their own tables are measured, with the same budget."""
     return sqrt(2.0) * comb(attributes, 2 * literals) / epsilon
 
 
@@ -203,7 +187,7 @@ class Conjunctions(Content):
         found = together(first.astype(np.float64), second.astype(np.float64))
         counts, terms = zip(*(self._counted(part) for part in (*halves, ())), strict=True)
         rows = [max(0.0, count) for count in counts]
-        unsure = SLACK * max(sqrt(term.multiplicity * term.n**2 * self.noise.variance) for term in terms)
+        unsure = SLACK * max(sqrt(term.multiplicity * term.weights[0] ** 2 * self.noise.variance) for term in terms)
         least, most = max(0.0, rows[0] + rows[1] - rows[2]), min(rows[0], rows[1])
         stderr = error_of(rows[0], rows[1], min(max(found, least), most), (one, other), self.subsets)
         width = NormalDist().inv_cdf((1.0 + confidence) / 2.0) * stderr

@@ -1,14 +1,7 @@
-"""Conjunctions: counts of 2 l literals inferred from noisy counts of l, on random subsets of the rows.
+"""Conjunctions: counts of 2 l literals inferred from noisy counts of l, on random subsets; see docs/conjunctions.md.
 
 Dwork, Nissim, "Privacy-preserving datamining on vertically partitioned databases", CRYPTO 2004; Dwork's survey of 2008,
-section 4.1.
-
-    1  t subsets of the rows, by public coins
-    2  in each of them, and in the whole table, all tables of l attributes, noise of scale (t + 1) C(k, l) / epsilon
-    3  rows that two conjunctions share: four times the covariance of their counts over the subsets
-
-The paper searches for a subset that is heavy for the first conjunction and asks by bisection how likely the second is
-in it. The covariance is the same idea with all subsets at once. The paper counts questions; counted in error, to
+section 4.1. The paper searches for one heavy subset; the covariance uses all subsets at once. Counted in error, to
 measure the tables of 2 l attributes themselves is better wherever either is of use: the release says by how much.
 """
 
@@ -30,7 +23,7 @@ from sfumato.lab.papers.conjunctions.content import (
     expected_error,
     rows_needed,
 )
-from sfumato.lab.papers.examples import small_table, whole_up_to
+from sfumato.lab.papers.forms import small_table, whole_up_to
 from sfumato.models.base.mechanism import Figure, Forecast, Lab, Mechanism, Promises, sure, with_rows, without_rows
 from sfumato.queries import Identity, Workload
 from sfumato.schema import Schema
@@ -130,9 +123,7 @@ def _promises(
     return Promises(figures, without_rows(schema, "the error of what is inferred"))
 
 
-def example(contributions: int) -> Schema:
-    """Three attributes of two values."""
-    return small_table("audit", contributions, a=whole_up_to(1), b=whole_up_to(1), c=whole_up_to(1))
+EXAMPLE = small_table("audit", a=whole_up_to(1), b=whole_up_to(1), c=whole_up_to(1))  # three attributes of two values
 
 
 MECHANISM = Mechanism(
@@ -144,5 +135,5 @@ MECHANISM = Mechanism(
     answers="its own questions",
     options=Options,
     forecast=Forecast(for_auto=False, promises=_promises),
-    lab=Lab(example=example, tried_with={"subsets": "4"}),
+    lab=Lab(example=EXAMPLE, tried_with={"subsets": "4"}),
 )

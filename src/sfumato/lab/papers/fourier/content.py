@@ -1,10 +1,19 @@
-"""Release of noisy Walsh-Hadamard coefficients of margins, with a non-negative integer table fitted to them.
+"""Walsh-Hadamard coefficients of margins, and a release of noisy ones with a non-negative integer table fitted to them.
 
-The coefficients are the curator's noisy answers. Estimates come from the fitted table, whose margins agree with each
-other and are never negative. How far that table is off cannot be derived from the noise alone, so intervals come from
-the coefficients, whose noise is known, and hold for every table: an interval is the measurement's, stretched to hold
-the estimate where that lies outside, and the standard error adds the distance of the two. Where cells are too many for
-a table, margins are those of the coefficients with the total raised until no cell is negative.
+A value of an attribute is its number in bits. A Walsh row is +1 where an even number of chosen bits is set and -1
+elsewhere. Numbers that no value has are left out, so rows are as long as there are values.
+
+Least squares: rows of one set of attributes T are those that vary along all of T and along nothing else. With B bits
+and m values the rows of one attribute have the Gram matrix 2^B I - J: on vectors that sum to zero along the attribute
+it is 2^B, on constant ones 2^B - m. So the normal equations separate: the component of U is the sum over all T that
+hold U of the coefficients of T back in cells, averaged over the rest of T, over
+
+    g(U) = (product over U of 2^B) * sum over T of (product over the rest of T of (2^B - m) / m),
+
+and its noise has the variance of one coefficient over g(U).
+
+Estimates come from the fitted table. An interval is that of the measured coefficients, stretched to hold the estimate,
+so it holds for every table (docs/fourier.md); where there is no table, the total is raised until no cell is negative.
 
 File format:
 
@@ -16,26 +25,25 @@ cells      the cells of the table that are not empty, and their rows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
-from math import hypot, isnan
-from typing import Any, ClassVar
+from math import hypot, isnan, prod
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from sfumato.answers.answer import answer_select
-from sfumato.answers.evaluate import Terms, View
-from sfumato.answers.question import Gathered, Groups, gather_listed
+from sfumato.answers.evaluate import CountedNoise, View
+from sfumato.answers.question import gather_listed
 from sfumato.answers.results import Cell, Estimate, Result
 from sfumato.arrays import Codes, Floats, Whole
 from sfumato.frozen import dataclass
-from sfumato.lab.papers.fourier.walsh import downward_closure, least_raise, parts_of, walsh_table
 from sfumato.measurement import Measurement, Noise
 from sfumato.models.margins.content import Margins
-from sfumato.models.margins.table import Places, Table
-from sfumato.queries import Queries
+from sfumato.models.margins.table import Places, Table, subsets, sum_out
+from sfumato.queries import Kron, Queries, Total, Weighted
 from sfumato.releases.contents.content import About, Content, Written
 from sfumato.releases.file.manifest import Manifest, Statistic, details_as
 from sfumato.releases.file.members import CELL, CELLS, Columns
@@ -44,6 +52,126 @@ from sfumato.releases.rows.from_cells import RowsOfListedCells
 from sfumato.releases.rows.model import RowModel
 from sfumato.schema import Schema
 from sfumato.sql import Key, Select
+
+
+def bits(values: int) -> int:
+    """Number of bits that so many values take.
+
+    >>> [bits(values) for values in (1, 2, 3, 4, 5)]
+    [0, 1, 2, 2, 3]
+    """
+    return (values - 1).bit_length()
+
+
+@lru_cache(maxsize=64)
+def walsh(values: int) -> Queries:
+    """All Walsh rows of an attribute but the first, which is its total.
+
+    >>> walsh(3).dense().tolist()
+    [[1, -1, 1], [1, 1, -1], [1, -1, -1]]
+    """
+    width = bits(values)
+    row, column = np.arange(1, 2**width)[:, None], np.arange(values)[None, :]
+    odd = np.zeros((len(row), values), dtype=np.int64)
+    for bit in range(width):
+        odd ^= (row >> bit) & (column >> bit) & 1
+    return Weighted(1 - 2 * odd)
+
+
+@lru_cache(maxsize=256)
+def walsh_table(sizes: tuple[int, ...]) -> Queries:
+    """The Walsh rows over a margin that its own margins do not have: some bits of each of its attributes.
+
+    >>> walsh_table((2, 2)).dense().tolist(), walsh_table(()).dense().tolist()
+    ([[1, -1, -1, 1]], [[1]])
+    """
+    factors = [walsh(size) for size in sizes]
+    return Kron(*factors) if len(factors) > 1 else factors[0] if factors else Total(1)
+
+
+def coefficients(sizes: Iterable[int]) -> int:
+    """Number of rows of `walsh_table`."""
+    return prod(2 ** bits(size) - 1 for size in sizes)
+
+
+def downward_closure(wanted: Iterable[Places], sizes: Sequence[int]) -> tuple[Places, ...]:
+    """All sets of attributes within one that is wanted, the smaller ones first; attributes of one value tell nothing.
+
+    >>> downward_closure([(0, 2)], (2, 2, 3))
+    ((), (0,), (2,), (0, 2))
+    """
+    found: set[Places] = {()}
+    for places in wanted:
+        parts: list[Places] = [()]
+        for place in places:
+            if sizes[place] > 1:
+                parts += [(*part, place) for part in parts]
+        found.update(parts)
+    return tuple(sorted(found, key=lambda places: (len(places), places)))
+
+
+@lru_cache(maxsize=4)
+def written_out(sets: tuple[Places, ...], sizes: tuple[int, ...]) -> Floats:
+    """The Walsh rows of sets of attributes over the cells of all of them, set by set.
+
+    >>> written_out(((), (1,)), (2, 2)).tolist()
+    [[1.0, 1.0, 1.0, 1.0], [1.0, -1.0, 1.0, -1.0]]
+    """
+    rows = []
+    for places in sets:
+        factors = [walsh(size) if place in places else Total(size) for place, size in enumerate(sizes)]
+        rows.append(Kron(*factors).dense())
+    return np.concatenate(rows).astype(np.float64)
+
+
+def parts_of(backs: Mapping[Places, Floats], sizes: Sequence[int], variance: float) -> dict[Places, Table]:
+    """Least-squares (ANOVA) components of the table, one for each set of attributes, with noise variances by cell.
+
+    backs: for each measured set, W'y as an array along its attributes, W the Walsh rows and y their noisy answers.
+    variance: of the noise on one coefficient.
+    """
+    tops: dict[Places, Floats] = {}
+    weights: dict[Places, float] = {}
+    padding = [(2 ** (size - 1).bit_length() - size) / size for size in sizes]
+    for places, back in backs.items():
+        for part in subsets(places):
+            rest = [place for place in places if place not in part]
+            spare = prod(padding[place] for place in rest)
+            if not spare:
+                continue
+            found = sum_out(back, part, places) / prod(sizes[place] for place in rest)
+            for axis in range(found.ndim):
+                found = found - found.mean(axis=axis, keepdims=True)
+            tops[part] = tops.get(part, 0.0) + found
+            weights[part] = weights.get(part, 0.0) + spare
+    ordered = sorted(tops, key=lambda part: (len(part), part))
+    lengths = {part: prod(2 ** (sizes[place] - 1).bit_length() for place in part) * weights[part] for part in ordered}
+    return {
+        part: Table(
+            part, tops[part] / lengths[part], np.full(tops[part].shape, variance / lengths[part]), 0 * tops[part]
+        )
+        for part in ordered
+    }
+
+
+def margin_of(parts: Mapping[Places, Table], places: Places, sizes: Sequence[int]) -> Floats:
+    """A margin: the parts of all sets within it, each spread evenly over the other axes."""
+    whole: Floats = np.zeros([sizes[place] for place in places])
+    for part in subsets(places):
+        if part in parts:
+            spread = parts[part].estimate.reshape([sizes[place] if place in part else 1 for place in places])
+            whole = whole + spread / prod(sizes[place] for place in places if place not in part)
+    return whole
+
+
+def least_raise(parts: Mapping[Places, Table], sizes: Sequence[int]) -> float:
+    """The least to add to the total, evenly over all cells, that leaves no cell of any margin below zero."""
+    least = 0.0
+    for places in parts:
+        margin = margin_of(parts, places, sizes)
+        least = max(least, -float(margin.min()) * margin.size)
+    return least
+
 
 COLUMNS = {"sets": ["attributes"], "attributes": ["attribute"], "answers": ["answer"], CELLS: [CELL, "count"]}
 MOST_ANSWERS = 2**22  # coefficients that a file may hold
@@ -57,24 +185,18 @@ class CoefficientsRecord:
     noise: NoiseRecord
 
 
-class _NoNoise:
-    """Noise of the fitted table: none, its cells are exact."""
+class Listed(NamedTuple):
+    """A table: its cells that are not empty, and their rows."""
 
-    def terms(self, sides: object, cells: Gathered, groups: Groups) -> list[Terms]:
-        return [()] * len(groups.present)
-
-    def largest_model_part(self, side: object, groups: object) -> None:
-        """Not told here."""
-
-    def signs_of_rows(self, within: object, cells: Gathered) -> None:
-        return None
+    cells: Codes
+    counts: Whole
 
 
 @dataclass(frozen=True, eq=False)
 class Coefficients(Content):
     """sets: of attributes, with all their subsets. measured: their Walsh coefficients, set by set, with one noise.
 
-    cells, counts: the table, cells that are not empty; None where the total was raised instead.
+    table: fitted to them; None where the total was raised instead.
     """
 
     uses: ClassVar[frozenset[str]] = frozenset({"details"})
@@ -82,8 +204,7 @@ class Coefficients(Content):
     schema: Schema
     sets: tuple[Places, ...]
     measured: tuple[Measurement, ...]
-    cells_kept: Codes | None
-    counts: Whole | None
+    table: Listed | None
 
     @property
     def noise(self) -> Noise:
@@ -107,7 +228,7 @@ class Coefficients(Content):
     @cached_property
     def raised_by(self) -> float:
         """Amount that was added to the total where there is no table."""
-        return 0.0 if self.counts is not None else least_raise(self.parts, self.domain.shape)
+        return 0.0 if self.table is not None else least_raise(self.parts, self.domain.shape)
 
     @cached_property
     def raised(self) -> Margins:
@@ -126,31 +247,33 @@ class Coefficients(Content):
         return answer_beside(select, shown, measured)
 
     def _table_view(self, kinds: Mapping[str, Codes]) -> View:
-        if self.counts is None or self.cells_kept is None:
+        if self.table is None:
             return self.raised.view(kinds)
-        gathered = gather_listed(self.domain, self.cells_kept, {"count": self.counts.astype(np.float64)}, tuple(kinds))
-        return View(self.schema, gathered, _NoNoise())
+        counts = {"count": self.table.counts.astype(np.float64)}
+        gathered = gather_listed(self.domain, self.table.cells, counts, tuple(kinds))
+        return View(self.schema, gathered, CountedNoise({}))  # its cells are exact
 
     def cells(self) -> Floats:
-        if self.counts is None or self.cells_kept is None:
+        if self.table is None:
             return self.raised.cells()
         laid_out = np.zeros(self.domain.size)
-        laid_out[self.cells_kept] = self.counts
+        laid_out[self.table.cells] = self.table.counts
         return laid_out
 
     @cached_property
     def row_model(self) -> RowModel:
-        if self.counts is None or self.cells_kept is None:
+        if self.table is None:
             return self.raised.row_model
-        counts = {"count": self.counts.astype(np.float64)}
-        return RowsOfListedCells(self.schema, counts, {"count": 1.0}, self.cells_kept, {"count": 0.0})
+        counts = {"count": self.table.counts.astype(np.float64)}
+        return RowsOfListedCells(self.schema, counts, {"count": 1.0}, self.table.cells, {"count": 0.0})
 
     @property
     def about(self) -> About:
         number = sum(len(one.answers) for one in self.measured)
         orders = max(map(len, self.sets))
-        if self.counts is not None:
-            numbers = f"numbers are those of one table of {int(self.counts.sum()):,} rows, whole and never negative"
+        if self.table is not None:
+            rows = f"{int(self.table.counts.sum()):,} rows"
+            numbers = f"numbers are those of one table of {rows}, whole and never negative"
         else:
             numbers = f"{self.raised_by:,.0f} rows were added to the total, evenly, so that no cell is negative"
         return About(
@@ -161,10 +284,8 @@ class Coefficients(Content):
         )
 
     def write(self) -> Written:
-        kept = np.zeros(0, dtype=np.int64)
-        cells, counts = (
-            (kept, kept) if self.counts is None or self.cells_kept is None else (self.cells_kept, self.counts)
-        )
+        nothing = np.zeros(0, dtype=np.int64)
+        cells, counts = self.table or (nothing, nothing)
         columns: dict[str, dict[str, Whole]] = {
             "sets": {"attributes": np.array([len(places) for places in self.sets], dtype=np.int64)},
             "attributes": {"attribute": np.array([place for places in self.sets for place in places], dtype=np.int64)},
@@ -172,7 +293,7 @@ class Coefficients(Content):
             CELLS: {CELL: cells, "count": counts},
         }
         noise = noise_as_json(self.noise)
-        about: dict[str, Any] = {"table": self.counts is not None, "noise": noise}
+        about: dict[str, Any] = {"table": self.table is not None, "noise": noise}
         return Written("coefficients", [_statistic()], columns, {"details": about})
 
     @classmethod
@@ -220,8 +341,7 @@ class Coefficients(Content):
         cells = member(CELLS)
         if not about.table and len(cells[CELL]):
             raise refusal("it holds a table where it says that there is none")
-        table = (cells[CELL], cells["count"]) if about.table else (None, None)
-        return cls(schema, sets, tuple(measured), *table)
+        return cls(schema, sets, tuple(measured), Listed(cells[CELL], cells["count"]) if about.table else None)
 
 
 def queries_of(places: Places, sizes: tuple[int, ...]) -> Queries:

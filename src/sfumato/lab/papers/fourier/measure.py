@@ -1,22 +1,11 @@
 """Fourier: consistent, non-negative, integer contingency tables from noisy Walsh-Hadamard coefficients.
 
 Barak, Chaudhuri, Dwork, Kale, McSherry, Talwar, "Privacy, accuracy, and consistency too", PODS 2007; Dwork's survey of
-2008, section 4.2.
+2008, section 4.2. Steps, proof and what was corrected: docs/fourier.md.
 
-    1  B, the coefficients that the wanted margins and all margins within them are made of
-    2  each of them with noise of scale |B| / epsilon: a row of the table moves every coefficient by 1
-    3  a linear program finds a table without negative cells that nearly has them; it is rounded to whole numbers
-    4  margins of that table are published; with too many cells for a program, the total is raised instead
-
-The paper's coefficients are divided by 2^(k/2); here they are whole, and so is their noise. Attributes of more than two
-values are taken in bits, as the paper says; cells that no value has are left out of the program, and help the others.
-Large cubes are raised by the least that leaves no margin negative: the amount that the paper adds would drown them.
-
-The linear program: minimise b subject to w >= 0 and |coefficient - (row, w)| <= b for every coefficient. The true table
-satisfies it with the largest noise as b, so no coefficient of the solution is farther from the measured one than that,
-nor farther than twice that from the true one. The simplex method ends in a corner, where at most as many cells as there
-are coefficients, and one more, are not zero: rounding to whole numbers moves all cells together by half of that, on
-which bound (5) of theorem 4 on the error of margins rests.
+The linear program: minimise b subject to w >= 0 and |coefficient - (row, w)| <= b for every coefficient. The simplex
+method ends in a corner, where at most as many cells as there are coefficients, and one more, are not zero: bound (5) of
+theorem 4 on the error of margins rests on rounding no more than these.
 """
 
 from __future__ import annotations
@@ -29,13 +18,19 @@ from typing import Literal
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats, Whole
+from sfumato.arrays import Floats, Whole
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.lab.papers.examples import small_table, whole_up_to
-from sfumato.lab.papers.fourier.content import Coefficients, queries_of
-from sfumato.lab.papers.fourier.walsh import coefficients, downward_closure, written_out
+from sfumato.lab.papers.forms import small_table, whole_up_to
+from sfumato.lab.papers.fourier.content import (
+    Coefficients,
+    Listed,
+    coefficients,
+    downward_closure,
+    queries_of,
+    written_out,
+)
 from sfumato.measurement import Laplace, Measurement, Noise
 from sfumato.models.base.mechanism import Figure, Forecast, Holds, Lab, Mechanism, Promises, sure
 from sfumato.models.linear.strategies.residual_basis import Places, wanted_margins
@@ -44,11 +39,7 @@ from sfumato.schema import Schema
 
 
 def theorem_bound(bits: int, coefficients: int, epsilon: float, delta: float) -> float:
-    """The paper's bound on the L1 error of a margin of so many bits, for all margins at once but for a chance delta.
-
-    >>> round(theorem_bound(3, 176, 1.0, 0.05))
-    23172
-    """
+    """The paper's bound on the L1 error of a margin of so many bits, for all margins at once but for a chance delta."""
     return float(2**bits) * 2 * coefficients * log(coefficients / delta) / epsilon + coefficients
 
 
@@ -145,7 +136,7 @@ def fourier(
     for places in sets:
         seen = curator.margin([names[place] for place in places])
         measured.append(seen.measure(queries_of(places, sizes), scales=scale))
-    return Coefficients(schema, sets, tuple(measured), *_table(schema, sets, measured, options))
+    return Coefficients(schema, sets, tuple(measured), _table(schema, sets, measured, options))
 
 
 def _coefficients(sets: tuple[Places, ...], sizes: tuple[int, ...]) -> int:
@@ -160,17 +151,12 @@ def _scale(schema: Schema, budget: Budget, number: int) -> Fraction:
     return contributions**2 * number / (2 * budget.amount)
 
 
-def _table(
-    schema: Schema, sets: tuple[Places, ...], measured: list[Measurement], options: Options
-) -> tuple[Codes | None, Whole | None]:
-    """The cells and rows of a table, by the linear program; none where the user says so or no table is found."""
+def _table(schema: Schema, sets: tuple[Places, ...], measured: list[Measurement], options: Options) -> Listed | None:
+    """A table by the linear program; None where the user says so or no table is found."""
     if options.table == "raise":
-        return None, None
+        return None
     found = whole_table(written_out(sets, schema.domain.shape), np.concatenate([one.answers for one in measured]))
-    if found is None:
-        return None, None
-    cells = np.flatnonzero(found)
-    return cells, found[cells]
+    return None if found is None else Listed(np.flatnonzero(found), found[np.flatnonzero(found)])
 
 
 def _wanted(schema: Schema, workload: Workload | None, options: Options) -> list[Places]:
@@ -237,9 +223,7 @@ def _promises(
     )
 
 
-def example(contributions: int) -> Schema:
-    """Three values and two: a cell of the first attribute's bits has no value."""
-    return small_table("audit", contributions, a=whole_up_to(2), b=whole_up_to(1))
+EXAMPLE = small_table("audit", a=whole_up_to(2), b=whole_up_to(1))  # a number in bits of the first is no value
 
 
 MECHANISM = Mechanism(
@@ -253,5 +237,5 @@ MECHANISM = Mechanism(
     options=Options,
     holds=Holds(by_margins=True),
     forecast=Forecast(for_auto=False, promises=_promises),
-    lab=Lab(example=example),
+    lab=Lab(example=EXAMPLE),
 )

@@ -1,8 +1,7 @@
 """Release of halfspace counts: noisy counts along canonical directions answer any linear condition on numbers.
 
-For example 3 * age - 2 * income > 10. A halfspace is answered by the canonical one nearest to it in each projection,
-and by the median over projections. The error of that was measured once, with noise, on halfspaces through points of the
-grid at random. The findings state the survey's guarantee, as far as there is one, and the measured error.
+A halfspace is answered by the canonical one nearest to it in each projection, and by the median over projections; how
+far that is off was measured once, with noise (docs/halfspace.md).
 
 File format; the net is made again from its parameters:
 
@@ -12,7 +11,7 @@ tested  the noisy sums of misfits, of some test questions each
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from math import degrees, exp, hypot, pi, sin, sqrt
 from statistics import NormalDist
@@ -21,24 +20,26 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
+from sfumato.answers.noise_sum import check_confidence, upper_quantile
+from sfumato.answers.results import Estimate, Result
 from sfumato.arrays import Floats
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
+from sfumato.lab.papers.forms import check_form, in_sql
 from sfumato.lab.papers.halfspace.net import Net, questions_to_try, scaled
 from sfumato.measurement import Measurement, Noise
 from sfumato.models.calibration.model_error import NORMAL_END
-from sfumato.plain_text import off_on_average, printable
+from sfumato.plain_text import off_on_average
 from sfumato.queries import Identity
 from sfumato.releases.contents.content import About, Content, Written
 from sfumato.releases.file.manifest import Manifest, Statistic, details_as
 from sfumato.releases.file.members import Columns
 from sfumato.releases.file.records import NoiseRecord, noise_as_json, record, refusal
 from sfumato.schema import Schema
+from sfumato.sql.halfspaces import Halfspace, read_halfspace
 
 if TYPE_CHECKING:
-    from sfumato.answers.results import Estimate, Result
     from sfumato.sql import Select
-    from sfumato.sql.halfspaces import Halfspace
 
 COLUMNS = {"counts": ["count"], "tested": ["misfit"]}
 MOST_DIRECTIONS = 4096
@@ -65,91 +66,12 @@ class HalfspacesRecord:
     noises_of_misfits: Annotated[list[NoiseRecord], Field(max_length=MOST_TESTS)]
 
 
-def written(content: Halfspaces) -> Written:
-    """All that a file keeps."""
-    net = content.net
-    answers = np.concatenate([each.answers for each in content.measured])
-    tested = np.array([int(each.answers[0]) for each in content.misfits], dtype=np.int64)
-    details: dict[str, Any] = {
-        "over": list(content.over),
-        **{name: getattr(net, name) for name in ("projections", "dimensions", "directions", "offsets", "seed")},
-        "tests": content.tests,
-        "noise": noise_as_json(content.measured[0].noise),
-        "noises_of_misfits": [noise_as_json(each.noise) for each in content.misfits],
-    }
-    return Written(
-        "halfspaces", _statistics(), {"counts": {"count": answers}, "tested": {"misfit": tested}}, {"details": details}
-    )
-
-
-def check(manifest: Manifest, schema: Schema) -> None:
-    """Refuse a manifest whose parts are not those of halfspaces."""
-    about = details_as(HalfspacesRecord, manifest)
-    if {name: member.columns for name, member in manifest.members.items()} != COLUMNS:
-        raise refusal("its members are not those of halfspaces")
-    if manifest.statistics != _statistics():
-        raise refusal("its statistics are not those of halfspaces")
-    known = [name for name in about.over if name in schema.domain and schema.domain[name].kind in ("integer", "number")]
-    if known != about.over or len({*known}) < len(known) or any(schema.domain[name].places < 2 for name in known):
-        raise refusal("its attributes are not numbers of its schema, each once")
-    tested = manifest.members["tested"].rows
-    if tested != len(about.noises_of_misfits) or (about.tests > 0) != (tested > 0) or tested > about.tests:
-        raise refusal("its test does not go with its manifest")
-    projections = 1 if about.dimensions >= len(about.over) else about.projections
-    directions = 1 if min(about.dimensions, len(about.over)) == 1 else about.directions
-    if manifest.members["counts"].rows != projections * directions * about.offsets:
-        raise refusal("it does not have a count for each bin of its directions")
-
-
-def parts(
-    manifest: Manifest, schema: Schema, member: Callable[[str], Columns]
-) -> tuple[Net, tuple[Measurement, ...], tuple[Measurement, ...], int]:
-    """Content of a file that nobody has vouched for."""
-    about = details_as(HalfspacesRecord, manifest)
-    axes = tuple(schema.domain[name] for name in about.over)
-    net = Net(axes, about.projections, about.dimensions, about.directions, about.offsets, about.seed)
-    counts, tested = member("counts")["count"], member("tested")["misfit"]
-    for each in (counts, tested):
-        if len(each) and (each.min() < -LARGEST or each.max() > LARGEST):
-            raise refusal("it has counts that no table has")
-    bins = Identity(about.offsets)
-    measured = tuple(
-        Measurement("count", bins, each, (about.noise.noise,)) for each in counts.reshape(-1, about.offsets)
-    )
-    noises = zip(range(len(tested)), about.noises_of_misfits, strict=True)
-    misfits = tuple(Measurement("misfit", Identity(1), tested[n : n + 1], (one.noise,)) for n, one in noises)
-    return net, measured, misfits, about.tests
-
-
-def _statistics() -> list[Statistic]:
-    return [Statistic("count", "counts", "count", None)]
-
-
+STATISTICS = [Statistic("count", "counts", "count", None)]
 DELTA = 0.05
-
-
-def findings_of(content: Halfspaces) -> tuple[str, ...]:
-    """The net, the guarantee, and the measured error of answers."""
-    return (_noise(content), guarantee(content.net), *_measured(content))
-
-
-def examples_of(content: Halfspaces) -> tuple[str, ...]:
-    """SQL that it answers."""
-    names = [_quoted(name) for name in content.over]
-    table = _quoted(content.schema.dataset)
-    middles = [float((axis.edges[0] + axis.edges[-1]) / 2) for axis in content.net.axes]
-    found = [
-        f"SELECT COUNT(*) AS n FROM {table}",
-        f"SELECT COUNT(*) AS n FROM {table} WHERE {names[0]} > {middles[0]:g}",
-    ]
-    if len(names) > 1:
-        found.append(f"SELECT COUNT(*) AS n FROM {table} WHERE {names[0]} + {names[1]} > {sum(middles[:2]):g}")
-    return tuple(found)
 
 
 def every_bound(net: Net, noise: Noise, delta: float = DELTA) -> float:
     """Bound on the noise of all canonical halfspaces, in rows, with probability 1 - delta: a union bound."""
-    from sfumato.answers.noise_sum import upper_quantile
 
     level = 1.0 - delta / (2.0 * net.halfspaces)
     # Brought to one total, half of the bins or fewer carry noise beyond what the total has.
@@ -167,21 +89,9 @@ def changed_by(dimensions: int, gamma: float) -> float:
 
 
 def dimensions_needed(gamma: float, share: float) -> int:
-    """The dimensions that theorem 5 asks for, so that at most a share / 4 of points change their angle by gamma / 4.
-
-    >>> dimensions_needed(0.5, 0.1)
-    18528
-    """
+    """The dimensions that theorem 5 asks for, so that at most a share / 4 of points change their angle by gamma / 4."""
     part = gamma / 16.0
     return int(np.ceil(4.0 * np.log(8.0 / share) / (part**2 - part**3)))
-
-
-def _noise(content: Halfspaces) -> str:
-    net = content.net
-    return (
-        f"{net.halfspaces:,} canonical halfspaces; with probability {100 * (1 - DELTA):g} % the noise of each is "
-        f"within {every_bound(net, content.measured[0].noise):,.0f} of {content.rows:,.0f} rows"
-    )
 
 
 def guarantee(net: Net) -> str:
@@ -197,24 +107,6 @@ def guarantee(net: Net) -> str:
         f"few (chance {changed_by(net.dimensions, 0.5):.2f} of changing an angle by 1/8; it needs "
         f"{dimensions_needed(0.5, 0.1):,} dimensions, and there are {len(net.axes)} attributes)"
     )
-
-
-def _measured(content: Halfspaces) -> tuple[str, ...]:
-    if not content.misfits:
-        return ()
-    mean, error = (each / content.tests for each in content.misfit)
-    if mean <= error:  # as in `mean_error` of models/calibration/misfits_by_kind.py
-        off = off_on_average(0.0, hidden=max(mean, 0.0) + NORMAL_END * error)
-        return (f"on {content.tests} halfspaces at random, answers were {off}",)
-    return (
-        f"on {content.tests} halfspaces at random, answers were {off_on_average(mean)} "
-        f"(± {error:,.0f}, noise of this figure)",
-    )
-
-
-def _quoted(name: str) -> str:
-    plain = name.isidentifier() and name.isascii() and printable(name) == name
-    return name if plain else '"' + name.replace('"', '""') + '"'
 
 
 MOST_OFF = 4.0  # times the rows that may be on either side, up to which the error of the net is sought
@@ -310,9 +202,6 @@ class Halfspaces(Content):
 
     def _beyond(self, weights: Mapping[str, float], threshold: float, confidence: float) -> Estimate:
         """The same where no row lies on the line itself."""
-        from sfumato.answers.answer import check_confidence
-        from sfumato.answers.results import Estimate
-
         check_confidence(confidence)
         strangers = [name for name in weights if name not in self.over]
         along = [float(weights.get(name, 0.0)) for name in self.over]
@@ -331,9 +220,6 @@ class Halfspaces(Content):
 
     def answer_text(self, sql: str, confidence: float) -> Result:
         """COUNT(*) of rows on one side of a line."""
-        from sfumato.answers.results import Result
-        from sfumato.sql.halfspaces import read_halfspace
-
         asked = read_halfspace(sql, self.schema)
         found = self._total(confidence) if not asked.weights else self._asked(asked, confidence)
         return Result((asked.name,), ((found,),), confidence, self._notes(asked), numbers=frozenset({asked.name}))
@@ -344,8 +230,6 @@ class Halfspaces(Content):
         return self._beyond(asked.weights, asked.threshold + (-hair if asked.closed else hair), confidence)
 
     def _total(self, confidence: float) -> Estimate:
-        from sfumato.answers.results import Estimate
-
         deviation = sqrt(self.variance * self.net.offsets / len(self.measured))
         width = NormalDist().inv_cdf((1.0 + confidence) / 2.0) * deviation
         return Estimate(self.rows, deviation, max(0.0, self.rows - width), self.rows + width, confidence, deviation)
@@ -367,24 +251,67 @@ class Halfspaces(Content):
 
     @property
     def about(self) -> About:
-
+        net = self.net
+        noise = (
+            f"{net.halfspaces:,} canonical halfspaces; with probability {100 * (1 - DELTA):g} % the noise of each is "
+            f"within {every_bound(net, self.measured[0].noise):,.0f} of {self.rows:,.0f} rows"
+        )
         return About(
             self.domain.names,
-            f"{self.net.halfspaces:,} halfspaces over {', '.join(self.over)}",
+            f"{net.halfspaces:,} halfspaces over {', '.join(self.over)}",
             (*self.measured, *self.misfits),
             "counts carry noise, and one halfspace answers for another; how far that is off was measured with noise",
-            findings_of(self),
-            examples_of(self),
+            (noise, guarantee(net), *self._said_of_misfits()),
+            tuple(self._examples()),
         )
 
-    def write(self) -> Written:
+    def _said_of_misfits(self) -> tuple[str, ...]:
+        """Measured error of answers, in words."""
+        if not self.misfits:
+            return ()
+        mean, error = (each / self.tests for each in self.misfit)
+        said = f"on {self.tests} halfspaces at random, answers were"
+        if mean <= error:  # as in `mean_error` of models/calibration/misfits_by_kind.py
+            return (f"{said} {off_on_average(0.0, hidden=max(mean, 0.0) + NORMAL_END * error)}",)
+        return (f"{said} {off_on_average(mean)} (± {error:,.0f}, noise of this figure)",)
 
-        return written(self)
+    def _examples(self) -> Iterator[str]:
+        names = [in_sql(name) for name in self.over]
+        middles = [float((axis.edges[0] + axis.edges[-1]) / 2) for axis in self.net.axes]
+        every = f"SELECT COUNT(*) AS n FROM {in_sql(self.schema.dataset)}"
+        yield every
+        yield f"{every} WHERE {names[0]} > {middles[0]:g}"
+        if len(names) > 1:
+            yield f"{every} WHERE {names[0]} + {names[1]} > {sum(middles[:2]):g}"
+
+    def write(self) -> Written:
+        answers = np.concatenate([each.answers for each in self.measured])
+        tested = np.array([int(each.answers[0]) for each in self.misfits], dtype=np.int64)
+        parameters = ("projections", "dimensions", "directions", "offsets", "seed")
+        details: dict[str, Any] = {
+            "over": list(self.over),
+            **{name: getattr(self.net, name) for name in parameters},
+            "tests": self.tests,
+            "noise": noise_as_json(self.measured[0].noise),
+            "noises_of_misfits": [noise_as_json(each.noise) for each in self.misfits],
+        }
+        members = {"counts": {"count": answers}, "tested": {"misfit": tested}}
+        return Written("halfspaces", STATISTICS, members, {"details": details})
 
     @classmethod
     def check(cls, manifest: Manifest, schema: Schema) -> None:
-
-        check(manifest, schema)
+        about = details_as(HalfspacesRecord, manifest)
+        check_form(manifest, COLUMNS, STATISTICS, "halfspaces")
+        numbers = [axis.name for axis in schema.domain if axis.kind in ("integer", "number") and axis.places > 1]
+        if not {*about.over} <= {*numbers} or len({*about.over}) < len(about.over):
+            raise refusal("its attributes are not numbers of its schema, each once")
+        tested = manifest.members["tested"].rows
+        if tested != len(about.noises_of_misfits) or (about.tests > 0) != (tested > 0) or tested > about.tests:
+            raise refusal("its test does not go with its manifest")
+        projections = 1 if about.dimensions >= len(about.over) else about.projections
+        directions = 1 if min(about.dimensions, len(about.over)) == 1 else about.directions
+        if manifest.members["counts"].rows != projections * directions * about.offsets:
+            raise refusal("it does not have a count for each bin of its directions")
 
     @classmethod
     def check_values(cls, manifest: Manifest, schema: Schema, columns: Columns) -> None:
@@ -392,8 +319,17 @@ class Halfspaces(Content):
 
     @classmethod
     def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Halfspaces:
-
-        return cls(schema, *parts(manifest, schema, member))
+        about = details_as(HalfspacesRecord, manifest)
+        axes = tuple(schema.domain[name] for name in about.over)
+        net = Net(axes, about.projections, about.dimensions, about.directions, about.offsets, about.seed)
+        counts, tested = member("counts")["count"], member("tested")["misfit"]
+        if any(((each < -LARGEST) | (each > LARGEST)).any() for each in (counts, tested)):
+            raise refusal("it has counts that no table has")
+        rows, noise = counts.reshape(-1, about.offsets), (about.noise.noise,)
+        measured = tuple(Measurement("count", Identity(about.offsets), each, noise) for each in rows)
+        noises = enumerate(about.noises_of_misfits)
+        misfits = tuple(Measurement("misfit", Identity(1), tested[n : n + 1], (one.noise,)) for n, one in noises)
+        return cls(schema, net, measured, misfits, about.tests)
 
 
 def _hair(threshold: float) -> float:

@@ -1,10 +1,7 @@
 """Halfspaces: noisy counts along a net of directions, from which every linear condition on numbers is answered.
 
-Blum, Ligett, Roth 2008 (Survey 4.3): random projections to few dimensions, a net of canonical halfspaces in each, one
-noisy count for each of them, the median over projections. Corrected: all offsets along one direction are one question,
-for a row lies in one bin of it, where the paper pays for every halfspace; halfspaces have a threshold and not only a
-direction through the middle; nothing is projected where there are few attributes, for the theorem asks for thousands of
-dimensions; and the number of rows is private. The error of the net, which no theorem gives, is measured.
+Blum, Ligett, Roth 2008 (Survey 4.3). Corrected (docs/halfspace.md): all offsets along one direction are one question;
+halfspaces have thresholds; few attributes are not projected; rows are private; the net's error is measured.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.scores import Misfit
-from sfumato.lab.papers.examples import small_table, whole_up_to
+from sfumato.lab.papers.forms import small_table, whole_up_to
 from sfumato.lab.papers.halfspace.content import (
     MOST_ATTRIBUTES,
     MOST_DIRECTIONS,
@@ -143,7 +140,8 @@ def _refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN
     )
     for word, value, least, most in limits:
         if value is not None and not least <= value <= most:
-            return f"{word} lies between {least} and {most:,}, and {value:,} does not; {_would_do(word, least, most)}"
+            remedy = f"{PER_DIMENSION} for each attribute would do" if word == "directions" else "say 5"
+            return f"{word} lies between {least} and {most:,}, and {value:,} does not; {remedy}"
     cells = prod(schema.domain[name].size for name in over)
     if cells > MOST_CELLS:
         bins = int(MOST_CELLS ** (1 / len(over)) + 1e-9)
@@ -152,10 +150,6 @@ def _refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN
             f"{bins} bins each would do, or state over= with fewer attributes"
         )
     return None
-
-
-def _would_do(word: str, least: int, most: int) -> str:
-    return f"{PER_DIMENSION} for each attribute would do" if word == "directions" else f"say {max(least, min(most, 5))}"
 
 
 def _promises(
@@ -178,8 +172,7 @@ def _promises(
     return Promises(figures, (guarantee(net)[0].upper() + guarantee(net)[1:] + ".", measured))
 
 
-def _example(contributions: int) -> Schema:
-    return small_table("example", contributions, age=whole_up_to(3), income=whole_up_to(1))
+EXAMPLE = small_table("example", age=whole_up_to(3), income=whole_up_to(1))
 
 
 MECHANISM = Mechanism(
@@ -192,5 +185,5 @@ MECHANISM = Mechanism(
     options=Options,
     holds=Holds(by_margins=True),
     forecast=Forecast(for_auto=False, promises=_promises),
-    lab=Lab(example=_example, tried_with={"directions": "3", "offsets": "4"}),
+    lab=Lab(example=EXAMPLE, tried_with={"directions": "3", "offsets": "4"}),
 )

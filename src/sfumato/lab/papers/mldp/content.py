@@ -1,11 +1,8 @@
 """Release of a learned model: COUNT of any WHERE, and similarity of values, without any published cell.
 
-A file keeps the noisy answers that the model was trained on, those of a held-out set, and the model as ONNX. Error bars
-are computed from the held-out answers when the release is first asked.
-
-The similarity of two values of an attribute, such as two users by their ratings, is the cosine of their counts, which
-the model gives by blocks of the other attributes. Noise lengthens both vectors, and is corrected for; the interval
-follows from the errors of the counts to first order (the delta method).
+Error bars are computed from held-out answers when the release is first asked. The similarity of two values is the
+cosine of their counts by blocks of the other attributes, corrected for the noise that lengthens both vectors; its
+interval follows from the errors of the counts to first order (the delta method).
 
 File format:
 
@@ -26,25 +23,29 @@ import numpy as np
 from pydantic import Field
 from scipy.special import ndtri
 
-from sfumato.answers.answer import check_confidence, result_of
+from sfumato.answers.answer import result_of
+from sfumato.answers.noise_sum import check_confidence
 from sfumato.answers.question import Groups
 from sfumato.answers.results import Estimate, Result
 from sfumato.arrays import Floats, Whole
-from sfumato.domain.blocks import Blocks, along_axes
 from sfumato.domain.predicates import Part, Predicate
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
+from sfumato.lab.papers.forms import check_form
 from sfumato.lab.papers.mldp import onnx_file
+from sfumato.lab.papers.mldp.blocks import Blocks, along_axes
 from sfumato.lab.papers.mldp.error_bars import ErrorBars, boxes_of_tiles, parts_of
 from sfumato.lab.papers.mldp.onnx_file import Running, can_run, missing
 from sfumato.measurement import Measurement
 from sfumato.queries import Identity, Predicates
 from sfumato.releases.contents.content import About, Content, Written
+from sfumato.releases.description import example_queries
 from sfumato.releases.file.manifest import Manifest, Statistic, details_as
 from sfumato.releases.file.members import Columns
 from sfumato.releases.file.records import NoiseRecord, Text, noise_as_json, noise_record, record, refusal
+from sfumato.releases.rows.encode import NOWHERE, codes_in
 from sfumato.schema import Schema
-from sfumato.sql import Column, Select
+from sfumato.sql import Column, Select, compile_select
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,76 +69,6 @@ class LearnedRecord:
     trained: NoiseRecord
     aside: NoiseRecord
     between: Text | None = None
-
-
-def written(content: Learned) -> Written:
-    """All that a file keeps."""
-    queries = content.trained.queries
-    assert isinstance(queries, Predicates)  # noqa: S101 (sets of blocks)
-    sizes = np.diff(queries.starts)
-    kept: dict[str, list[Whole]] = {
-        "training": [content.trained.answers],
-        "asked": [np.repeat(np.arange(queries.rows), sizes), np.asarray(queries.cells)],
-        "aside": [content.aside.answers],
-        "model": [np.frombuffer(content.onnx, dtype=np.uint8).astype(np.int64)],
-    }
-    about = {
-        "queries": content.kind,
-        "model": content.model,
-        "blocks": [list(each) for each in content.blocks.starts],
-        "tiles": [list(each) for each in content.tiles.starts],
-        "trained": noise_as_json(content.trained.noise),
-        "aside": noise_as_json(content.aside.noise),
-        "between": content.between,
-    }
-    members = {name: dict(zip(COLUMNS[name], columns, strict=True)) for name, columns in kept.items()}
-    return Written("learned", [_statistic(noise_record(content.trained.noise))], members, {"details": about})
-
-
-def check(manifest: Manifest, schema: Schema) -> None:
-    """Refuse a manifest whose parts do not go together."""
-    about = details_as(LearnedRecord, manifest)
-    if {name: member.columns for name, member in manifest.members.items()} != COLUMNS:
-        raise refusal("its members are not those of a learned model")
-    if manifest.statistics != [_statistic(about.trained)]:
-        raise refusal("its statistics are not those of a learned model")
-    blocks, tiles = (_blocks(schema, starts) for starts in (about.blocks, about.tiles))
-    if (about.between is None) == (about.queries == "similarity") or not _kept_whole(schema, blocks, about.between):
-        raise refusal("its similarities are not between values of one of its attributes")
-    rows = {name: member.rows for name, member in manifest.members.items()}
-    if not 1 <= rows["training"] <= MOST_QUERIES or rows["asked"] > MOST_QUERIES * blocks.size:
-        raise refusal("its model was trained on more queries than Sfumato asks")
-    if rows["aside"] != tiles.size or rows["model"] > onnx_file.MOST_BYTES:
-        raise refusal("its members do not have the sizes of a learned model")
-
-
-def check_values(columns: Columns) -> None:
-    """Refuse numbers that no such file holds."""
-    if any((columns[name] < 0).any() for name in ("query", "block") if name in columns):
-        raise refusal("its training queries are not spelled as Sfumato spells them")
-    byte = columns.get("byte")
-    if byte is not None and ((byte < 0) | (byte > 255)).any():
-        raise refusal("its model is not made of bytes")
-
-
-def parts(
-    manifest: Manifest, schema: Schema, member: Callable[[str], Columns]
-) -> tuple[str, str, Blocks, Measurement, Blocks, Measurement, bytes, str | None]:
-    """All of it, of a file nobody has vouched for."""
-    about = details_as(LearnedRecord, manifest)
-    blocks, tiles = (_blocks(schema, starts) for starts in (about.blocks, about.tiles))
-    answers, asked = member("training")["answer"], member("asked")
-    queries = _queries(asked["query"], asked["block"], len(answers), blocks.size)
-    trained = Measurement("count", queries, answers, (about.trained.noise,))
-    aside = Measurement("count", Identity(tiles.size), member("aside")["answer"], (about.aside.noise,))
-    onnx = member("model")["byte"].astype(np.uint8).tobytes()
-    try:
-        graph = onnx_file.read(onnx)
-    except QueryError as error:
-        raise refusal(str(error)) from None
-    if graph.features != blocks.features:
-        raise refusal("its model does not take the features of its queries")
-    return about.queries, about.model, blocks, trained, tiles, aside, onnx, about.between
 
 
 def _queries(query: Whole, block: Whole, number: int, blocks: int) -> Predicates:
@@ -254,8 +185,6 @@ class Learned(Content):
 
     @property
     def about(self) -> About:
-        from sfumato.releases.description import example_queries
-
         most, noise = int(self.trained.queries.l1), float(self.trained.noise.parameter)
         learnt = (
             f"a {self.model} model learnt from {len(self.trained.answers):,} noisy answers ({self.kind}; one row is in "
@@ -278,24 +207,68 @@ class Learned(Content):
         return f"its answers to ranges are off by about {np.sqrt((errors**2).mean()):,.3g} rows (root mean square)"
 
     def write(self) -> Written:
-        return written(self)
+        queries = self.trained.queries
+        assert isinstance(queries, Predicates)  # noqa: S101 (sets of blocks)
+        sizes = np.diff(queries.starts)
+        kept: dict[str, list[Whole]] = {
+            "training": [self.trained.answers],
+            "asked": [np.repeat(np.arange(queries.rows), sizes), np.asarray(queries.cells)],
+            "aside": [self.aside.answers],
+            "model": [np.frombuffer(self.onnx, dtype=np.uint8).astype(np.int64)],
+        }
+        about = {
+            "queries": self.kind,
+            "model": self.model,
+            "blocks": [list(each) for each in self.blocks.starts],
+            "tiles": [list(each) for each in self.tiles.starts],
+            "trained": noise_as_json(self.trained.noise),
+            "aside": noise_as_json(self.aside.noise),
+            "between": self.between,
+        }
+        members = {name: dict(zip(COLUMNS[name], columns, strict=True)) for name, columns in kept.items()}
+        return Written("learned", [_statistic(noise_record(self.trained.noise))], members, {"details": about})
 
     @classmethod
     def check(cls, manifest: Manifest, schema: Schema) -> None:
-        check(manifest, schema)
+        about = details_as(LearnedRecord, manifest)
+        check_form(manifest, COLUMNS, [_statistic(about.trained)], "a learned model")
+        blocks, tiles = (_blocks(schema, starts) for starts in (about.blocks, about.tiles))
+        if (about.between is None) == (about.queries == "similarity") or not _kept_whole(schema, blocks, about.between):
+            raise refusal("its similarities are not between values of one of its attributes")
+        rows = {name: member.rows for name, member in manifest.members.items()}
+        if not 1 <= rows["training"] <= MOST_QUERIES or rows["asked"] > MOST_QUERIES * blocks.size:
+            raise refusal("its model was trained on more queries than Sfumato asks")
+        if rows["aside"] != tiles.size or rows["model"] > onnx_file.MOST_BYTES:
+            raise refusal("its members do not have the sizes of a learned model")
 
     @classmethod
     def check_values(cls, manifest: Manifest, schema: Schema, columns: Columns) -> None:
-        check_values(columns)
+        if any((columns[name] < 0).any() for name in ("query", "block") if name in columns):
+            raise refusal("its training queries are not spelled as Sfumato spells them")
+        byte = columns.get("byte")
+        if byte is not None and ((byte < 0) | (byte > 255)).any():
+            raise refusal("its model is not made of bytes")
 
     @classmethod
     def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Learned:
-        return cls(schema, *parts(manifest, schema, member))
+        about = details_as(LearnedRecord, manifest)
+        blocks, tiles = (_blocks(schema, starts) for starts in (about.blocks, about.tiles))
+        answers, asked = member("training")["answer"], member("asked")
+        queries = _queries(asked["query"], asked["block"], len(answers), blocks.size)
+        trained = Measurement("count", queries, answers, (about.trained.noise,))
+        aside = Measurement("count", Identity(tiles.size), member("aside")["answer"], (about.aside.noise,))
+        onnx = member("model")["byte"].astype(np.uint8).tobytes()
+        try:
+            graph = onnx_file.read(onnx)
+        except QueryError as error:
+            raise refusal(str(error)) from None
+        if graph.features != blocks.features:
+            raise refusal("its model does not take the features of its queries")
+        return cls(schema, about.queries, about.model, blocks, trained, tiles, aside, onnx, about.between)
 
 
 def _counts(text: str, schema: Schema) -> bool:
     """Whether a statement asks for counts alone."""
-    from sfumato.sql import compile_select
 
     try:
         return all(_counted(column) for column in compile_select(text, schema).aggregates)
@@ -321,8 +294,6 @@ UNIT = "similarities of {}: one row is protected, which hides single rows and no
 def with_similarities(content: Learned, between: str, rows: pa.Table, confidence: float) -> pa.Table:
     """The rows with further columns: similarity, and the ends of its interval; null for values that are not listed."""
     import pyarrow as pa
-
-    from sfumato.releases.rows.encode import NOWHERE, codes_in
 
     if OTHER not in rows.column_names:
         raise QueryError(f"similarity is asked for pairs: rows with the columns {between!r} and {OTHER!r}")

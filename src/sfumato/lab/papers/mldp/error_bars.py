@@ -1,14 +1,9 @@
 """Error bars of a learned model by split conformal prediction on a noisy held-out set, corrected for its noise.
 
-Tiles that the model never saw are measured with noise. Every box of neighbouring tiles is a question whose noisy answer
-is a sum of theirs, so that its misfit is the error of the model plus noise of known variance. Three numbers say how the
-squared error grows: with the blocks that a question cuts, with the blocks it covers, and with their square (the
-systematic part). They are fitted to squared misfits less the noise. Scores are misfits in units of error *and* noise
-together; a fresh question has no noise of its own, so its interval is the quantile of the scores times its error alone.
-
-Blocks are split by noisy counts so that they hold about equally many rows. A question that cuts through a block is
-answered by a share of it, and may be off by as many rows as the block holds; where few cells hold most rows, single
-ones get blocks of their own.
+Every box of neighbouring tiles is a question whose misfit is the error of the model plus noise of known variance. The
+squared error grows with the blocks that a question cuts, those it covers, and their square (the systematic part): three
+numbers, fitted to squared misfits less the noise. Scores are misfits in units of error *and* noise together; a fresh
+question has no noise of its own, so its interval is the quantile of the scores times its error alone (docs/mldp.md).
 """
 
 from __future__ import annotations
@@ -21,8 +16,8 @@ from scipy.optimize import nnls
 from scipy.special import ndtri
 
 from sfumato.arrays import Floats, Whole
-from sfumato.domain.blocks import Blocks, along_runs
 from sfumato.frozen import dataclass
+from sfumato.lab.papers.mldp.blocks import Blocks, along_runs
 from sfumato.lab.papers.mldp.training import LITTLE
 
 ROUNDS = 4  # of weighing misfits by what they were found to be

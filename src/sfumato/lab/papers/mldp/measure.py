@@ -1,9 +1,8 @@
-"""MLDP: learn a model from noisy answers to training queries, and publish the model.
+"""MLDP: learn a model from noisy answers to training queries, and publish the model; see docs/mldp.md.
 
 Zhu, Xiong, Li, Zhou, Yu, Differentially private query learning: from data publishing to model publishing, 2017,
-algorithm 1. Corrected: the training set is chosen and not drawn, its sensitivity is what one row really changes, blocks
-are cut where noisy counts say that rows are, error bars are measured on noisy held-out answers (the paper's theorem
-4.4 does not hold), and the model is ONNX, which no one has to trust.
+algorithm 1. Corrected: the training set is chosen and charged by what one row really changes, error bars are measured
+on held-out answers (theorem 4.4 does not hold), and the model is ONNX, which no one has to trust.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ from typing import Literal
 
 import numpy as np
 
-from sfumato.domain.blocks import Blocks
 from sfumato.errors import MechanismError
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.lab.papers.examples import small_table, whole_up_to
+from sfumato.lab.papers.forms import small_table, whole_up_to
 from sfumato.lab.papers.mldp import onnx_file
+from sfumato.lab.papers.mldp.blocks import Blocks
 from sfumato.lab.papers.mldp.content import Learned
 from sfumato.lab.papers.mldp.error_bars import finer, tiles_beside
 from sfumato.lab.papers.mldp.onnx_file import can_run, missing
@@ -75,23 +74,17 @@ PLAIN = Options()
 
 
 def mldp(
-    curator: Curator,
-    schema: Schema,
-    budget: Budget,
-    workload: Workload | None = None,
-    *,
-    options: Options = PLAIN,
-    settings: Settings = SETTINGS,
+    curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, options: Options = PLAIN
 ) -> Learned:
     """Find blocks, choose queries, measure them, train, publish.
 
     budget: half on the training set. The kernel charges every cell for the queries that it is in, so the noise is that
     of the set's own sensitivity.
     """
-    for_looks, for_training, for_aside = _parts(schema, budget, options, settings)
+    for_looks, for_training, for_aside = _parts(schema, budget, options)
     blocks = _even_blocks(schema, options)
     if for_looks is not None:
-        blocks = _found_blocks(curator, schema, for_looks, options, settings.looks)
+        blocks = _found_blocks(curator, schema, for_looks, options, SETTINGS.looks)
     sets = training_sets(blocks, options.candidates, options.training)
     tiles = tiles_beside(blocks)
 
@@ -107,11 +100,9 @@ def mldp(
     return Learned(schema, options.queries, name, blocks, trained, tiles, aside, onnx, options.whole)
 
 
-def _parts(
-    schema: Schema, budget: Budget, options: Options, settings: Settings = SETTINGS
-) -> tuple[Budget | None, Budget, Budget]:
+def _parts(schema: Schema, budget: Budget, options: Options) -> tuple[Budget | None, Budget, Budget]:
     """Shares of the budget: for looks, if there are any, for the training set, and for the held-out answers."""
-    looking, training, aside = settings.shares
+    looking, training, aside = SETTINGS.shares
     # Models that keep all their training queries must have a size that is known beforehand.
     sized = options.model in ("ridge", "network") or len(schema.domain.shape) == 1
     if sized and schema.domain.size > _even_blocks(schema, options).size:
@@ -216,9 +207,7 @@ def _promises(
     )
 
 
-def example(contributions: int) -> Schema:
-    """Six hours."""
-    return small_table("visits", contributions, hour=whole_up_to(5))
+EXAMPLE = small_table("visits", hour=whole_up_to(5))  # six hours
 
 
 MECHANISM = Mechanism(
@@ -231,5 +220,5 @@ MECHANISM = Mechanism(
     options=Options,
     holds=Holds(most_cells=MOST_CELLS),
     forecast=Forecast(for_auto=False, promises=_promises),
-    lab=Lab(example=example, tried_with={"features": "4"}),
+    lab=Lab(example=EXAMPLE, tried_with={"features": "4"}),
 )

@@ -1,15 +1,9 @@
 """Write, check and run a published model as an ONNX file: nine operators, canonical bytes.
 
-A model is a few steps of plain arithmetic on tables of numbers. Steps and tables are named by their positions, so that
-no name in a file can mean anything else. Every step is one of nine operators of ONNX's own set; each takes results of
-earlier steps, so that there are no cycles, and shapes are computed here, before anything runs.
-
-An ONNX file is a Protocol Buffers message. Converters and readers of it exist, but they write more operators than a
-model of queries needs and read more than is safe (files beside the file, operators of other makers, trees that run in
-circles), so the few fields that are needed are spelled here. Bytes from a file are accepted if the model in them,
-spelled again, gives exactly these bytes: nothing can hide in what is left out.
-
-onnxruntime runs the checked bytes, in this process and with nothing beside them.
+A model is a few steps of plain arithmetic on tables of numbers, each on results of earlier steps and named by position.
+Libraries read more of ONNX than is safe (files beside the file, operators of other makers, cycles), so the few fields
+that are needed are spelled here. Bytes are accepted if the model in them, spelled again, gives exactly these bytes:
+nothing can hide in what is left out. onnxruntime runs the checked bytes, in this process and with nothing beside them.
 """
 
 from __future__ import annotations

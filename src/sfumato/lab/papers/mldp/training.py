@@ -1,12 +1,8 @@
 """Train models on noisy answers: ridge regression, Gaussian kernels, and scikit-learn's models; keep the best.
 
-Training sees only features of queries, which are public, and noisy answers. Every model is a straight line plus,
-perhaps, a curve: Gaussian bumps, support vectors, a small network, bagged or boosted trees. It starts from rows spread
-evenly: a straight line in the share of cells that a query covers, which is not penalised. Each model gives predictions
-for rows of features, and its steps as they are published.
-
-scikit-learn is imported here and nowhere else, when such a model is trained; its result is taken down as numbers, so
-that whoever opens a release does not need it.
+Training sees public features of queries and noisy answers. Every model is a straight line in the share of cells that a
+query covers, not penalised, plus a curve. scikit-learn is imported here and nowhere else; its result is taken down as
+numbers, so that whoever opens a release does not need it.
 """
 
 from __future__ import annotations
@@ -139,12 +135,13 @@ WIDTHS = (0.5, 1.0, 2.0)  # of bumps, in farthest distances between two queries
 
 def train(name: str, lesson: Lesson) -> Model:
     """The model of that name."""
-    if name == "ridge":
-        return _ridge(lesson)
     if name == "gaussian":
         return _gaussian(lesson)
-
-    return train_borrowed(name, lesson, _evenly(lesson))
+    if name != "ridge":
+        return train_borrowed(name, lesson, _evenly(lesson))
+    weights = np.zeros(lesson.rows.shape[1])
+    weights[: lesson.blocks], weights[-1], _ = _shrunk(lesson.rows[:, : lesson.blocks], lesson)
+    return Model(weights)
 
 
 def best_of(names: Sequence[str], lesson: Lesson) -> str:
@@ -170,13 +167,6 @@ def _evenly(lesson: Lesson) -> Floats:
     covered, weights = lesson.rows[:, -1], np.zeros(lesson.rows.shape[1])
     weights[-1] = float(covered @ lesson.answers) / max(float(covered @ covered), LITTLE)
     return weights
-
-
-def _ridge(lesson: Lesson) -> Model:
-    shares = lesson.rows[:, : lesson.blocks]
-    weights = np.zeros(lesson.rows.shape[1])
-    weights[: lesson.blocks], weights[-1], _ = _shrunk(shares, lesson)
-    return Model(weights)
 
 
 def _gaussian(lesson: Lesson) -> Model:

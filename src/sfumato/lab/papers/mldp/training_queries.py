@@ -1,10 +1,8 @@
 """Choose training queries by coverage and independence, before any data is read.
 
-A candidate is a set of blocks. Candidates come in layers, from one set that is everything to single blocks: runs of
-neighbours for ranges, values of some attributes for predicates, any blocks for subsets. Queries are taken one by one:
-*independence* first, so that no block is asked about more often than need be, then *coverage*, so that the query says
-most of blocks that were asked about least. The largest number of queries that cover one block is the sensitivity of the
-set.
+A candidate is a set of blocks; candidates come in layers, from everything to single blocks. Queries are taken one by
+one: *independence* first, so that no block is asked about more often than need be, then *coverage* of blocks that were
+asked about least. The largest number of queries that cover one block is the sensitivity of the set.
 """
 
 from __future__ import annotations
@@ -17,7 +15,8 @@ from math import ceil, prod
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
-from sfumato.domain.blocks import GOLDEN, Blocks
+from sfumato.domain.blocks import GOLDEN
+from sfumato.lab.papers.mldp.blocks import Blocks
 
 BRANCHING = 4  # parts that a set of a layer falls into in the next
 FURTHER_LAYERS = 8  # turns of candidates, the first one included, where a number of queries is stated

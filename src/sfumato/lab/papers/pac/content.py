@@ -1,21 +1,32 @@
-"""Release of a rule: one SQL condition that predicts a value of the label, with its noisy error rate."""
+"""Rules that predict a value of the label: hypothesis classes of SQL conditions, and the release of one chosen rule.
+
+thresholds: one ordered attribute, from or below any edge of its cells. stumps: such a threshold of any ordered
+attribute, or a value of another one, or all but that. conjunctions: up to so many of these, of different attributes.
+given: conditions that the user writes. All but the last include the two constant rules. A condition is read as every
+WHERE is; one that cuts through a cell is refused.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
+from itertools import combinations, product
 from math import log
-from typing import TYPE_CHECKING, Annotated, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
-from sfumato.answers.fieller import Functional, Interval, Term, ratio_interval
+from sfumato.answers.fieller import Interval
+from sfumato.answers.noise_sum import check_confidence
+from sfumato.arrays import Codes
+from sfumato.domain import Axis, Domain
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
-from sfumato.lab.papers.pac.rules import condition_of, holds
+from sfumato.lab.papers.forms import noisy_share, share_of, with_predictions
 from sfumato.measurement import Laplace, Measurement
 from sfumato.queries import Identity
 from sfumato.releases.contents.content import About, Content, Written
@@ -23,13 +34,157 @@ from sfumato.releases.file import members
 from sfumato.releases.file.manifest import Manifest, details_as
 from sfumato.releases.file.members import CELLS, Columns
 from sfumato.releases.file.records import PositiveExact, Text, fraction_text, record, refusal
+from sfumato.releases.rows.encode import NOWHERE, codes_in
 from sfumato.schema import Schema
+from sfumato.sql import compile_select
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.answers.results import Result
     from sfumato.sql import Select
+
+
+Mask = NDArray[np.bool_]
+Literal = tuple[str, str, Mask]  # the attribute, the text, and for each of its cells whether it holds
+
+MOST_RULES = 2**16  # time: each is looked at in every cell
+MOST_ENTRIES = 2**27  # rules times cells: memory, a byte each
+ALWAYS, NEVER = "1 = 1", "1 = 0"
+
+
+@dataclass(frozen=True, eq=False)
+class Rules:
+    """texts: in SQL. holds: for every rule and cell of a domain."""
+
+    texts: tuple[str, ...]
+    holds: Mask
+
+
+def literals_of(axis: Axis) -> list[Literal]:
+    """The shortest conditions on one attribute; rows without a value fulfil none, as in SQL."""
+    name = _in_sql(axis.name)
+    places = np.arange(axis.size)
+    valued = places < axis.places
+    found: list[Literal] = []
+    if axis.ordered:
+        for cut in range(1, axis.places):
+            edge = _edge(axis, cut)
+            found += [
+                (axis.name, f"{name} >= {edge}", (places >= cut) & valued),
+                (axis.name, f"{name} < {edge}", places < cut),
+            ]
+        return found
+    for place, value in enumerate(axis.values):
+        shown = str(value).lower() if isinstance(value, bool) else "'" + str(value).replace("'", "''") + "'"
+        found.append((axis.name, f"{name} = {shown}", places == place))
+        if axis.places > 2:
+            found.append((axis.name, f"{name} <> {shown}", (places != place) & valued))
+    return found
+
+
+def how_many(domain: Domain, attributes: Sequence[str], literals: int) -> int:
+    """Number of conjunctions of up to so many literals; stumps are those of one."""
+    sums = [1] + [0] * literals  # of products over sets of attributes, by their size
+    for name in attributes:
+        own = len(literals_of(domain[name]))
+        sums = [sums[0], *(sums[k] + own * sums[k - 1] for k in range(1, literals + 1))]
+    return sum(sums[1:]) + 2
+
+
+def conjunctions(domain: Domain, attributes: Sequence[str], literals: int) -> Rules:
+    """Every conjunction of up to so many literals of different attributes."""
+    by_name = [literals_of(domain[name]) for name in attributes]
+    texts, rows = [ALWAYS, NEVER], [np.ones(domain.size, dtype=bool), np.zeros(domain.size, dtype=bool)]
+    spread = [[(text, _spread(domain, name, mask)) for name, text, mask in own] for own in by_name]
+    for count in range(1, literals + 1):
+        for chosen in combinations(spread, count):
+            for parts in product(*chosen):
+                texts.append(" AND ".join(text for text, _ in parts))
+                rows.append(np.logical_and.reduce([mask for _, mask in parts]))
+    return Rules(tuple(texts), np.array(rows))
+
+
+def given(texts: Sequence[str], schema: Schema, domain: Domain, label: str) -> Rules:
+    """Conditions that the user wrote, over the attributes of a domain."""
+    rows = []
+    for text in texts:
+        predicate = condition_of(text, schema)
+        outside = [name for name in predicate.names if name not in domain or name == label]
+        if outside:
+            raise QueryError(f"the rule {text!r} looks at {outside[0]}, which is the label or not among its attributes")
+        rows.append(holds_in_cells(predicate, domain))
+    return Rules(tuple(texts), np.array(rows))
+
+
+def written_rules(text: str) -> tuple[str, ...]:
+    """The conditions of a text, one a line, or with semicolons between; lines that begin with -- are comments.
+
+    >>> written_rules("age >= 30; sex = 'F'")
+    ('age >= 30', "sex = 'F'")
+    """
+    lines = (line for line in text.splitlines() if not line.lstrip().startswith("--"))
+    parts = (part.strip() for line in lines for part in line.split(";"))
+    return tuple(dict.fromkeys(part for part in parts if part))
+
+
+def _spread(domain: Domain, name: str, mask: Mask) -> Mask:
+    shape = [axis.size if axis.name == name else 1 for axis in domain]
+    return np.broadcast_to(mask.reshape(shape), domain.shape).reshape(-1)
+
+
+def _in_sql(name: str) -> str:
+    from sqlglot.tokens import Tokenizer
+
+    plain = name.isidentifier() and name.upper() not in Tokenizer.KEYWORDS
+    return name if plain else '"' + name.replace('"', '""') + '"'
+
+
+def _edge(axis: Axis, cut: int) -> str:
+    edge = float(axis.edges[cut])
+    if axis.kind != "date":
+        return str(int(edge)) if edge.is_integer() else repr(edge)
+    moment = np.datetime64(round(edge * 24), "h")  # since 1970, as edges are in days
+    if axis.timed:
+        return f"'{str(moment.astype('datetime64[m]')).replace('T', ' ')}'"
+    return f"DATE '{moment.astype('datetime64[D]')}'"
+
+
+LONGEST = 2000  # characters
+
+
+def condition_of(text: str, schema: Schema) -> Predicate:
+    """The rows that a condition holds for.
+
+    >>> schema = Schema(dataset="t", privacy_unit="row", attributes={"ill": {"type": "boolean"}})
+    >>> condition_of("ill = true", schema).names
+    ('ill',)
+    """
+    if not text.strip() or len(text) > LONGEST or ";" in text:
+        raise QueryError(f"a rule is one SQL condition of up to {LONGEST:,} characters, such as age >= 30")
+    select = compile_select(f"SELECT COUNT(*) FROM release WHERE ({text})", schema)
+    amounts = [amount for column in select.aggregates for amount, _ in column.counted_by]
+    if select.group_by or len(amounts) != 1:
+        raise QueryError("a rule is one SQL condition, such as age >= 30 AND sex = 'F', and nothing besides")
+    predicate = amounts[0].predicate
+    if cut := predicate.cuts(schema.domain):
+        raise QueryError(f"the rule {text!r} cuts through cells of {cut[0]}; compare it with the ends of its cells")
+    return predicate
+
+
+def holds(predicate: Predicate, domain: Domain, codes: Mapping[str, Codes], length: int) -> NDArray[np.bool_]:
+    """Mask of a list of cells in which it holds, by their places along at least the attributes that matter."""
+    if not codes:  # it matters to no attribute: all rows or none
+        return np.full(length, bool(predicate))
+    return np.asarray(predicate.weights(domain, codes)[0] >= 0.5)
+
+
+def holds_in_cells(predicate: Predicate, domain: Domain) -> NDArray[np.bool_]:
+    """Mask of the cells in which it holds, for a domain that has its attributes."""
+    cells = np.arange(domain.size, dtype=np.int64)
+    codes = {name: domain.codes_along(name, cells) for name in predicate.names}
+    return holds(predicate, domain, codes, domain.size)
+
 
 COUNT = "count"
 KINDS_OF_ROWS = 4  # the rule holds or not, and the label has the value or not: holds and has, holds and has not, ...
@@ -77,12 +232,12 @@ class Rule(Content):
 
     def wrong(self, confidence: float = 0.95) -> Interval:
         """The share of rows that the rule gets wrong."""
-        return self._share((0.0, 1.0, 1.0, 0.0), confidence)
+        return self._share((1, 2), (0, 3), confidence)
 
     def commoner(self, confidence: float = 0.95) -> Interval:
         """Share of rows that the better of the two constant rules gets wrong."""
-        has, has_not = (float(self.counted.answers[list(places)].sum()) for places in ((0, 2), (1, 3)))
-        return self._share((1.0, 0.0, 1.0, 0.0) if has < has_not else (0.0, 1.0, 0.0, 1.0), confidence)
+        has, has_not = (int(self.counted.answers[list(kinds)].sum()) for kinds in ((0, 2), (1, 3)))
+        return self._share((0, 2), (1, 3), confidence) if has < has_not else self._share((1, 3), (0, 2), confidence)
 
     def behind(self, confidence: float = 0.95) -> float:
         """Bound, with this confidence, on the rows that it gets wrong beyond those of the best rule of its class.
@@ -93,24 +248,17 @@ class Rule(Content):
         rate = float(self.choice) / self.schema.privacy_unit.contributions
         return log(self.considered / (1.0 - confidence)) / rate
 
-    def _share(self, weights: tuple[float, ...], confidence: float) -> Interval:
-        noise, answers = self.counted.noise, self.counted.answers.astype(np.float64)
-        terms = [Term.of(noise, 1, weight, weight, weight, 1.0, 1.0, 1.0) for weight in weights]
-        top, bottom = float(answers @ np.array(weights)), float(answers.sum())
-        return ratio_interval(Functional(top, top, top), Functional(bottom, bottom, bottom), terms, confidence, (0, 1))
+    def _share(self, inside: Sequence[int], outside: Sequence[int], confidence: float) -> Interval:
+        """Share of the rows of some kinds among those and others."""
+        counts = self.counted.answers
+        top, rest = ((float(counts[list(kinds)].sum()), len(kinds)) for kinds in (inside, outside))
+        return noisy_share(self.counted.noise, top, rest, confidence)
 
     def select(self, select: Select, confidence: float) -> Result:
-        self._refuse()
-
-    def _refuse(self) -> NoReturn:
         raise QueryError(NO_COUNTS)
 
     def predict(self, rows: pa.Table, confidence: float) -> pa.Table:
         """The value where the rule holds, the other one where it does not; null there if the label has several."""
-        from sfumato.answers.answer import check_confidence
-        from sfumato.lab.papers.predictions import share_of, with_predictions
-        from sfumato.releases.rows.encode import NOWHERE, codes_in
-
         check_confidence(confidence)
         names, axis = self.condition.names, self.domain[self.label]
         codes = codes_in(rows, self.schema, names)
@@ -119,18 +267,10 @@ class Rule(Content):
         told = holds(self.condition, self.domain, inside, rows.num_rows).tolist()
         others = [axis.label(place) for place in range(axis.size) if place != self.place]
         values = {True: self.value, False: others[0] if len(others) == 1 else None}
-        right = {True: self._right((0, 1), 0, confidence), False: self._right((2, 3), 3, confidence)}
+        right = {True: self._share((0,), (1,), confidence), False: self._share((3,), (2,), confidence)}
         judged = list(zip(told, known.tolist(), strict=True))
         shares = [share_of(right[says]) if sure else None for says, sure in judged]
         return with_predictions(rows, [values[says] if sure else None for says, sure in judged], shares)
-
-    def _right(self, among: tuple[int, int], kind: int, confidence: float) -> Interval:
-        """Share of one kind of rows among two: those that the rule judges alike."""
-        counts, noise = self.counted.answers.astype(np.float64), self.counted.noise
-        weights = (float(each == kind) for each in among)
-        terms = [Term.of(noise, 1, weight, weight, weight, 1.0, 1.0, 1.0) for weight in weights]
-        top, bottom = float(counts[kind]), float(counts[list(among)].sum())
-        return ratio_interval(Functional(top, top, top), Functional(bottom, bottom, bottom), terms, confidence, (0, 1))
 
     @property
     def about(self) -> About:

@@ -1,16 +1,13 @@
 """PAC: a rule that predicts one attribute from the others, chosen by the exponential mechanism; its sample complexity.
 
 Kasiviswanathan, Lee, Nissim, Raskhodnikova, Smith, What can we learn privately (2008), theorem 7 of the Survey, section
-5.2: agnostic learning of any finite class. Corrected: the score, minus the rows that a rule gets wrong, moves one way
-only when a person is added, so that the choice has twice the rate that the paper gives it, for the same epsilon. The
-error of the chosen rule is measured with a share of the budget, where the paper leaves it unknown.
+5.2. Corrected (docs/pac.md): the score moves one way, so that the choice has twice the paper's rate; the error of the
+chosen rule is measured.
 
-Sample complexity, solved for rows, error, failure probability, rules or epsilon. The theorem says
-n = O(ln |H| + ln(1 / beta)) max(1 / (epsilon alpha), 1 / alpha^2), and leaves the constants open. Here they are, for
-the score of `pac`, which moves one way. With probability 1 - beta / 2 the rule that is chosen gets at most
-ln(2 |H| / beta) / epsilon rows of the table more wrong than the best rule; with probability 1 - beta / 2 the share that
-every rule gets wrong in the table is within t = sqrt(ln(4 |H| / beta) / (2 n)) of the share in the population
-(Hoeffding's inequality for each). Both together, in the population:
+Sample complexity: the theorem leaves its constants open; here they are, for this score. With probability 1 - beta / 2
+the chosen rule gets at most ln(2 |H| / beta) / epsilon rows of the table more wrong than the best one; with probability
+1 - beta / 2 the share that every rule gets wrong in the table is within t = sqrt(ln(4 |H| / beta) / (2 n)) of that in
+the population (Hoeffding's inequality for each). Both together, in the population:
 
     error of the chosen rule  <=  that of the best + alpha,     alpha = ln(2 |H| / beta) / (epsilon n) + 2 t.
 
@@ -32,9 +29,17 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.scores import RowsRight
-from sfumato.lab.papers.examples import small_table, whole_up_to
-from sfumato.lab.papers.pac import rules
-from sfumato.lab.papers.pac.content import Rule
+from sfumato.lab.papers.forms import small_table, whole_up_to
+from sfumato.lab.papers.pac.content import (
+    MOST_ENTRIES,
+    MOST_RULES,
+    Rule,
+    Rules,
+    conjunctions,
+    given,
+    how_many,
+    written_rules,
+)
 from sfumato.models.base.mechanism import (
     Figure,
     Forecast,
@@ -53,31 +58,19 @@ DOUBLINGS, HALVINGS = 200, 200  # steps of a search
 
 
 def learning_error(rows: float, rules: float, epsilon: float, beta: float) -> float:
-    """alpha: by how much more than the best rule, at most, the one that is chosen errs, with confidence 1 - beta.
-
-    >>> round(learning_error(10_000, 200, 0.5, 0.05), 3)
-    0.046
-    """
+    """alpha: by how much more than the best rule, at most, the one that is chosen errs, with confidence 1 - beta."""
     _check(rows=rows, rules=rules, epsilon=epsilon, beta=beta)
     return _error(rows, log(rules), epsilon, log(beta))
 
 
 def learning_rows(alpha: float, rules: float, epsilon: float, beta: float) -> int:
-    """The rows from which the error is at most alpha.
-
-    >>> learning_rows(0.05, 200, 0.5, 0.05)
-    8448
-    """
+    """The rows from which the error is at most alpha."""
     _check(alpha=alpha, rules=rules, epsilon=epsilon, beta=beta)
     return ceil(_crossing(lambda rows: _error(rows, log(rules), epsilon, log(beta)) <= alpha, 1.0))
 
 
 def learning_epsilon(alpha: float, rows: float, rules: float, beta: float) -> float:
-    """The epsilon from which the error is at most alpha; there is none where the table itself has too few rows.
-
-    >>> round(learning_epsilon(0.05, 10_000, 200, 0.05), 3)
-    0.15
-    """
+    """The epsilon from which the error is at most alpha; there is none where the table itself has too few rows."""
     _check(alpha=alpha, rows=rows, rules=rules, beta=beta)
     left = alpha - _error(rows, log(rules), inf, log(beta))
     if left <= 0.0:
@@ -87,11 +80,7 @@ def learning_epsilon(alpha: float, rows: float, rules: float, beta: float) -> fl
 
 
 def learning_rules(alpha: float, rows: float, epsilon: float, beta: float) -> int:
-    """Largest number of rules for which the error is at most alpha; 0 where not even one.
-
-    >>> learning_rules(0.05, 10_000, 0.5, 0.05)
-    1171
-    """
+    """Largest number of rules for which the error is at most alpha; 0 where not even one."""
     _check(alpha=alpha, rows=rows, epsilon=epsilon, beta=beta)
     if _error(rows, 0.0, epsilon, log(beta)) > alpha:
         return 0
@@ -149,9 +138,8 @@ class Settings:
 
 @dataclass(frozen=True)
 class Options:
-    """Options of the user.
+    """target: the attribute that a rule tells; the last if left open. positive: the value of it; of two, the second.
 
-    target: the attribute that a rule tells; the last one if left open. positive: the value of it; of two, the second.
     rules: the class. attributes: that rules look at; all if left open. of: the attribute of thresholds. literals: of a
     conjunction, at most. given: rules of your own, conditions in SQL, one a line or with semicolons between.
     """
@@ -170,16 +158,10 @@ AN_ERROR = 0.05  # beyond that of the best rule, for which a plan says how many 
 
 
 def pac(
-    curator: Curator,
-    schema: Schema,
-    budget: Budget,
-    workload: Workload | None = None,
-    *,
-    options: Options = PLAIN,
-    settings: Settings = SETTINGS,
+    curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, options: Options = PLAIN
 ) -> Rule:
     """Choose a rule that few rows contradict, and count those, with noise."""
-    to_choose, to_count = budget.split(*settings.shares)
+    to_choose, to_count = budget.split(*SETTINGS.shares)
     label, place = label_of(schema, options), place_of(schema, options)
     names = looked_at(schema, options)
     domain = schema.domain.along([*names, label])
@@ -216,11 +198,11 @@ def looked_at(schema: Schema, options: Options) -> tuple[str, ...]:
     return tuple(name for name in names if name in wanted and name != label)
 
 
-def class_of(schema: Schema, domain: Domain, names: Sequence[str], label: str, options: Options) -> rules.Rules:
+def class_of(schema: Schema, domain: Domain, names: Sequence[str], label: str, options: Options) -> Rules:
     """The rules to choose from, over the cells of a domain."""
     if options.given is not None:
-        return rules.given(rules.written_rules(options.given), schema, domain, label)
-    return rules.conjunctions(domain, names, _literals(options))
+        return given(written_rules(options.given), schema, domain, label)
+    return conjunctions(domain, names, _literals(options))
 
 
 def refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN) -> str | None:
@@ -258,13 +240,13 @@ def _class_refused(schema: Schema, label: str, options: Options) -> str | None:
 def _given_refused(schema: Schema, domain: Domain, label: str, options: Options) -> str | None:
     if options.given is None:
         return None
-    texts = rules.written_rules(options.given)
+    texts = written_rules(options.given)
     if not texts:
         return "no rule is given; write one SQL condition a line, such as age >= 30"
-    if len(texts) > rules.MOST_RULES or domain.size > rules.MOST_ENTRIES:
+    if len(texts) > MOST_RULES or domain.size > MOST_ENTRIES:
         return None  # too many anyhow
     try:
-        rules.given(texts, schema, domain, label)
+        given(texts, schema, domain, label)
     except QueryError as error:
         return str(error)
     return None
@@ -272,7 +254,7 @@ def _given_refused(schema: Schema, domain: Domain, label: str, options: Options)
 
 def _too_many(domain: Domain, names: Sequence[str], options: Options) -> str | None:
     written, many = options.given is not None, _how_many(domain, names, options)
-    room = min(rules.MOST_RULES, rules.MOST_ENTRIES // domain.size)
+    room = min(MOST_RULES, MOST_ENTRIES // domain.size)
     if many <= room:
         return None
     fewer = "give fewer rules" if written and room else _fewer(domain, names, room)
@@ -281,15 +263,15 @@ def _too_many(domain: Domain, names: Sequence[str], options: Options) -> str | N
 
 def _how_many(domain: Domain, names: Sequence[str], options: Options) -> int:
     if options.given is not None:
-        return len(rules.written_rules(options.given))
-    return rules.how_many(domain, names, _literals(options))
+        return len(written_rules(options.given))
+    return how_many(domain, names, _literals(options))
 
 
 def _fewer(domain: Domain, names: Sequence[str], room: int) -> str:
     """Advice on too many rules."""
-    fitting = [k for k in range(1, len(names) + 1) if rules.how_many(domain, names, k) <= room]
+    fitting = [k for k in range(1, len(names) + 1) if how_many(domain, names, k) <= room]
     if fitting:
-        return f"literals={max(fitting)} has {rules.how_many(domain, names, max(fitting)):,}"
+        return f"literals={max(fitting)} has {how_many(domain, names, max(fitting)):,}"
     return "name fewer attributes (--with attributes=...), or wider bins in the schema"
 
 
@@ -329,9 +311,7 @@ def _promises(
     return Promises(figures, without_rows(schema, "by how much its rule may fall behind the best one"))
 
 
-def example(contributions: int) -> Schema:
-    """Four ages and a label."""
-    return small_table("examples", contributions, age=whole_up_to(3), ill={"type": "boolean"})
+EXAMPLE = small_table("examples", age=whole_up_to(3), ill={"type": "boolean"})  # four ages and a label
 
 
 MECHANISM = Mechanism(
@@ -344,5 +324,5 @@ MECHANISM = Mechanism(
     options=Options,
     holds=Holds(by_margins=True),
     forecast=Forecast(for_auto=False, promises=_promises),
-    lab=Lab(example=example, tried_with={"rules": "thresholds"}),
+    lab=Lab(example=EXAMPLE, tried_with={"rules": "thresholds"}),
 )

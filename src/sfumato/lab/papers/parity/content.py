@@ -1,29 +1,168 @@
-"""Release of a cube of noisy cells over bits, with the parity of the others that a label follows."""
+"""Release of a cube of noisy cells over bits, with the parity of the others that a label follows.
+
+For bits x, a label y and counts n(x, y), the fit of a vector v is C(v) = sum over x of (-1)^(v.x) (n(x, 0) - n(x, 1)):
+the rows whose label is the parity v.x, less those whose label is its opposite. The fast Walsh-Hadamard transform gives
+all of them at once; the best fit has the largest |C(v)|. The bound on the chance that another vector fits the private
+table better holds for every table (docs/parity.md, "How sure that is").
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
+from math import exp, log, log1p, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from sfumato.answers.fieller import Functional, Interval, Term, ratio_interval
-from sfumato.arrays import Whole
+from sfumato.answers.fieller import Interval
+from sfumato.answers.noise_sum import MOMENTS, check_confidence, half_width
+from sfumato.arrays import Floats, Whole
 from sfumato.domain import Domain
 from sfumato.frozen import dataclass
-from sfumato.lab.papers.parity.parities import Learnt, as_cells, learn, odd, parity_doubt
+from sfumato.lab.papers.forms import noisy_share, share_of, with_predictions
 from sfumato.measurement import Laplace
 from sfumato.releases.contents.content import About, Written
 from sfumato.releases.contents.cube import Cube
 from sfumato.releases.file.manifest import Manifest, details_as
 from sfumato.releases.file.members import Columns
 from sfumato.releases.file.records import Text, record, refusal
+from sfumato.releases.rows.encode import NOWHERE, codes_in
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """The parity that fits best. vector: a bit for each attribute but the label, the first one highest.
+
+    opposite: whether the label is 1 where the parity is 0. lead: its |C(v)|. gap: by how much it is ahead of the next.
+    """
+
+    vector: int
+    opposite: bool
+    lead: float
+    gap: float
+
+
+def transformed(values: Whole) -> Whole:
+    """The Walsh-Hadamard transform of a list whose length is a power of two, exact in whole numbers.
+
+    >>> transformed(np.array([3, 1])).tolist()
+    [4, 2]
+    """
+    found = np.array(values, dtype=np.int64)
+    step = 1
+    while step < len(found):
+        pairs = found.reshape(-1, 2, step)
+        found = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).reshape(-1)
+        step *= 2
+    return found
+
+
+def learn(zeros: Whole, ones: Whole) -> Learnt:
+    """The best vector besides 0, from noisy counts by the bits x (the first attribute highest) of either label."""
+    fits = transformed(zeros - ones)
+    sizes = np.abs(fits)
+    sizes[0] = -1  # a label that never changes is no parity
+    best = int(sizes.argmax())
+    lead = int(sizes[best])
+    sizes[best] = -1
+    return Learnt(best, bool(fits[best] < 0), float(lead), float(lead - max(0, int(sizes.max()))))
+
+
+def odd(bits: Whole) -> Whole:
+    """Whether the number of ones is odd.
+
+    >>> odd(np.array([0, 1, 3, 7])).tolist()
+    [0, 1, 0, 1]
+    """
+    for shift in (32, 16, 8, 4, 2, 1):
+        bits = bits ^ (bits >> shift)
+    return np.asarray(bits & 1, dtype=np.int64)
+
+
+def as_cells(counts: Floats | Whole, place: int, attributes: int) -> tuple[Whole, Whole]:
+    """Counts of all cells, the last attribute running fastest, as counts by the bits of the others for either label.
+
+    place: of the label among the attributes.
+    """
+    grid = np.moveaxis(np.asarray(counts).reshape((2,) * attributes), place, -1)
+    flat = np.asarray(grid.reshape(-1, 2), dtype=np.int64)
+    return flat[:, 0].copy(), flat[:, 1].copy()
+
+
+AT_MOST = 0.999  # of the moment at which a Laplace noise has none: the bound is sought below it
+CLOSE = 1000  # parts of a number of rows that nobody tells apart
+TINY, HALVINGS = 1e-9, 20  # below the first Chernoff's bound will do; above it, steps of a search
+
+
+def parity_doubt(lead: float, gap: float, cells: int, noise: Laplace) -> float:
+    """Bound on the probability that another vector fits the true table better although this one is so far ahead.
+
+    lead: |C(v)| of the one that was found. gap: to the next.
+
+    >>> from fractions import Fraction
+    >>> parity_doubt(100.0, 0.0, 16, Laplace(Fraction(1))), parity_doubt(100.0, 90.0, 16, Laplace(Fraction(1))) < 1e-6
+    (1.0, True)
+    """
+    others = cells - 4  # every vector of one bit less, but 0 and the one found, and each opposite
+    beyond = others * tail(noise, cells // 2, gap / 2.0) if others else 0.0
+    return min(1.0, 2.0 * max(beyond, tail(noise, cells, lead)))
+
+
+def enough_ahead(cells: int, noise: Laplace, doubt: float) -> int:
+    """Lead over the next vector, in rows, from which the doubt is no more than this.
+
+    >>> from fractions import Fraction
+    >>> enough_ahead(16, Laplace(Fraction(1)), 0.05)
+    25
+    """
+    low, high = 0, 1
+    while parity_doubt(high, high, cells, noise) > doubt:
+        low, high = high, 2 * high
+    while high - low > max(1, high // CLOSE):
+        middle = (low + high) // 2
+        low, high = (low, middle) if parity_doubt(middle, middle, cells, noise) <= doubt else (middle, high)
+    return high
+
+
+def tail(noise: Laplace, many: int, beyond: float) -> float:
+    """A bound on the chance that a sum of so many noises is at least this.
+
+    Where it is tiny, Chernoff's at the best of 25 moments; else what the distribution of the sum gives, rounded up.
+
+    >>> from fractions import Fraction
+    >>> tail(Laplace(Fraction(1)), 4, 0.0), round(tail(Laplace(Fraction(1)), 4, 5.0), 3)
+    (1.0, 0.048)
+    """
+    if beyond <= 0.0:
+        return 1.0
+    if noise.variance == 0.0:  # of a budget so large that there is no noise
+        return 0.0
+    # Up to the moment that suits a normal sum and a half more, below the one at which a single noise has none.
+    limit = min(AT_MOST / float(noise.scale), 1.5 * beyond / (noise.variance * many))
+    moments = limit * np.append(MOMENTS, 1.0)
+    growth = np.array([-many * log1p(-min(_drop(noise, moment), 1.0 - 1e-15)) for moment in moments])
+    bound = min(1.0, exp(float((growth - moments * beyond).min())))
+    if bound < TINY:
+        return bound
+    low, high = log(TINY / 10.0), log(0.5)  # a symmetric sum reaches a positive number half of the time at most
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2.0
+        reached = half_width([(1.0, noise, many)], 1.0 - 2.0 * exp(middle)) < beyond
+        low, high = (low, middle) if reached else (middle, high)
+    return min(bound, exp(high))
+
+
+def _drop(noise: Laplace, moment: float) -> float:
+    """1 minus 1 over the moment generating function: 2 variance sinh(moment / 2)^2."""
+    root = sqrt(2.0 * noise.variance) * float(np.sinh(moment / 2.0))  # whose parts, squared, need not be numbers
+    return root * root
+
 
 SURE = 0.95  # a vector less sure than this is called a guess
 FEWEST, MOST = 2, 20  # attributes, the label among them
@@ -86,20 +225,12 @@ class ParityCube(Cube):
 
     def agreement(self, confidence: float = 0.95) -> Interval:
         """The share of all rows whose label the vector gives, were this vector named beforehand."""
-        noise, cells = self.fits[0].measurements[0].noise, self.domain.size
-        zeros, ones = self._by_label
+        half, (zeros, ones) = self.domain.size // 2, self._by_label
         says = (odd(np.arange(len(zeros)) & self.learnt.vector) == 1) != self.learnt.opposite
-        right, total = float(np.where(says, ones, zeros).sum()), float(zeros.sum() + ones.sum())
-        terms = [Term.of(noise, cells // 2, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0), Term.of(noise, cells // 2, 0, 0, 0, 1, 1, 1)]
-        return ratio_interval(
-            Functional(right, right, right), Functional(total, total, total), terms, confidence, (0, 1)
-        )
+        right, wrong = (float(np.where(chosen, ones, zeros).sum()) for chosen in (says, ~says))
+        return noisy_share(self.fits[0].measurements[0].noise, (right, half), (wrong, half), confidence)
 
     def predict(self, rows: pa.Table, confidence: float) -> pa.Table:
-        from sfumato.answers.answer import check_confidence
-        from sfumato.lab.papers.predictions import share_of, with_predictions
-        from sfumato.releases.rows.encode import NOWHERE, codes_in
-
         check_confidence(confidence)
         codes = codes_in(rows, self.schema, self.others)
         used = [name for name, bit in zip(self.others, self.vector, strict=True) if bit == "1"]

@@ -1,10 +1,7 @@
-"""Parity: noise on every cell of bits, and the hidden vector learnt from the noisy cells.
+"""Parity: noise on every cell of bits, and the hidden vector learnt from the noisy cells; see docs/parity.md.
 
-Xiao, Xiong, Yuan, TR-2010-003, section 6. The paper learns the vector bit by bit, by elimination in samples of the
-released rows and a majority over many repetitions. Corrected: noisy cells below zero are kept (cutting them off adds
-the noise rate eta_2 that the paper then has to live with), the number of rows stays private, and all vectors are
-compared at once by the fast Walsh-Hadamard transform, which uses every row, needs no samples, and has a probability of
-being right that holds for every table. The elimination stands beside it in `reproduce`.
+Xiao, Xiong, Yuan, TR-2010-003, section 6. Corrected: cells below zero are kept, the number of rows stays private, and
+all vectors are compared at once, where the paper eliminates bit by bit in samples (that stands in `reproduce`).
 """
 
 from __future__ import annotations
@@ -14,9 +11,8 @@ from math import sqrt
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.lab.papers.examples import small_table
-from sfumato.lab.papers.parity.content import ParityCube, why_no_bits
-from sfumato.lab.papers.parity.parities import enough_ahead, parity_doubt
+from sfumato.lab.papers.forms import small_table
+from sfumato.lab.papers.parity.content import ParityCube, enough_ahead, parity_doubt, why_no_bits
 from sfumato.measurement import Laplace
 from sfumato.models.base.measure_and_fit import every_cell
 from sfumato.models.base.mechanism import Figure, Forecast, Lab, Mechanism, Promises, sure, with_rows, without_rows
@@ -80,10 +76,8 @@ def _promises(
     return Promises(figures, without_rows(schema, "how likely noise hides a vector"))
 
 
-def example(contributions: int) -> Schema:
-    """Three bits, of which the last may be the parity of the others."""
-    bit = {"type": "category", "values": ["0", "1"]}
-    return small_table("bits", contributions, a=bit, b=bit, odd=bit)
+_BIT = {"type": "category", "values": ["0", "1"]}
+EXAMPLE = small_table("bits", a=_BIT, b=_BIT, odd=_BIT)
 
 
 MECHANISM = Mechanism(
@@ -94,5 +88,5 @@ MECHANISM = Mechanism(
     refuses=refuses,
     options=Options,
     forecast=Forecast(strategy=every_cell, for_auto=False, promises=_promises),
-    lab=Lab(example=example, tried_with={"target": "odd"}),
+    lab=Lab(example=EXAMPLE, tried_with={"target": "odd"}),
 )

@@ -4,7 +4,7 @@ File format; a line is cut into pieces, and a run is several neighbouring pieces
 
 cuts     for each attribute, group and quantile: how many pieces lie before it
 totals   for each attribute and group: its noisy rows
-counts   for each attribute, group and run (lab/papers/quantiles/quantile_tree.py): its noisy rows
+counts   for each attribute, group and run (lab/papers/quantiles/quantile_line.py): its noisy rows
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from sfumato.answers.answer import check_confidence, result_of
+from sfumato.answers.answer import result_of
+from sfumato.answers.noise_sum import check_confidence
 from sfumato.answers.question import GUARANTEED, Groups, Manner
 from sfumato.answers.results import Estimate
 from sfumato.arrays import MOST_DENSE, Codes, Whole
@@ -28,8 +29,7 @@ from sfumato.domain import Axis
 from sfumato.domain.predicates import Predicate, cover
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
-from sfumato.lab.papers.quantiles.quantile_line import Found, QuantileLine
-from sfumato.lab.papers.quantiles.quantile_tree import choices, runs_between
+from sfumato.lab.papers.quantiles.quantile_line import Found, QuantileLine, choices, runs_between
 from sfumato.measurement import Laplace, Measurement, Noise
 from sfumato.queries import Identity
 from sfumato.releases.contents.content import About, Content, Written
@@ -63,7 +63,7 @@ class Line:
 
     def edges(self, quantiles: Sequence[Fraction], length: int) -> Iterator[tuple[dict[Fraction, int], Whole]]:
         """Positions of quantiles and runs, group by group."""
-        scale = line_scale(self.counted.noise)
+        scale = float(_laplace(self.counted.noise).scale)
         for cuts, rows in zip(self.cuts.tolist(), self.total.answers.tolist(), strict=True):
             placed = dict(zip(quantiles, cuts, strict=True))
             yield placed, runs_between(placed, length, float(rows), scale)
@@ -82,92 +82,6 @@ class QuantilesRecord:
     pieces: list[Annotated[int, Field(ge=1, le=MOST_PIECES)]]
     epsilon: PositiveExact
     total: Scale
-
-
-def line_scale(noise: Noise) -> float:
-    """The scale of the noise that runs are counted with."""
-    assert isinstance(noise, Laplace)  # noqa: S101 (pure epsilon alone is taken)
-    return float(noise.scale)
-
-
-def written(content: Quantiles) -> Written:
-    """All that a file keeps."""
-    lines = content.lines
-    about = QuantilesRecord(
-        [line.of for line in lines],
-        list(content.by),
-        list(content.quantiles),
-        [line.pieces for line in lines],
-        content.epsilon,
-        _laplace(lines[0].total.noise).scale,
-    )
-    columns: dict[str, dict[str, Whole]] = {
-        "cuts": {"place": np.concatenate([line.cuts.reshape(-1) for line in lines])},
-        "totals": {"rows": np.concatenate([line.total.answers for line in lines])},
-        "counts": {"count": np.concatenate([line.counted.answers for line in lines])},
-    }
-    details: dict[str, Any] = adapter(QuantilesRecord).dump_python(about, mode="json")
-    return Written("quantiles", _statistics(lines[0].counted.noise), columns, {"details": details})
-
-
-def check(manifest: Manifest, schema: Schema) -> None:
-    """Refuse a manifest that does not go with its schema."""
-    about, domain = details_as(QuantilesRecord, manifest), schema.domain
-    named = [*about.of, *about.by]
-    if any(name not in domain for name in named) or len(set(named)) < len(named):
-        raise refusal("its quantiles are of attributes that its schema does not have, or of one twice")
-    if not all(domain[name].ordered for name in about.of):
-        raise refusal("its quantiles are of an attribute without an order")
-    rising = all(a < b for a, b in pairwise(about.quantiles))
-    if not rising or not 0 <= about.quantiles[0] <= about.quantiles[-1] <= 1:
-        raise refusal("its quantiles are not in order between 0 and 1")
-    groups = prod(domain[name].size for name in about.by)
-    if len(about.pieces) != len(about.of) or any(groups * domain[name].size > MOST_DENSE for name in about.of):
-        raise refusal("its lines are longer than Sfumato makes them")
-    if {name: member.columns for name, member in manifest.members.items()} != COLUMNS:
-        raise refusal("its members are not those of quantiles")
-    noise = manifest.statistics[0].noise
-    if noise is None or not isinstance(noise.noise, Laplace) or manifest.statistics != _statistics(noise.noise):
-        raise refusal("its statistics are not those of quantiles")
-    if manifest.members["cuts"].rows != groups * len(about.quantiles) * len(about.of):
-        raise refusal("it does not have a place for each of its quantiles")
-    if manifest.members["totals"].rows != groups * len(about.of):
-        raise refusal("it does not have a total for each of its groups")
-
-
-def check_values(columns: Columns) -> None:
-    """Refuse places before the start of a line; how they go together is seen when they are read."""
-    if "place" in columns and (columns["place"] < 0).any():
-        raise refusal("its quantiles lie outside its schema")
-
-
-def parts(
-    manifest: Manifest, schema: Schema, member: Callable[[str], Columns]
-) -> tuple[tuple[str, ...], tuple[Fraction, ...], Fraction, tuple[Line, ...]]:
-    """Groups, quantiles, epsilon and lines of a file nobody has vouched for."""
-    about = details_as(QuantilesRecord, manifest)
-    groups = prod(schema.domain[name].size for name in about.by)
-    places, counts = member("cuts")["place"].reshape(len(about.of), groups, -1), member("counts")["count"]
-    noise = manifest.statistics[0].noise
-    assert noise is not None  # noqa: S101 (checked when the file was opened)
-    totals = member("totals")["rows"].reshape(len(about.of), groups)
-    lines, start = [], 0
-    for of, pieces, cuts, rows in zip(about.of, about.pieces, places, totals, strict=True):
-        length = schema.domain[of].places * pieces
-        if (np.diff(cuts, axis=1) < 0).any() or (cuts > length).any():
-            raise refusal("its quantiles are not in order, or lie outside its schema")
-        total = Measurement("count", Identity(groups), rows, (Laplace(about.total),))
-        none = Measurement("count", Identity(1), counts[:1], (noise.noise,))
-        runs = Line(of, pieces, cuts, total, none).edges(about.quantiles, length)
-        end = start + sum(len(edges) - 1 for _, edges in runs)
-        if end > len(counts):
-            raise refusal("it has fewer counts than runs between its quantiles")
-        counted = Measurement("count", Identity(end - start), counts[start:end], (noise.noise,))
-        lines.append(Line(of, pieces, cuts, total, counted))
-        start = end
-    if start != len(counts):
-        raise refusal("it has more counts than runs between its quantiles")
-    return tuple(about.by), tuple(about.quantiles), about.epsilon, tuple(lines)
 
 
 def _statistics(noise: Noise) -> list[Statistic]:
@@ -214,14 +128,11 @@ class Quantiles(Content):
         return found
 
     def select(self, select: Select, confidence: float) -> Result:
-        return self._select(select, confidence, surely=False)
+        return self.select_as(select, confidence, Manner())
 
     def select_as(self, select: Select, confidence: float, manner: Manner) -> Result:
-        return self._select(select, confidence, surely=manner.interval == "guaranteed")
-
-    def _select(self, select: Select, confidence: float, *, surely: bool) -> Result:
         check_confidence(confidence)
-        groups = Groups.of(select, self.domain)
+        groups, surely = Groups.of(select, self.domain), manner.interval == "guaranteed"
         notes: dict[str, None] = {}
         estimates = {
             column: self._estimates(column, groups, confidence, notes, surely=surely)
@@ -342,19 +253,78 @@ class Quantiles(Content):
         return said
 
     def write(self) -> Written:
-        return written(self)
+        lines = self.lines
+        about = QuantilesRecord(
+            [line.of for line in lines],
+            list(self.by),
+            list(self.quantiles),
+            [line.pieces for line in lines],
+            self.epsilon,
+            _laplace(lines[0].total.noise).scale,
+        )
+        columns: dict[str, dict[str, Whole]] = {
+            "cuts": {"place": np.concatenate([line.cuts.reshape(-1) for line in lines])},
+            "totals": {"rows": np.concatenate([line.total.answers for line in lines])},
+            "counts": {"count": np.concatenate([line.counted.answers for line in lines])},
+        }
+        details: dict[str, Any] = adapter(QuantilesRecord).dump_python(about, mode="json")
+        return Written("quantiles", _statistics(lines[0].counted.noise), columns, {"details": details})
 
     @classmethod
     def check(cls, manifest: Manifest, schema: Schema) -> None:
-        check(manifest, schema)
+        about, domain = details_as(QuantilesRecord, manifest), schema.domain
+        named = [*about.of, *about.by]
+        if any(name not in domain for name in named) or len(set(named)) < len(named):
+            raise refusal("its quantiles are of attributes that its schema does not have, or of one twice")
+        if not all(domain[name].ordered for name in about.of):
+            raise refusal("its quantiles are of an attribute without an order")
+        rising = all(a < b for a, b in pairwise(about.quantiles))
+        if not rising or not 0 <= about.quantiles[0] <= about.quantiles[-1] <= 1:
+            raise refusal("its quantiles are not in order between 0 and 1")
+        groups = prod(domain[name].size for name in about.by)
+        if len(about.pieces) != len(about.of) or any(groups * domain[name].size > MOST_DENSE for name in about.of):
+            raise refusal("its lines are longer than Sfumato makes them")
+        if {name: member.columns for name, member in manifest.members.items()} != COLUMNS:
+            raise refusal("its members are not those of quantiles")
+        noise = manifest.statistics[0].noise
+        if noise is None or not isinstance(noise.noise, Laplace) or manifest.statistics != _statistics(noise.noise):
+            raise refusal("its statistics are not those of quantiles")
+        if manifest.members["cuts"].rows != groups * len(about.quantiles) * len(about.of):
+            raise refusal("it does not have a place for each of its quantiles")
+        if manifest.members["totals"].rows != groups * len(about.of):
+            raise refusal("it does not have a total for each of its groups")
 
     @classmethod
     def check_values(cls, manifest: Manifest, schema: Schema, columns: Columns) -> None:
-        check_values(columns)
+        """Refuse places before the start of a line; how they go together is seen when they are read."""
+        if "place" in columns and (columns["place"] < 0).any():
+            raise refusal("its quantiles lie outside its schema")
 
     @classmethod
     def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Quantiles:
-        return cls(schema, *parts(manifest, schema, member))
+        about = details_as(QuantilesRecord, manifest)
+        groups = prod(schema.domain[name].size for name in about.by)
+        places, counts = member("cuts")["place"].reshape(len(about.of), groups, -1), member("counts")["count"]
+        noise = manifest.statistics[0].noise
+        assert noise is not None  # noqa: S101 (checked when the file was opened)
+        totals = member("totals")["rows"].reshape(len(about.of), groups)
+        lines, start = [], 0
+        for of, pieces, cuts, rows in zip(about.of, about.pieces, places, totals, strict=True):
+            length = schema.domain[of].places * pieces
+            if (np.diff(cuts, axis=1) < 0).any() or (cuts > length).any():
+                raise refusal("its quantiles are not in order, or lie outside its schema")
+            total = Measurement("count", Identity(groups), rows, (Laplace(about.total),))
+            none = Measurement("count", Identity(1), counts[:1], (noise.noise,))
+            runs = Line(of, pieces, cuts, total, none).edges(about.quantiles, length)
+            end = start + sum(len(edges) - 1 for _, edges in runs)
+            if end > len(counts):
+                raise refusal("it has fewer counts than runs between its quantiles")
+            counted = Measurement("count", Identity(end - start), counts[start:end], (noise.noise,))
+            lines.append(Line(of, pieces, cuts, total, counted))
+            start = end
+        if start != len(counts):
+            raise refusal("it has more counts than runs between its quantiles")
+        return cls(schema, tuple(about.by), tuple(about.quantiles), about.epsilon, tuple(lines))
 
 
 def _value(axis: Axis, cells: float, whole: bool) -> float:

@@ -1,9 +1,7 @@
-"""Quantiles: the exponential mechanism on ranks, many at once, from the middle outwards.
+"""Quantiles: the exponential mechanism on ranks, many at once, from the middle outwards; see docs/quantiles.md.
 
 After Xiao, Xiong, Yuan, TR-2010-003, section 7, whose algorithm for the largest value is not private: a row that is
-read early changes what all later rows do (docs/quantiles.md). Here the score of a value is minus the distance of its
-rank from the wanted one, and rows beyond a chosen quantile are left to the choices on the other side
-(lab/papers/quantiles/quantile_tree.py).
+read early changes what all later rows do. Here the score of a value is minus the distance of its rank from the wanted.
 """
 
 from __future__ import annotations
@@ -20,9 +18,9 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.lines import Lines
-from sfumato.lab.papers.examples import small_table, whole_up_to
+from sfumato.lab.papers.forms import small_table, whole_up_to
 from sfumato.lab.papers.quantiles.content import Line, Quantiles
-from sfumato.lab.papers.quantiles.quantile_tree import Choice, choices, errors_of, runs_between
+from sfumato.lab.papers.quantiles.quantile_line import Choice, choices, errors_of, runs_between
 from sfumato.measurement import Laplace
 from sfumato.models.base.mechanism import Figure, Forecast, Holds, Lab, Mechanism, Promises, sure
 from sfumato.queries import Workload
@@ -34,9 +32,8 @@ FIVE = tuple(Fraction(k, 4) for k in range(5))
 
 @dataclass(frozen=True)
 class Options:
-    """Options of the user.
+    """of: ordered attributes; all of them if none is named. by: attributes whose values have quantiles of their own.
 
-    of: ordered attributes; all of them if none is named. by: attributes whose values have quantiles of their own.
     pieces: into how many each value or bin is cut.
     """
 
@@ -197,8 +194,7 @@ def _beyond(values: int, confidence: float) -> float:
     return found
 
 
-def _example(contributions: int) -> Schema:
-    return small_table("small", contributions, age=whole_up_to(3), sex={"type": "category", "values": ["F", "M"]})
+EXAMPLE = small_table("small", age=whole_up_to(3), sex={"type": "category", "values": ["F", "M"]})
 
 
 MECHANISM = Mechanism(
@@ -211,5 +207,5 @@ MECHANISM = Mechanism(
     options=Options,
     holds=Holds(by_margins=True),
     forecast=Forecast(for_auto=False, promises=_promises),
-    lab=Lab(example=_example, tried_with={"of": "age", "by": "sex", "quantiles": "0,0.5,0.75", "pieces": "2"}),
+    lab=Lab(example=EXAMPLE, tried_with={"of": "age", "by": "sex", "quantiles": "0,0.5,0.75", "pieces": "2"}),
 )

@@ -1,21 +1,10 @@
 """Classifiers over cells, computed from noisy counts: naive Bayes, a perceptron, and a decision tree (ID3).
 
-Additive scores: naive Bayes and the perceptron have a table of whole numbers for each attribute, whose entries are
-added up. Whole numbers, so that a file opened anywhere gives the labels that it was tested with.
-
-Naive Bayes: noise makes small counts meaningless, and a ratio of two of them very uncertain. So the shares within a
-class are shrunk towards those of all rows, by as many rows as the noise of a cell amounts to: where there is nothing
-but noise an attribute says nothing.
-
-Perceptron: misclassified rows pull the weights towards them, and only sums of these are asked for. Averaged over the
-later half of the rounds (after Freund, Schapire 1999): the first are about which class is the more common, and on
-tables with a rare class they would drown the rest. All numbers are whole: the label depends on no common factor of
-weights, so that sums are added up as they come and nothing is divided by the number of rows, which is private.
-
-Decision tree: a split divides the values of one attribute in two: below a cut where they are ordered, one value against
-the others where not. Its gain is ID3's, the rows times the information about the class. Noise of variance v lifts the
-expectation of n ln n by about v / (2 n), and more where there are more values to choose from; as much is subtracted
-before gains are compared, so that attributes with many values win by their rows and not by their noise.
+Scores are whole numbers, so that a file opened anywhere gives the labels that it was tested with. docs/sq.md has the
+learners. Naive Bayes: the shares within a class are shrunk towards those of all rows, by as many rows as the noise of a
+cell amounts to. Perceptron: averaged over the later half of the rounds (after Freund, Schapire 1999), since on tables
+with a rare class the first would drown the rest; nothing is divided by the number of rows, which is private. Tree: the
+gain is ID3's, the rows times the information about the class, less its expected bias by noise.
 """
 
 from __future__ import annotations

@@ -1,42 +1,50 @@
 """Release of a classifier: noisy counts, from which the model is made again whenever a file is opened.
 
 A prediction comes with the share of the table's rows that have that label, among those which the model cannot tell from
-the row in question (a stratum: a leaf of the tree, or a label and how clearly it won). These shares were measured with
-noise of their own after the model was made, so they say how good it is without leaning on its assumptions.
-
-The noisy counts also answer queries: rows by the target, by one of the features, or by both. Every table has the
-target, so counts by the target alone are averaged over all tables, weighted by their noise. The findings describe the
-accuracy on its own table, the attributes that matter most, and the rules, in words.
+the row in question (a stratum: a leaf of the tree, or a label and how clearly it won), measured with noise of its own.
+The noisy counts also answer queries: rows by the target, by one of the features, or by both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
 
-from sfumato.answers.evaluate import CountedNoise, Sum, View
-from sfumato.answers.fieller import Term
+from sfumato.answers.evaluate import CountedNoise, NoiseSource, Sum, View
+from sfumato.answers.fieller import Interval, Term
+from sfumato.answers.noise_sum import check_confidence
 from sfumato.answers.question import Gathered, Groups, gather
 from sfumato.arrays import Codes, Floats, Whole
 from sfumato.domain import Axis, Domain
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
-from sfumato.lab.papers.sq.classifiers import Additive, Tree, learnt, naive_bayes, posterior
+from sfumato.lab.papers.forms import Share, check_form, in_sql, noisy_share, share_of, with_predictions
+from sfumato.lab.papers.sq.classifiers import (
+    GAPS,
+    ODDS,
+    Additive,
+    Tree,
+    coordinates,
+    learnt,
+    naive_bayes,
+    posterior,
+    vectors,
+)
+from sfumato.lab.papers.sq.file import COLUMNS, STATISTICS, ClassifierRecord, measurements, tree_of
 from sfumato.measurement import Measurement, Noise
-from sfumato.plain_text import printable
 from sfumato.releases.contents.content import About, ContentOfCells, Written
-from sfumato.releases.file.manifest import Manifest
+from sfumato.releases.file.manifest import Manifest, details_as
 from sfumato.releases.file.members import Columns
+from sfumato.releases.file.records import noise_as_json, refusal
+from sfumato.releases.rows.encode import codes_in
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sfumato.answers.evaluate import View
-    from sfumato.answers.fieller import Interval
     from sfumato.answers.question import Kinds, Manner
     from sfumato.answers.results import Result
     from sfumato.sql import Select
@@ -45,76 +53,6 @@ if TYPE_CHECKING:
 CONFIDENCE = 0.95
 MOST_NAMED = 3  # attributes that are named as those that tell most
 NAMES = {"naive-bayes": "naive Bayes", "id3": "a decision tree (ID3)", "perceptron": "a perceptron"}
-
-
-def findings_of(content: Classifier) -> tuple[str, ...]:
-    """Findings of the classifier, a sentence each."""
-    return (_quality(content), *(_rules(content) if isinstance(content.model, Tree) else (_telling(content),)))
-
-
-def examples_of(content: Classifier) -> tuple[str, ...]:
-    """SQL that it answers: rows by target, and by target and one attribute."""
-    name, table = _quoted(content.target), _quoted(content.schema.dataset)
-    if not content.tables and content.tested is None:
-        return ()
-    found = [f"SELECT {name}, COUNT(*) AS n FROM {table} GROUP BY {name}"]
-    if content.tables:
-        other = _quoted(min(content.axes, key=lambda axis: axis.size).name)
-        found.append(f"SELECT {name}, {other}, COUNT(*) AS n FROM {table} GROUP BY {name}, {other}")
-    return tuple(found)
-
-
-def _quality(content: Classifier) -> str:
-    what = f"{NAMES[content.learner]} tells {content.target} from {len(content.features):,} attributes"
-    if content.tested is None or content.by_stratum is None:
-        return f"{what}; how often it is right was not measured, for its attributes span too many cells; name fewer"
-    strata = range(len(content.model.labels))
-    right = content.right_in(strata, CONFIDENCE)
-    if not np.isfinite(right.value):
-        return f"{what}; there is too much noise to say how often it is right"
-    common = int(content.by_stratum.sum(axis=0).argmax())
-    always = content.share_of([(stratum, common) for stratum in strata], strata, CONFIDENCE)
-    label = content.domain[content.target].label(common)
-    return (
-        f"{what} and is right for {_percent(right.value)} of the table's rows "
-        f"({_percent(right.low)} to {_percent(right.high)}); saying {label} of everyone is for {_percent(always.value)}"
-    )
-
-
-def _telling(content: Classifier) -> str:
-    spreads = content.model.spreads  # type: ignore[union-attr]
-    first = sorted(range(len(spreads)), key=lambda place: -spreads[place])[:MOST_NAMED]
-    return f"what moves its score most: {', '.join(content.features[place] for place in first)}"
-
-
-def _rules(content: Classifier) -> list[str]:
-    """Every leaf as a rule, in the order of the tree."""
-    tree = content.model
-    assert isinstance(tree, Tree)  # noqa: S101 (asked for where there is one)
-    found: list[str] = []
-
-    def walk(place: int, conditions: list[str]) -> None:
-        node = tree.nodes[place]
-        if node.feature < 0:
-            found.append(_rule(content, tree.leaves.index(place), conditions))
-            return
-        low, high = condition(content.axes[node.feature], node.cut)
-        walk(node.low, [*conditions, low])
-        walk(node.high, [*conditions, high])
-
-    walk(0, [])
-    return found
-
-
-def _rule(content: Classifier, leaf: int, conditions: list[str]) -> str:
-    label = content.domain[content.target].label(int(content.model.labels[leaf]))
-    told = ""
-    if content.tested is not None:
-        share = content.right_in([leaf], CONFIDENCE)
-        if np.isfinite(share.value):
-            told = f" (right for {_percent(share.value)}, {_percent(share.low)} to {_percent(share.high)})"
-    where = " and ".join(conditions) or "always"
-    return f"{where}: {content.target} is {label}{told}"
 
 
 def condition(axis: Axis, cut: int) -> tuple[str, str]:
@@ -128,13 +66,9 @@ def condition(axis: Axis, cut: int) -> tuple[str, str]:
     return f"{axis.name} < {edge}", f"{axis.name} >= {edge}" + (" or missing" if axis.missing else "")
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
-
-
-def _quoted(name: str) -> str:
-    plain = name.isidentifier() and name.isascii() and printable(name) == name
-    return name if plain else '"' + name.replace('"', '""') + '"'
+def _percents(share: Interval) -> tuple[str, str]:
+    """A share, and the ends of its interval."""
+    return f"{100 * share.value:.1f} %", f"{100 * share.low:.1f} % to {100 * share.high:.1f} %"
 
 
 Learner = Literal["naive-bayes", "id3", "perceptron"]
@@ -199,10 +133,6 @@ class Classifier(ContentOfCells):
 
     def predict(self, rows: pa.Table, confidence: float) -> pa.Table:
         """The rows with what is predicted, its probability, and an interval where it was tested."""
-        from sfumato.answers.answer import check_confidence
-        from sfumato.lab.papers.predictions import Share, share_of, with_predictions
-        from sfumato.releases.rows.encode import codes_in
-
         check_confidence(confidence)
         coded = codes_in(rows, self.schema, self.features)
         codes = [coded[name] for name in self.features]
@@ -224,25 +154,16 @@ class Classifier(ContentOfCells):
 
     def right_in(self, strata: Sequence[int], confidence: float) -> Interval:
         """The share of the table's rows in some strata that have the label which the model gives them."""
-        return self.share_of(self._right(strata), strata, confidence)
+        right = [(stratum, int(self.model.labels[stratum])) for stratum in strata]
+        return self.share_of(right, strata, confidence)
 
     def share_of(self, wanted: Sequence[tuple[int, int]], strata: Sequence[int], confidence: float) -> Interval:
         """The share of some (stratum, class) cells in the rows of some strata, by the exact noise."""
-        from sfumato.answers.fieller import Functional, Term, ratio_interval
-
         counts, tested = self.by_stratum, self.tested
         assert counts is not None and tested is not None  # noqa: S101 (asked for where there was a test)
         top, bottom = float(sum(counts[cell] for cell in wanted)), float(counts[list(strata)].sum())
         others = len(strata) * self.classes - len(wanted)
-        terms = [
-            Term.of(tested.noise, number, inside, inside, inside, 1.0, 1.0, 1.0)
-            for number, inside in ((len(wanted), 1.0), (others, 0.0))
-            if number
-        ]
-        return ratio_interval(Functional(top, top, top), Functional(bottom, bottom, bottom), terms, confidence, (0, 1))
-
-    def _right(self, strata: Sequence[int]) -> list[tuple[int, int]]:
-        return [(stratum, int(self.model.labels[stratum])) for stratum in strata]
+        return noisy_share(tested.noise, (top, len(wanted)), (bottom - top, others), confidence)
 
     # -- SQL
 
@@ -253,14 +174,35 @@ class Classifier(ContentOfCells):
         return super().select_as(select, confidence, manner)
 
     def view(self, kinds: Kinds) -> View:
+        """Counts along some attributes, averaged over all tables that have them, weighted by their noise."""
+        names = tuple(kinds)
+        parts = [(gather(domain, {"count": values}, names), noise) for domain, values, noise in self._tables(names)]
+        if not parts:
+            known = f"{self.target}, alone or by one of {', '.join(self.features)}" if self.tables else self.target
+            said = f"this classifier was learnt from counts by {known}; it has none by {', '.join(names)}"
+            raise QueryError(f"{said}; release margins")
+        trust = np.array([1.0 / (part.merged * noise.continuous_variance) for part, noise in parts])
+        weights = trust / trust.sum()
+        averaged = Averaged(tuple((*part, float(weight)) for part, weight in zip(parts, weights, strict=True)))
+        values: Floats = np.sum([weight * part.values["count"] for part, _, weight in averaged.parts], axis=0)
+        first = parts[0][0]
+        return View(self.schema, Gathered(first.codes, {"count": values}, first.merged), averaged)
 
-        return view_of_counts(self, tuple(kinds))
+    def _tables(self, names: tuple[str, ...]) -> Iterator[tuple[Domain, Floats, Noise]]:
+        """The tables that have all the attributes."""
+        for feature, measured in zip(self.features if self.tables else (), self.tables, strict=True):
+            if {*names} <= {feature, self.target}:
+                along = self.domain.along([self.target, feature])
+                yield along, measured.answers.astype(np.float64), measured.noise
+        if self.tested is not None and self.by_stratum is not None and {*names} <= {self.target}:
+            stratum = Axis(f"stratum of {self.target}", "integer", np.arange(len(self.by_stratum) + 1.0))
+            counts = self.by_stratum.astype(np.float64).reshape(-1)
+            yield Domain((stratum, self.domain[self.target])), counts, self.tested.noise
 
-    # -- what it says of itself, and its file
+    # -- what it says of itself
 
     @property
     def about(self) -> About:
-
         strata = "" if self.tested is None else f", tested on {len(self.model.labels):,} kinds of rows"
         tested = () if self.tested is None else (self.tested,)
         return About(
@@ -268,20 +210,93 @@ class Classifier(ContentOfCells):
             f"a classifier of {self.target} by {len(self.features):,} attributes{strata}",
             (*self.tables, *self.further, *tested),
             "counts carry noise, whose size is known exactly; the classifier was made of them alone",
-            findings_of(self),
-            examples_of(self),
+            (self._quality(), *self._learnt()),
+            tuple(self._examples()),
         )
 
-    def write(self) -> Written:
-        from sfumato.lab.papers.sq import file as classifier_file
+    def _quality(self) -> str:
+        what = f"{NAMES[self.learner]} tells {self.target} from {len(self.features):,} attributes"
+        if self.tested is None or self.by_stratum is None:
+            return f"{what}; how often it is right was not measured, for its attributes span too many cells; name fewer"
+        strata = range(len(self.model.labels))
+        right = self.right_in(strata, CONFIDENCE)
+        if not np.isfinite(right.value):
+            return f"{what}; there is too much noise to say how often it is right"
+        common = int(self.by_stratum.sum(axis=0).argmax())
+        always = self.share_of([(stratum, common) for stratum in strata], strata, CONFIDENCE)
+        return (
+            f"{what} and is right for {_percents(right)[0]} of the table's rows ({_percents(right)[1]}); "
+            f"saying {self.domain[self.target].label(common)} of everyone is for {_percents(always)[0]}"
+        )
 
-        return classifier_file.written(self)
+    def _learnt(self) -> list[str]:
+        """Rules of a tree, leaf by leaf in its order, or the attributes that matter most."""
+        tree = self.model
+        if not isinstance(tree, Tree):
+            first = sorted(range(len(tree.spreads)), key=lambda place: -tree.spreads[place])[:MOST_NAMED]
+            return [f"what moves its score most: {', '.join(self.features[place] for place in first)}"]
+        found: list[str] = []
+
+        def walk(place: int, conditions: list[str]) -> None:
+            node = tree.nodes[place]
+            if node.feature < 0:
+                found.append(f"{' and '.join(conditions) or 'always'}: {self._rule(tree.leaves.index(place))}")
+                return
+            low, high = condition(self.axes[node.feature], node.cut)
+            walk(node.low, [*conditions, low])
+            walk(node.high, [*conditions, high])
+
+        walk(0, [])
+        return found
+
+    def _rule(self, leaf: int) -> str:
+        said = f"{self.target} is {self.domain[self.target].label(int(self.model.labels[leaf]))}"
+        if self.tested is None or not np.isfinite((share := self.right_in([leaf], CONFIDENCE)).value):
+            return said
+        return f"{said} (right for {', '.join(_percents(share))})"
+
+    def _examples(self) -> Iterator[str]:
+        """SQL that it answers: rows by target, and by target and one attribute."""
+        name, table = in_sql(self.target), in_sql(self.schema.dataset)
+        if self.tables or self.tested is not None:
+            yield f"SELECT {name}, COUNT(*) AS n FROM {table} GROUP BY {name}"
+        if self.tables:
+            other = in_sql(min(self.axes, key=lambda axis: axis.size).name)
+            yield f"SELECT {name}, {other}, COUNT(*) AS n FROM {table} GROUP BY {name}, {other}"
+
+    # -- its file
+
+    def write(self) -> Written:
+        every = [*self.tables, *self.further, *([] if self.tested is None else [self.tested])]
+        noises = list(dict.fromkeys(one.noise for one in every))
+        nodes = () if self.tree is None else self.tree.nodes
+        columns: dict[str, list[Any]] = {
+            "measured": [[noises.index(one.noise) for one in every], [len(one.answers) for one in every]],
+            "answers": [np.concatenate([one.answers for one in every])],
+            "nodes": [[getattr(node, name) for node in nodes] for name in COLUMNS["nodes"]],
+        }
+        kept = {
+            name: {column: np.asarray(row, dtype=np.int64) for column, row in zip(COLUMNS[name], rows, strict=True)}
+            for name, rows in columns.items()
+        }
+        details: dict[str, Any] = {
+            "learner": self.learner,
+            "target": self.target,
+            "features": list(self.features),
+            "tested": self.tested is not None,
+            "noises": [noise_as_json(noise) for noise in noises],
+        }
+        return Written("classifier", STATISTICS, kept, {"details": details})
 
     @classmethod
     def check(cls, manifest: Manifest, schema: Schema) -> None:
-        from sfumato.lab.papers.sq import file as classifier_file
-
-        classifier_file.check(manifest, schema)
+        about = details_as(ClassifierRecord, manifest)
+        check_form(manifest, COLUMNS, STATISTICS, "a classifier")
+        names = [about.target, *about.features]
+        if about.learner not in NAMES or not about.features:
+            raise refusal("it has a learner that this Sfumato does not know, or nothing to learn from")
+        if any(name not in schema.domain for name in names) or len({*names}) < len(names):
+            raise refusal("its target or features are not attributes of its schema, each once")
 
     @classmethod
     def check_values(cls, manifest: Manifest, schema: Schema, columns: Columns) -> None:
@@ -289,9 +304,27 @@ class Classifier(ContentOfCells):
 
     @classmethod
     def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Classifier:
-        from sfumato.lab.papers.sq import file as classifier_file
-
-        return cls(schema, *classifier_file.parts(manifest, schema, member))
+        about = details_as(ClassifierRecord, manifest)
+        every = measurements(about, member)
+        axes, classes = [schema.domain[name] for name in about.features], schema.domain[about.target].size
+        shapes = [classes * axis.size for axis in axes] if about.learner != "perceptron" else []
+        if [len(one.answers) for one in every[: len(shapes)]] != shapes:
+            raise refusal("its counts are not those of its target and features")
+        tree = tree_of(member("nodes"), axes, classes) if about.learner == "id3" else None
+        if tree is None and len(member("nodes")["feature"]):
+            raise refusal("it has nodes of a tree, and none was learnt")
+        strata = len(tree.leaves) if tree else classes * ((len(GAPS) if not shapes else len(ODDS)) + 1)
+        tested = every.pop() if about.tested and len(every) > len(shapes) else None
+        if about.tested and (tested is None or len(tested.answers) != strata * classes):
+            raise refusal("its test does not go with its classifier")
+        tables, further = tuple(every[: len(shapes)]), tuple(every[len(shapes) :])
+        width = vectors(classes) * (sum(coordinates(axis).shape[1] for axis in axes) + 1)
+        if about.learner == "perceptron" and any(len(one.answers) != width for one in further):
+            raise refusal("its sums are not those of a perceptron over its features")
+        if about.learner == "naive-bayes" and further:
+            raise refusal("it has measurements that naive Bayes does not make")
+        learner = cast(Learner, about.learner)
+        return cls(schema, learner, about.target, tuple(about.features), tables, further, tree, tested)
 
 
 def cells_by(domain: Domain, features: Sequence[str]) -> list[Codes]:
@@ -305,7 +338,7 @@ def cells_by(domain: Domain, features: Sequence[str]) -> list[Codes]:
 
 
 @dataclass(frozen=True, eq=False)
-class Averaged:
+class Averaged(NoiseSource):
     """The noises of cells that are averages of several tables' cells; parts: their cells, noises and weights."""
 
     parts: tuple[tuple[Gathered, Noise, float], ...]
@@ -317,57 +350,6 @@ class Averaged:
             every.append([[_weighed(term, weight) for term in terms] for terms in found])
         return [tuple(term for terms in group for term in terms) for group in zip(*every, strict=True)]
 
-    def largest_model_part(self, side: object, groups: object) -> None:
-        """Not told here."""
-
-    def signs_of_rows(self, within: object, cells: Gathered) -> None:
-        return None
-
 
 def _weighed(term: Term, weight: float) -> Term:
     return Term.of(term.noise, term.multiplicity, *(weight * each for each in term.weights))
-
-
-def view_of_counts(content: Classifier, names: tuple[str, ...]) -> View:
-    """Counts along some attributes, or a refusal that says along which there are some."""
-    parts = [_gathered(domain, values, names, noise) for domain, values, noise in _tables(content, names)]
-    if not parts:
-        raise QueryError(_why_not(content, names))
-    trust = np.array([1.0 / (part.merged * noise.continuous_variance) for part, noise in parts])
-    weights = trust / trust.sum()
-    values: Floats = np.sum(
-        [weight * part.values["count"] for (part, _), weight in zip(parts, weights, strict=True)], axis=0
-    )
-    cells = Gathered(parts[0][0].codes, {"count": values}, parts[0][0].merged)
-    averaged = Averaged(tuple((*part, float(weight)) for part, weight in zip(parts, weights, strict=True)))
-    return View(content.schema, cells, averaged)
-
-
-def _tables(content: Classifier, names: tuple[str, ...]) -> list[tuple[Domain, Floats, Noise]]:
-    """The tables that have all the attributes."""
-    found, features = [], content.features if content.tables else ()
-    for feature, measured in zip(features, content.tables, strict=True):
-        if {*names} <= {feature, content.target}:
-            along = content.domain.along([content.target, feature])
-            found.append((along, measured.answers.astype(np.float64), measured.noise))
-    if content.tested is not None and content.by_stratum is not None and {*names} <= {content.target}:
-        stratum = _stratum(content.domain, content.target, len(content.by_stratum))
-        found.append((stratum, content.by_stratum.astype(np.float64).reshape(-1), content.tested.noise))
-    return found
-
-
-def _stratum(domain: Domain, target: str, strata: int) -> Domain:
-    """The strata and the classes, as a domain of its own."""
-    from sfumato.domain import Axis
-
-    return Domain((Axis(f"stratum of {target}", "integer", np.arange(strata + 1.0)), domain[target]))
-
-
-def _gathered(domain: Domain, values: Floats, names: tuple[str, ...], noise: Noise) -> tuple[Gathered, Noise]:
-    by: Mapping[str, Floats] = {"count": values}
-    return gather(domain, by, names), noise
-
-
-def _why_not(content: Classifier, names: tuple[str, ...]) -> str:
-    known = f"{content.target}, alone or by one of {', '.join(content.features)}" if content.tables else content.target
-    return f"this classifier was learnt from counts by {known}; it has none by {', '.join(names)}; release margins"

@@ -1,13 +1,8 @@
-"""Statistical queries: a classifier learnt from noisy counts, each question paid for out of one budget.
+"""Statistical queries: a classifier learnt from noisy counts, each question paid for out of one budget; see docs/sq.md.
 
-Dwork's survey, 5.1, after Blum, Dwork, McSherry, Nissim 2005. Three learners that ask for shares of rows only: naive
-Bayes asks once, ID3 and the perceptron ask adaptively. Corrected: the number of rows is private
-(statistical_queries.py), and predicates that no row meets twice are one question. A tenth of the budget tests the
-result: the rows of each class among those that the classifier cannot tell apart.
-
-A decision tree grows level by level: for each leaf and attribute counts by value and class, then splits. The leaves
-share no rows, so one question about an attribute serves them all. The tree looks at so few cells in all that every row
-can be put into a leaf when it is tested.
+Dwork's survey, 5.1, after Blum, Dwork, McSherry, Nissim 2005. Corrected: the number of rows is private, and predicates
+that no row meets twice are one question: so are the leaves of a tree, which share no rows. A tenth of the budget tests
+the result: the rows of each class among those that the classifier cannot tell apart.
 """
 
 from __future__ import annotations
@@ -24,7 +19,7 @@ from sfumato.arrays import Floats
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.lab.papers.examples import small_table
+from sfumato.lab.papers.forms import small_table
 from sfumato.lab.papers.sq.classifiers import Node, Split, Tree, best_split, latest, points_of, pulls
 from sfumato.lab.papers.sq.content import Classifier, cells_by
 from sfumato.lab.papers.sq.statistical_queries import Questions, largest_noise, paper_rows
@@ -47,81 +42,6 @@ if TYPE_CHECKING:
     from sfumato.queries import Workload
 
 MOST_CELLS = 2**21  # that the attributes of a tree span, or those that a classifier is tested on
-
-
-def grow(
-    curator: Curator, budget: Budget, target: str, features: tuple[str, ...], depth: int
-) -> tuple[Tree, list[list[Measurement]], Budget | None]:
-    """The tree, what was measured on each level, and what is left of the budget where it stopped early."""
-    domain = curator.domain
-    tree = Tree((Node(),), tuple(domain[name].ordered for name in features))
-    frontier, found, levels = [0], list[list[Measurement]](), [*budget.evenly(depth)]
-    while levels and frontier:
-        used = [features[place] for place in tree.features]
-        asked = [name for name in features if _span(curator, [target, *used, name]) <= MOST_CELLS]
-        ask = Questions(curator, levels.pop(0), len(asked))
-        tables = {name: _ask(ask, tree, frontier, target, features, [*used, name], name) for name in asked}
-        found.append(list(tables.values()))
-        tree, frontier = _split(curator, tree, frontier, target, features, tables)
-    left = sum(level.amount for level in levels)
-    return tree, found, Budget.pure(left) if left else None
-
-
-def _ask(
-    ask: Questions, tree: Tree, frontier: list[int], target: str, features: tuple[str, ...], used: list[str], name: str
-) -> Measurement:
-    """The rows of each leaf in question, by value of an attribute and class."""
-    if len(tree.nodes) == 1:
-        return ask.counts([target, name])
-    domain = ask.curator.domain.along([target, *used])
-    (truth, value), places = cells_by(domain, [target, name]), tree.places(cells_by(domain, features))
-    number = np.full(len(tree.nodes), -1, dtype=np.int64)
-    number[frontier] = np.arange(len(frontier))
-    leaf, values, classes = number[places], domain[name].size, domain[target].size
-    labels = np.where(leaf < 0, -1, (leaf * values + value) * classes + truth)
-    return ask.counts(domain.names, labels, len(frontier) * values * classes)
-
-
-def _split(
-    curator: Curator,
-    tree: Tree,
-    frontier: list[int],
-    target: str,
-    features: tuple[str, ...],
-    tables: dict[str, Measurement],
-) -> tuple[Tree, list[int]]:
-    """The tree with every leaf parted for which counts speak, and its new leaves."""
-    classes, grown = curator.domain[target].size, list[int]()
-    for number, place in enumerate(frontier):
-        used = [features[one] for one in tree.features]
-        best: tuple[Split, str] | None = None
-        for name, measured in tables.items():
-            if _span(curator, [target, *used, name]) > MOST_CELLS:
-                continue
-            table = _table(curator, measured, target, name, number, classes, whole=place == 0)
-            split = best_split(table, measured.noise.continuous_variance, curator.domain[name].ordered)
-            if split is not None and (best is None or split.gain > best[0].gain):
-                best = split, name
-        if best is not None:
-            tree = tree.split(place, features.index(best[1]), best[0].cut)
-            grown += [len(tree.nodes) - 2, len(tree.nodes) - 1]
-    return tree, grown
-
-
-def _table(
-    curator: Curator, measured: Measurement, target: str, name: str, number: int, classes: int, *, whole: bool
-) -> Floats:
-    """Counts by value and class of one leaf; of the root they are kept in the order of the schema."""
-    answers = measured.answers.astype(np.float64)
-    if not whole:
-        return np.asarray(answers.reshape(-1, curator.domain[name].size, classes)[number])
-    pair = curator.domain.along([target, name])
-    table = answers.reshape(pair.shape)
-    return np.asarray(table if pair.names[0] == name else table.T)
-
-
-def _span(curator: Curator, names: list[str]) -> int:
-    return prod(curator.domain[name].size for name in dict.fromkeys(names))
 
 
 FOR_TEST = Fraction(1, 10)  # of the budget
@@ -150,59 +70,124 @@ class Options:
 PLAIN = Options()
 
 
+@dataclass(frozen=True, eq=False)
+class Task:
+    """The target to be learnt from the features of a table."""
+
+    curator: Curator
+    schema: Schema
+    target: str
+    features: tuple[str, ...]
+    options: Options
+
+    def classifier(
+        self, tables: Sequence[Measurement], further: Sequence[Measurement] = (), tree: Tree | None = None
+    ) -> Classifier:
+        """The classifier that was learnt."""
+        learner = self.options.learner
+        return Classifier(self.schema, learner, self.target, self.features, tuple(tables), tuple(further), tree)
+
+    def span(self, names: Sequence[str]) -> int:
+        """Cells that the target and some features span."""
+        return _cells(self.schema, [*dict.fromkeys((self.target, *names))])
+
+
 def sq(
     curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, options: Options = PLAIN
 ) -> Classifier:
     """Ask for counts, learn from the answers, and test what was learnt."""
-    target, features = _asked_for(schema, options)
-    testable = options.learner != "naive-bayes" or _cells(schema, [target, *features]) <= MOST_CELLS
+    task = Task(curator, schema, *_asked_for(schema, options), options)
+    testable = options.learner != "naive-bayes" or task.span(task.features) <= MOST_CELLS
     for_learning, for_test = budget.split(1 - FOR_TEST, FOR_TEST) if testable else (budget, None)
-    learnt = _LEARNERS[options.learner](curator, schema, for_learning, target, features, options)
-    return learnt if for_test is None else _tested(learnt, curator, for_test)
+    learnt = _LEARNERS[options.learner](task, for_learning)
+    return learnt if for_test is None else replace(learnt, tested=_by_stratum(learnt, curator, for_test))
 
 
-def _naive_bayes(
-    curator: Curator, schema: Schema, budget: Budget, target: str, features: tuple[str, ...], options: Options
-) -> Classifier:
-    ask = Questions(curator, budget, len(features))
-    tables = tuple(ask.counts([target, feature]) for feature in features)
-    return Classifier(schema, options.learner, target, features, tables)
+def _naive_bayes(task: Task, budget: Budget) -> Classifier:
+    ask = Questions(task.curator, budget, len(task.features))
+    return task.classifier([ask.counts([task.target, feature]) for feature in task.features])
 
 
-def _id3(
-    curator: Curator, schema: Schema, budget: Budget, target: str, features: tuple[str, ...], options: Options
-) -> Classifier:
+def _id3(task: Task, budget: Budget) -> Classifier:
     to_grow, for_leaves = budget.split(1 - FOR_LEAVES, FOR_LEAVES)
-    tree, levels, unspent = grow(curator, to_grow, target, features, options.depth)
-    if unspent is not None:
-        for_leaves = Budget.pure(for_leaves.amount + unspent.amount)
-    classes = schema.domain[target].size
-    grown = Classifier(schema, options.learner, target, features, tuple(levels[0]), (), tree)
-    leaves = _by_stratum(grown, curator, for_leaves)
-    tree = tree.labelled(leaves.answers.reshape(-1, classes).argmax(axis=1).tolist())
+    tree, levels, unspent = _grown(task, to_grow)
+    if unspent:
+        for_leaves = Budget.pure(for_leaves.amount + unspent)
+    leaves = _by_stratum(task.classifier(levels[0], (), tree), task.curator, for_leaves)
+    labels = leaves.answers.reshape(-1, task.schema.domain[task.target].size).argmax(axis=1).tolist()
     further = (*(each for level in levels[1:] for each in level), leaves)
-    return Classifier(schema, options.learner, target, features, tuple(levels[0]), further, tree)
+    return task.classifier(levels[0], further, tree.labelled(labels))
 
 
-def _perceptron(
-    curator: Curator, schema: Schema, budget: Budget, target: str, features: tuple[str, ...], options: Options
-) -> Classifier:
-    domain = schema.domain.along([target, *features])
-    codes = cells_by(domain, features)
-    points, (truth,) = points_of([domain[name] for name in features], codes), cells_by(domain, [target])
-    classes = domain[target].size
-    ask, rounds = Questions(curator, budget, options.rounds), list[Measurement]()
-    for _ in range(options.rounds):
+def _grown(task: Task, budget: Budget) -> tuple[Tree, list[list[Measurement]], Fraction]:
+    """The tree, what was measured on each level, and what is left of the budget where it stopped early."""
+    tree = Tree((Node(),), tuple(task.schema.domain[name].ordered for name in task.features))
+    frontier, found, levels = [0], list[list[Measurement]](), [*budget.evenly(task.options.depth)]
+    while levels and frontier:
+        used = [task.features[place] for place in tree.features]
+        asked = [name for name in task.features if task.span([*used, name]) <= MOST_CELLS]
+        ask = Questions(task.curator, levels.pop(0), len(asked))
+        tables = {name: _by_leaf(task, ask, tree, frontier, name) for name in asked}
+        found.append(list(tables.values()))
+        tree, frontier = _split(task, tree, frontier, tables)
+    return tree, found, sum((level.amount for level in levels), Fraction(0))
+
+
+def _by_leaf(task: Task, ask: Questions, tree: Tree, frontier: list[int], name: str) -> Measurement:
+    """The rows of each leaf in question, by value of an attribute and class."""
+    if len(tree.nodes) == 1:
+        return ask.counts([task.target, name])
+    used = [task.features[place] for place in tree.features]
+    domain = task.schema.domain.along([task.target, *used, name])
+    (truth, value), places = cells_by(domain, [task.target, name]), tree.places(cells_by(domain, task.features))
+    number = np.full(len(tree.nodes), -1, dtype=np.int64)
+    number[frontier] = np.arange(len(frontier))
+    leaf, values, classes = number[places], domain[name].size, domain[task.target].size
+    labels = np.where(leaf < 0, -1, (leaf * values + value) * classes + truth)
+    return ask.counts(domain.names, labels, len(frontier) * values * classes)
+
+
+def _split(task: Task, tree: Tree, frontier: list[int], tables: dict[str, Measurement]) -> tuple[Tree, list[int]]:
+    """The tree with every leaf parted for which counts speak, and its new leaves."""
+    domain, grown = task.schema.domain, list[int]()
+    for number, place in enumerate(frontier):
+        used = [task.features[one] for one in tree.features]
+        best: tuple[Split, str] | None = None
+        for name, measured in tables.items():
+            if task.span([*used, name]) > MOST_CELLS:
+                continue
+            table = _table(task, measured, name, None if place == 0 else number)
+            split = best_split(table, measured.noise.continuous_variance, domain[name].ordered)
+            if split is not None and (best is None or split.gain > best[0].gain):
+                best = split, name
+        if best is not None:
+            tree = tree.split(place, task.features.index(best[1]), best[0].cut)
+            grown += [len(tree.nodes) - 2, len(tree.nodes) - 1]
+    return tree, grown
+
+
+def _table(task: Task, measured: Measurement, name: str, number: int | None) -> Floats:
+    """Counts by value and class of one leaf; of the root (None) they are kept in the order of the schema."""
+    domain, answers = task.schema.domain, measured.answers.astype(np.float64)
+    if number is not None:
+        return np.asarray(answers.reshape(-1, domain[name].size, domain[task.target].size)[number])
+    pair = domain.along([task.target, name])
+    table = answers.reshape(pair.shape)
+    return np.asarray(table if pair.names[0] == name else table.T)
+
+
+def _perceptron(task: Task, budget: Budget) -> Classifier:
+    domain = task.schema.domain.along([task.target, *task.features])
+    codes, (truth,) = cells_by(domain, task.features), cells_by(domain, [task.target])
+    points, classes = points_of([domain[name] for name in task.features], codes), domain[task.target].size
+    ask, rounds = Questions(task.curator, budget, task.options.rounds), list[Measurement]()
+    for _ in range(task.options.rounds):
         weights = latest([each.answers for each in rounds], points.shape[1], classes)
         rounds.append(ask.sums(domain.names, Weighted(pulls(weights, points, truth, classes).T)))
-    return Classifier(schema, options.learner, target, features, (), tuple(rounds))
+    return task.classifier((), rounds)
 
 
 _LEARNERS = {"naive-bayes": _naive_bayes, "id3": _id3, "perceptron": _perceptron}
-
-
-def _tested(learnt: Classifier, curator: Curator, budget: Budget) -> Classifier:
-    return replace(learnt, tested=_by_stratum(learnt, curator, budget))
 
 
 def _by_stratum(learnt: Classifier, curator: Curator, budget: Budget) -> Measurement:
@@ -301,9 +286,8 @@ def _promises(
     return Promises(figures, (*without_rows(schema, "the tolerance"), *words))
 
 
-def _example(contributions: int) -> Schema:
-    yes_or_no = {"type": "category", "values": ["no", "yes"]}
-    return small_table("example", contributions, warm=yes_or_no, wet=yes_or_no, ill=yes_or_no)
+_YES_OR_NO = {"type": "category", "values": ["no", "yes"]}
+EXAMPLE = small_table("example", warm=_YES_OR_NO, wet=_YES_OR_NO, ill=_YES_OR_NO)
 
 
 MECHANISM = Mechanism(
@@ -316,5 +300,5 @@ MECHANISM = Mechanism(
     options=Options,
     holds=Holds(by_margins=True),
     forecast=Forecast(for_auto=False, promises=_promises),
-    lab=Lab(example=_example, tried_with={"target": "ill", "learner": "id3", "depth": "2"}),
+    lab=Lab(example=EXAMPLE, tried_with={"target": "ill", "learner": "id3", "depth": "2"}),
 )

@@ -1,10 +1,7 @@
-"""Statistical-query oracle under privacy: its tolerance, and the number of rows that a tolerance takes.
+"""Statistical-query oracle under privacy: its tolerance, and the number of rows that a tolerance takes; see docs/sq.md.
 
-Dwork's survey, 5.1, after Blum, Dwork, McSherry, Nissim 2005: an algorithm that asks for k shares of rows, each within
-a tolerance, can ask a curator instead, k counts with noise of scale k / epsilon. Corrected: the survey divides by the
-number of rows, which is private, so that here it is one more question, and its noise is part of the tolerance. One
-question may be about many predicates that no row meets twice (all values of an attribute, by class): these cost as
-much as one, where the survey would count each.
+Dwork's survey, 5.1, after Blum, Dwork, McSherry, Nissim 2005. Corrected: the number of rows is private, so it is one
+more question; and one question may be about many predicates that no row meets twice.
 """
 
 from __future__ import annotations
@@ -120,21 +117,13 @@ def largest_noise(scale: float, number: int, delta: float) -> int:
 
 
 def paper_rows(questions: int, epsilon: Number, tolerance: float, delta: float) -> int:
-    """The survey's sample size: n > (k / epsilon) ln(k / delta) / tolerance, with n known.
-
-    >>> paper_rows(10, 1, 0.01, 0.05)
-    5299
-    """
+    """The survey's sample size: n > (k / epsilon) ln(k / delta) / tolerance, with n known."""
     scale = float(questions / as_epsilon(epsilon))
     return ceil(scale * log(questions / delta) / _checked(tolerance, delta))
 
 
 def exact_rows(questions: int, epsilon: Number, tolerance: float, delta: float) -> int:
-    """The same from the noise that is drawn.
-
-    >>> exact_rows(10, 1, 0.01, 0.05)
-    5300
-    """
+    """The same from the noise that is drawn."""
     scale = float(questions / as_epsilon(epsilon))
     return ceil(largest_noise(scale, questions, delta) / _checked(tolerance, delta))
 
@@ -143,22 +132,10 @@ def rows_needed(questions: int, epsilon: Number, tolerance: float, delta: float,
     """The rows from which an `Oracle` keeps a tolerance, the number of rows being one more question.
 
     at_once: predicates of one question, of which a row meets one.
-
-    >>> rows_needed(10, 1, 0.01, 0.05)
-    11859
     """
     scale, share = float((questions + 1) / as_epsilon(epsilon)), delta / (questions + 1)
     of_counts, of_total = (largest_noise(scale, number, share) for number in (at_once, 1))
     return ceil((of_counts + of_total) / _checked(tolerance, delta)) + of_total
-
-
-def sampled_rows(questions: int, tolerance: float, delta: float) -> int:
-    """Rows drawn at random that speak for all others within a tolerance, by Hoeffding; no noise is counted here.
-
-    >>> sampled_rows(10, 0.01, 0.05)
-    29958
-    """
-    return ceil(log(2 * questions / delta) / (2 * _checked(tolerance, delta) ** 2))
 
 
 def _checked(tolerance: float, delta: float) -> float:

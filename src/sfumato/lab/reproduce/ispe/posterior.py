@@ -1,15 +1,11 @@
 """Exact posterior of one number from all observations of it (the estimator of ISPE), and its worked example.
 
-Xiao, Xiong, Yuan, "ISPE: Adaptive differentially private data release and query estimation", TR-2011-005, section 4.
-Corrected: the paper simulates the distribution of a sum of noises; characteristic functions multiply, so it is one FFT
-away. And it multiplies likelihoods of observations that share noise as if they were independent; here such observations
-are first combined into the one of least variance, whose noise is again a known sum, and only then multiplied.
+Xiao, Xiong, Yuan, TR-2011-005, section 4. Corrected: the distribution of a sum of noises is not simulated, as
+characteristic functions multiply; observations that share noise are first combined into the one of least variance. An
+observation is the number plus a weighted sum of independent noises; that of a neighbouring cell has one noise more.
 
-An observation is the number plus a weighted sum of independent noises. A value that is only near the number (that of a
-neighbouring cell) is an observation too, with one more noise for how far apart the two may be.
-
-The worked example is that of section 4.2, figure 6. The distributions of summed noise that it uses (figures 28 and 29),
-which the paper simulates, have closed forms, here with the factor 1 / (2b) that its equation (22) has lost.
+The worked example is that of section 4.2, figure 6; figures 28 and 29 have closed forms, here with the factor 1 / (2b)
+that equation (22) has lost.
 """
 
 from __future__ import annotations
@@ -28,8 +24,7 @@ from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.kernel.sampling.noise import draw as draw_noise
-from sfumato.lab.reproduce.exhibits import Exhibit, Picture
-from sfumato.lab.reproduce.plot import Line, Plot, draw
+from sfumato.lab.reproduce.exhibits import Exhibit, Line, Picture, Plot, draw
 from sfumato.measurement import Gaussian, Laplace, Noise
 
 STEPS = 64  # of the grid in one standard deviation of the best observation, where values are not whole
@@ -213,27 +208,19 @@ def worked_example(entropy: Entropy, *, quick: bool) -> Exhibit:
     found = estimate()
     low, high = found.interval(0.95)
     theta = np.linspace(-150.0, 150.0, 301)
-    first, both = posteriors(theta)
-    plot = Plot(
-        "Figure 6: what is known about the answer",
-        "answer",
-        "probability density",
-        [
-            Line("after the cells", theta.tolist(), first.tolist(), marks=False),
-            Line("after the partition as well", theta.tolist(), both.tolist(), marks=False),
-        ],
-        bound=(found.mean, "estimate"),
-    )
-    z = np.linspace(-150.0, 150.0, 301)
-    distributions = Plot(
-        "Figure 28: sums of Laplace noises of scale 20",
-        "noise",
-        "probability density",
-        [
-            Line("1 noise" if n == 1 else f"{n} noises", z.tolist(), sum_density(n, z, SCALE).tolist(), marks=False)
-            for n in (1, 2, 3)
-        ],
-    )
+    names = ("after the cells", "after the partition as well")
+    lines = [
+        Line(name, theta.tolist(), density.tolist(), marks=False)
+        for name, density in zip(names, posteriors(theta), strict=True)
+    ]
+    what, bound = "Figure 6: what is known about the answer", (found.mean, "estimate")
+    plot = Plot(what, "answer", "probability density", lines, bound=bound)
+    lines = [
+        Line("1 noise" if n == 1 else f"{n} noises", theta.tolist(), sum_density(n, theta, SCALE).tolist(), marks=False)
+        for n in (1, 2, 3)
+    ]
+    what = "Figure 28: sums of Laplace noises of scale 20"
+    distributions = Plot(what, "noise", "probability density", lines)
     draws = 10**5 if quick else 10**6
     distance = simulated_distance(2, draws, entropy)
     rows = (

@@ -19,8 +19,8 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.kernel.sampling.noise import draw
 from sfumato.lab.papers.blr.measure import blr, most_rows, small_tables
+from sfumato.lab.papers.pac.content import Rules
 from sfumato.lab.papers.pac.measure import SETTINGS, Options, class_of, label_of, learning_rows, looked_at, pac
-from sfumato.lab.papers.pac.rules import Rules
 from sfumato.lab.papers.sq.statistical_queries import exact_rows, paper_rows, rows_needed
 from sfumato.lab.reproduce.exhibits import Exhibit, digits
 from sfumato.lab.reproduce.synthetic import curator_of, even_numbers, released, rows_of, schema_of

@@ -1,13 +1,11 @@
 """Allocate a budget between groups of queries so that the expected squared error on a workload is least.
 
-`best_weights`: groups k whose Gram matrices commute (levels of a tree, marginals of a cube). With common eigenspaces m,
-demand a_m and eigenvalues S[m, k], weights w minimise
+`best_weights`: groups k whose Gram matrices commute. With common eigenspaces m, demand a_m and eigenvalues S[m, k],
+weights w minimise
 
     sum over m of a_m / sum_k S[m, k] w_k^2   subject to   sum_k w_k = 1 (pure epsilon) or sum_k w_k^2 = 1 (zCDP),
 
-by a fixed-point iteration: at the optimum the load of each group is in proportion to its contribution to the error.
-With one group per space the first step is the answer: the cube-root rule for pure epsilon (Cormode, Procopiuc, Shen,
-Srivastava, Yu, ICDE 2012), the fourth-root rule for zCDP.
+by a fixed-point iteration whose first step is the cube-root rule (Cormode et al., ICDE 2012) or the fourth-root rule.
 
 `best_precisions`: groups of workload queries measured themselves, where no cell may spend more than the budget; a
 convex programme, solved by Newton's method with a logarithmic barrier and constraint generation.
@@ -69,7 +67,7 @@ def _load(weights: Floats, pure: bool) -> Floats:
 
 
 def whole_weights(weights: Floats, bits: int) -> list[int]:
-    """Round weights (groups,) to integers of at most `bits` bits; 0 for weights below NOT_WORTH of the largest.
+    """Scale weights (groups,) so that the largest is 2^bits, and round them; 0 where below NOT_WORTH of the largest.
 
     >>> whole_weights(np.array([0.5, 0.25, 1e-9]), 3)
     [8, 4, 0]

@@ -1,23 +1,17 @@
 """Tree and wavelet strategies along an axis: branching, weights of levels or nodes, chosen by expected error.
 
-`tree_for`: trees of ranges (Hay, Rastogi, Miklau, Suciu, VLDB 2010), branching by expected error (Qardaji, Yang, Li,
-VLDB 2013). The papers weight levels equally or geometrically (Cormode et al., ICDE 2012); here weights minimise the
-expected error, and a level that is not worth its weight is left out. The Gram matrices of the levels of an even tree
+`tree_for`: trees of ranges; the papers are named in hierarchical.py. The Gram matrices of the levels of an even tree
 commute: on vectors that are constant on the nodes of level l and sum to zero within each node above, level k has the
 eigenvalue "cells per node of level k" if k >= l and 0 otherwise.
 
-`with_groups`: trees whose nodes are groups of values stated in the schema, such as regions of municipalities. Even
-ranges cut through groups of uneven sizes; a level of the groups answers their totals directly.
+`with_groups`: trees whose nodes are groups of values stated in the schema, such as regions of municipalities.
 
-`greedy_for`: GreedyH (Li, Hay, Miklau, Wang, VLDB 2014, section 5.2), every node with its own weight. From the cells
-up, each node divides the budget between its own count and the subtrees of its children. The paper has two children and
-one weight per level; here any branching is tried and every node decides for itself. With Y the inverse normal matrix of
-the subtrees, u = Y 1, S = 1^T u, precision a for them and b for the node, the inverse becomes (Y - b / (a + b S) u u^T)
-/ a (Sherman, Morrison), so only trace(V Y), S and u^T V u are needed.
+`greedy_for`: GreedyH (Li, Hay, Miklau, Wang, VLDB 2014, section 5.2), every node with its own weight and any branching.
+From the cells up, each node divides the budget between its own count and the subtrees of its children. With Y the
+inverse normal matrix of the subtrees, u = Y 1, S = 1^T u, precision a for them and b for the node, the inverse becomes
+(Y - b / (a + b S) u u^T) / a (Sherman, Morrison), so only trace(V Y), S and u^T V u are needed.
 
-`wavelet_for`: Privelet and Privelet+ (Xiao, Wang, Gehrke, ICDE 2010), Haar along ordered axes and the nominal wavelet
-along categories; small axes may stay untransformed. The paper decides that by a bound on the worst query, here by
-expected error.
+`wavelet_for`: Haar along ordered axes and the nominal wavelet along others (wavelet.py).
 """
 
 from __future__ import annotations

@@ -1,16 +1,12 @@
 """P-identity strategies (HDMM's OPT_0) along one axis: all cells and p weighted sums, optimised by projected L-BFGS.
 
-McKenna, Miklau, Hay, Machanavajjhala, "Optimizing error of high-dimensional statistical queries under differential
-privacy", VLDB 2018, section 5: A = [diag(d); Theta], Theta (p, n), all columns of equal norm. With X = A^T A and V the
-workload's Gram matrix, the error trace(V X^-1) has the gradient -2 A X^-1 V X^-1, and X^-1 is diag(d)^-2 less a matrix
-of rank p (Woodbury): n p^2 operations a step, and n p for V in the form of products. The paper starts at random; here
-the rows of Theta start as overlapping triangular bumps of one or two widths, which ends lower and sooner, the Gram
-matrix of all ranges is never written out, and the columns are integers of exactly equal size.
+McKenna, Miklau, Hay, Machanavajjhala, VLDB 2018, section 5: A = [diag(d); Theta], Theta (p, n), all columns of equal
+norm. With X = A^T A and V the workload's Gram matrix, the error trace(V X^-1) has the gradient -2 A X^-1 V X^-1, and
+X^-1 is diag(d)^-2 less a matrix of rank p (Woodbury). The paper starts at random; here the rows of Theta start as
+overlapping triangular bumps, which ends lower and sooner, and the columns are integers of exactly equal size.
 
-Optimiser (`least`): limited-memory quasi-Newton steps (Nocedal 1980, "Updating quasi-Newton matrices with limited
-storage") with bounds by projection (Bertsekas 1982, "Projected Newton methods for optimization problems with simple
-constraints": variables held at a bound stay out of the step). SciPy's L-BFGS-B does the same, but takes longer to load
-than most strategies take to find.
+Optimiser (`least`): L-BFGS (Nocedal 1980) with bounds by projection (Bertsekas 1982). SciPy's L-BFGS-B does the same,
+but takes longer to load than most strategies take to find.
 """
 
 from __future__ import annotations
@@ -104,20 +100,16 @@ FEW_WRITTEN = 128  # cells up to which what is asked of them is sooner multiplie
 CLOSE = 1e-6  # relative gain over ten steps that ends it sooner
 
 
-def p_identity_for(gram: Gram, pure: bool, bits: int = 12) -> AxisPart:
-    """Best p-identity strategy over one axis, with column sums 2^bits (sums of squares of about 4^bits under zCDP).
+def with_sums(theta: Floats, pure: bool, bits: int) -> AxisPart:
+    """Integer p-identity strategy of given sums theta, (p, n); columns sum to 2^bits, their squares to about 4^bits
+    (zCDP).
 
     >>> from sfumato.queries import AllRanges
     >>> from sfumato.least_squares.gram import gram_of
-    >>> part = p_identity_for(gram_of(AllRanges(64)), True)
+    >>> part = with_sums(best_sums(gram_of(AllRanges(64)), True), True, 12)
     >>> part.queries, part.queries.constant_column_sum
     (Stack(Scaled(Identity(64), 64 weights), Weighted(4 x 64)), 4096)
     """
-    return with_sums(best_sums(gram, pure), pure, bits)
-
-
-def with_sums(theta: Floats, pure: bool, bits: int) -> AxisPart:
-    """Integer p-identity strategy of given sums theta, (p, n)."""
     n, matrix = theta.shape[1], _whole(theta, pure, bits)
     queries = Identity(n) if matrix is None else Stack(Scaled(Identity(n), matrix[0]), Weighted(matrix[1]))
     return AxisPart(queries, np.ones(queries.rows))

@@ -1,24 +1,19 @@
 """Optimal allocation of a budget to residuals of marginals, and integer contrasts that measure them.
 
-Xiao, He, Zhang, Kifer, "An optimal and scalable matrix mechanism for noisy marginals under convex loss functions",
-NeurIPS 2023. The residual of a table T is its component orthogonal to its margins. A cell of marginal A is the sum of
-the residuals of all T within A, each spread evenly: with variance v_T in each cell of residual T before the projection,
-the mean variance of A's cells is
+Xiao, He, Zhang, Kifer, NeurIPS 2023 (full citation: residual.py). With variance v_T in each cell of residual T before
+the projection, the mean variance of a marginal A's cells is
 
     sum over T within A of  v_T * product over T of (1 - 1/n) / product over A beyond T of n^2,
 
 so the objective is a sum of demands d_T v_T. Gaussian noise of variance v_T on contrasts costs rho = p_T / (2 v_T), p_T
-= product over T of (1 - 1/n), and by Cauchy-Schwarz the least error at a rho is (sum of sqrt(d_T p_T))^2 / (2 rho),
-with shares in proportion to sqrt(d_T p_T) (`least_error`). No unbiased estimate is better (the paper).
+= product over T of (1 - 1/n), and by Cauchy-Schwarz the least error at a rho is (sum of sqrt(d_T p_T))^2 / (2 rho).
 
 Contrasts are measured along axes of few values alone. Along others all values are: that costs 1 in place of 1 - 1/n,
-but also estimates the residuals of smaller tables, which then need less of their own. So precisions add up, and shares
-are improved from the closed form by a fixed-point iteration. The problem is convex for Gaussian noise. For Laplace
-noise it is not, and the shares are a stationary point; there contrasts pay for axes of two values alone.
+but also estimates the residuals of smaller tables. So precisions add up, and shares are improved from the closed form
+by a fixed-point iteration: a convex problem for Gaussian noise, a stationary point for Laplace noise.
 
-Contrasts. The values of an axis are bisected recursively. A half of p values against one of q is the row with q / g on
-the first and -p / g on the second, g = gcd(p, q). Rows are orthogonal and sum to zero; divided by their lengths their
-Gram matrix is I - J / n. Contrasts of several axes are Kronecker products.
+Contrasts bisect the values of an axis recursively. A half of p values against one of q is the row with q / g on the
+first and -p / g on the second, g = gcd(p, q); rows are orthogonal and sum to zero.
 """
 
 from __future__ import annotations

@@ -9,35 +9,21 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+from sqlglot import exp
 
 from sfumato.plain_text import printable
 from sfumato.schema import Schema
-from sfumato.schema.what_is_counted import counted_in_short
-from sfumato.serve.pgwire.catalogue.translate import PREFIX, VIEWS, macros, translate
-from sfumato.serve.pgwire.protocol import (
-    BOOL,
-    CANCELLED,
-    FLOAT8,
-    INT8,
-    INT8S,
-    TEXT,
-    TEXTS,
-    TOO_LARGE,
-    UNSUPPORTED,
-    Column,
-    Failure,
-    Value,
-    length_of,
-)
+from sfumato.schema.schema import counted_in_short
+from sfumato.serve.pgwire import protocol as pg
+from sfumato.serve.pgwire.catalogue.translate import OWN, PREFIX, VIEWS, macros, translate
+from sfumato.serve.pgwire.protocol import Column, Failure, Value
 from sfumato.serve.pgwire.settings import FIRST
 from sfumato.serve.pgwire.statements import kind_of
 from sfumato.serve.web.bounds import CATALOGUE_SECONDS, Limits
 from sfumato.serve.web.shelf import Book, Shelf
 from sfumato.sql.reading import parse, silence
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 PG_CATALOG, PUBLIC, INFORMATION, OWNER, CLASSES, FIRST_TABLE = 11, 2200, 13_000, 10, 1259, 16_384
 DUCK_TYPES = {"": "VARCHAR", "n": "BIGINT", "b": "BOOLEAN", "i": "BIGINT[]", "a": "VARCHAR[]"}
@@ -99,10 +85,8 @@ def rows(shelf: Shelf) -> Iterator[tuple[str, Row]]:
     yield "pg_tablespace", {"oid": 1663, "spcname": "pg_default", "spcowner": OWNER}
     yield "pg_language", {"oid": 14, "lanname": "sql", "lanowner": OWNER}
     for name, value in FIRST.items():
-        yield (
-            "pg_settings",
-            {"name": name, "setting": value, "context": "user", "vartype": "string", "source": "default"},
-        )
+        entry = {"name": name, "setting": value, "context": "user", "vartype": "string", "source": "default"}
+        yield "pg_settings", entry
     for oid, (name, category, _, listed) in TYPES.items():
         yield "pg_type", _type(oid, name, category) | {"typarray": listed}
         if listed:
@@ -113,9 +97,9 @@ def rows(shelf: Shelf) -> Iterator[tuple[str, Row]]:
 
 def _type(oid: int, name: str, category: str) -> Row:
     return {
-        **{"oid": oid, "typname": name, "typnamespace": PG_CATALOG, "typowner": OWNER, "typlen": length_of(oid)},
+        **{"oid": oid, "typname": name, "typnamespace": PG_CATALOG, "typowner": OWNER, "typlen": pg.length_of(oid)},
         **{"typtype": "b", "typcategory": category, "typisdefined": True, "typdelim": ",", "typrelid": 0, "typelem": 0},
-        **{"typnotnull": False, "typbasetype": 0, "typtypmod": -1, "typndims": 0, "typbyval": length_of(oid) > 0},
+        **{"typnotnull": False, "typbasetype": 0, "typtypmod": -1, "typndims": 0, "typbyval": pg.length_of(oid) > 0},
         **{"typispreferred": False, "typcollation": 100 if category == "S" else 0, "typinput": f"{name}in"},
         **{"typoutput": f"{name}out", "typreceive": f"{name}recv", "typsend": f"{name}send", "typstorage": "p"},
     }
@@ -164,8 +148,8 @@ def _release(oid: int, book: Book) -> Iterator[tuple[str, Row]]:
 
 def _attribute(oid: int, place: int, name: str, kind: int) -> Row:
     return {
-        **{"attrelid": oid, "attname": name, "atttypid": kind, "attlen": length_of(kind), "attnum": place},
-        **{"atttypmod": -1, "attndims": 0, "attbyval": length_of(kind) > 0, "attalign": "d", "attstorage": "p"},
+        **{"attrelid": oid, "attname": name, "atttypid": kind, "attlen": pg.length_of(kind), "attnum": place},
+        **{"atttypmod": -1, "attndims": 0, "attbyval": pg.length_of(kind) > 0, "attalign": "d", "attstorage": "p"},
         **{"attnotnull": False, "atthasdef": False, "atthasmissing": False, "attidentity": "", "attgenerated": ""},
         **{"attisdropped": False, "attislocal": True, "attinhcount": 0, "attcompression": ""},
         **{"attcollation": 100 if kind == 25 else 0, "attstattarget": -1, "attcacheoff": -1},
@@ -181,7 +165,10 @@ CONFIG: dict[str, Any] = {
 }
 MOST_ROWS = 20_000
 MOST_CHARACTERS = 8 * 2**20  # in them
-_OIDS = {"BOOLEAN": BOOL, "DOUBLE": FLOAT8, "BIGINT[]": INT8S, "INTEGER[]": INT8S, "VARCHAR[]": TEXTS}
+_OIDS = {
+    **dict.fromkeys(("BIGINT", "INTEGER", "SMALLINT", "TINYINT", "UBIGINT", "HUGEINT", "UINTEGER"), pg.INT8),
+    **{"BOOLEAN": pg.BOOL, "DOUBLE": pg.FLOAT8, "BIGINT[]": pg.INT8S, "INTEGER[]": pg.INT8S, "VARCHAR[]": pg.TEXTS},
+}
 _VIEWS = {
     "pg_database": f"""1 AS oid, getvariable('database') AS datname, {OWNER} AS datdba, 6 AS encoding,
         'c' AS datlocprovider, false AS datistemplate, true AS datallowconn, -1 AS datconnlimit,
@@ -222,9 +209,7 @@ class Catalogue:
         for call, body in macros().items():
             self.database.execute(f"CREATE MACRO cat.{PREFIX}{call} AS {body}")
         self.database.execute("COMMIT; SET enable_external_access = false; SET lock_configuration = true")
-        self.answer(
-            self.read("SELECT version()"), (), (), Who("", "")
-        )  # all that it needs is loaded before anybody asks
+        self.answer(self.read("SELECT version()"), (), (), Who("", ""))  # so that all that it needs is loaded
 
     def _fill(self, listed: Iterable[tuple[str, Row]]) -> None:
         """Insert rows, those with the same columns by one statement."""
@@ -273,13 +258,12 @@ class Catalogue:
                 cursor.execute(f"SET VARIABLE {name} = '{value.replace(chr(39), chr(39) * 2)}'")
             cursor.execute(sql)
             found = _fetched(cursor)
-            described = [(str(name), _OIDS.get(str(kind), _of(str(kind)))) for name, kind, *_ in cursor.description]
+            described = [(str(name), _OIDS.get(str(kind), pg.TEXT)) for name, kind, *_ in cursor.description]
         except duckdb.InterruptException:
-            raise Failure(CANCELLED, "the catalogue takes too long to answer", "ask for less of it") from None
+            raise Failure(pg.CANCELLED, "the catalogue takes too long to answer", "ask for less of it") from None
         except duckdb.Error:
-            raise Failure(
-                UNSUPPORTED, "this cannot be asked of the catalogue", "ask information_schema, or a release"
-            ) from None
+            hint = "ask information_schema, or a release"
+            raise Failure(pg.UNSUPPORTED, "this cannot be asked of the catalogue", hint) from None
         finally:
             done.set()
             cursor.close()
@@ -308,12 +292,8 @@ def _fetched(cursor: Any) -> list[tuple[Any, ...]]:
         found += more
         size += sum(len(str(value)) for row in more for value in row)
         if len(found) > MOST_ROWS or size > MOST_CHARACTERS:
-            raise Failure(TOO_LARGE, f"the catalogue gives at most {MOST_ROWS:,} rows", "ask for less of it")
+            raise Failure(pg.TOO_LARGE, f"the catalogue gives at most {MOST_ROWS:,} rows", "ask for less of it")
     return found
-
-
-def _of(kind: str) -> int:
-    return INT8 if kind in ("BIGINT", "INTEGER", "SMALLINT", "TINYINT", "UBIGINT", "HUGEINT", "UINTEGER") else TEXT
 
 
 def _plain(value: Any) -> Any:
@@ -329,17 +309,9 @@ def _renamed(columns: list[Column], tree: exp.Expression) -> list[Column]:
 
 
 def _by_function(node: Any) -> str:
-    from sqlglot import exp
-
     while isinstance(node, exp.Dot | exp.Cast | exp.Paren):
         node = node.expression if isinstance(node, exp.Dot) else node.this
     if isinstance(node, exp.Anonymous):
         return str(node.name).lower()
-    known = {"currentcatalog": "current_catalog", "currentuser": "current_user", "currentschema": "current_schema"}
-    known |= {
-        "groupconcat": "string_agg",
-        "currentversion": "version",
-        "sessionuser": "session_user",
-        "currentdatabase": "current_database",
-    }
+    known = OWN | {"groupconcat": "string_agg"}
     return known.get(node.key) or (node.sql_name().lower() if isinstance(node, exp.Func) else "?column?")

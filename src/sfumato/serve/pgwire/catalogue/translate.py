@@ -10,14 +10,13 @@ columns it reads with `m_`: a column passed as an argument must not be taken for
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from sqlglot import exp
 
 from sfumato.serve.pgwire.protocol import NO_FUNCTION, NO_TABLE, READ_ONLY, TOO_LARGE, UNSUPPORTED, Failure
 from sfumato.serve.pgwire.settings import FIRST, SERVER_VERSION
 from sfumato.version import __version__
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 PREFIX = "pg__"  # of macros, so that none is taken for a function of DuckDB's own
 VERSION = f"PostgreSQL {SERVER_VERSION} (Sfumato {__version__}: releases with error columns, read-only)"
@@ -127,7 +126,7 @@ _SAFE = """abs and any all array arrayagg avg between bitwiseand bitwiseor case 
     currenttimestamp arraycontains arraycontainsall arrayoverlaps logicaland logicalor md5 splitpart
     arrayconcat rank anyvalue trycast chr ascii arraysize posexplode extract timestamptrunc reverse lag lead
     firstvalue"""
-_OWN = {  # that have a class of their own in the syntax tree
+OWN = {  # that have a class of their own in the syntax tree
     "currentuser": "current_user",
     "sessionuser": "session_user",
     "currentcatalog": "current_catalog",
@@ -157,8 +156,6 @@ _OBJECTS = ("regclass", "regtype", "regnamespace")
 
 def translate(tree: exp.Expression, known: frozenset[str]) -> exp.Expression:
     """Translate a statement to the tables of schema `cat`. known: the tables that there are."""
-    from sqlglot import exp
-
     if not isinstance(tree, exp.Select | exp.SetOperation | exp.Subquery | exp.Values):
         raise Failure(UNSUPPORTED, "only SELECT is understood here", "ask with SELECT")
     if any(isinstance(node, exp.DML | exp.DDL | exp.Command | exp.Lock | exp.Into) for node in tree.walk()):
@@ -198,16 +195,12 @@ def _refuse_growth(replaced: list[Any]) -> None:
 
 def _qualified_functions(tree: Any) -> None:
     """Read pg_catalog.f(...), which is parsed as a field of pg_catalog, as f(...)."""
-    from sqlglot import exp
-
     for dot in _all(tree, exp.Dot):
         if isinstance(dot.expression, exp.Func) and dot.this.name.lower() in SCHEMAS:
             dot.replace(dot.expression)
 
 
 def _table(node: Any, known: frozenset[str], made: set[str]) -> None:
-    from sqlglot import exp
-
     if isinstance(node.this, exp.Anonymous) and node.this.name.lower() in known:  # a function that gives rows
         node.set("this", exp.to_identifier(node.this.name.lower()))
     if isinstance(node.this, exp.Func):  # which is looked at among the functions; its rows are called as it is
@@ -233,8 +226,6 @@ def _table(node: Any, known: frozenset[str], made: set[str]) -> None:
 
 
 def _function(node: Any) -> None:
-    from sqlglot import exp
-
     if isinstance(node, exp.Anonymous):
         name = node.name.lower()
         if name == "all":
@@ -242,16 +233,15 @@ def _function(node: Any) -> None:
         if name in _NOTHING:
             node.replace(exp.cast(exp.Null(), "text"))
             return
-    elif node.key in _OWN:
-        name = _OWN[node.key]
+    elif node.key in OWN:
+        name = OWN[node.key]
     elif node.key in _SAFE.split():
         return
     else:
         name = node.sql_name().lower()
     if name not in NAMES:
-        raise Failure(
-            NO_FUNCTION, f"there is no function {name[:63]!r} here", "ask releases with SELECT ... FROM their tables"
-        )
+        hint = "ask releases with SELECT ... FROM their tables"
+        raise Failure(NO_FUNCTION, f"there is no function {name[:63]!r} here", hint)
     given = [arg for value in node.args.values() for arg in (value if isinstance(value, list) else [value])]
     given = [arg for arg in given if isinstance(arg, exp.Expression)]
     if name.endswith(("_setting", "_config")) and given and given[0].name.lower().startswith("sfumato."):
@@ -263,15 +253,11 @@ def _function(node: Any) -> None:
 
 
 def _call(name: str, *given: Any) -> Any:
-    from sqlglot import exp
-
     return exp.Dot(this=exp.to_identifier("cat"), expression=exp.Anonymous(this=PREFIX + name, expressions=list(given)))
 
 
 def _operator(node: Any) -> None:
     """Read a OPERATOR(pg_catalog.~) b as the plain operator."""
-    from sqlglot import exp
-
     sign = str(node.args["operator"]).rpartition(".")[2].strip()
     found = {"~": exp.RegexpLike, "~*": exp.RegexpILike, "=": exp.EQ, "<>": exp.NEQ, "~~": exp.Like}
     if sign.removeprefix("!") not in found:
@@ -281,8 +267,6 @@ def _operator(node: Any) -> None:
 
 
 def _cast(node: Any) -> None:
-    from sqlglot import exp
-
     kind = node.args["to"].sql(dialect="postgres").lower().replace('"', "").removeprefix("pg_catalog.")
     if kind in _OBJECTS:
         inner, around = node.this, node.parent

@@ -6,7 +6,8 @@ import psycopg
 import pytest
 from postgres import own_schema
 
-from sfumato.kernel.reading.engines.postgres.session import address_of, is_postgres
+from sfumato.kernel.reading.engines import is_postgres
+from sfumato.kernel.reading.engines.postgres.session import address_of
 from sfumato.kernel.reading.table import open_table
 from sfumato.schema import Schema
 

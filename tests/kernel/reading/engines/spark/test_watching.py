@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from sfumato.kernel.reading.engines.silencing import watched
+from sfumato.kernel.reading.engines import watched
 from sfumato.kernel.reading.engines.spark.sessions import followed_tasks, share_of_tasks
 
 

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from sfumato.errors import TableError
 from sfumato.kernel.reading.engines import Column
-from sfumato.kernel.reading.engines.other.mysql import Session, Words, chosen, is_nan, literal, quoted_table
+from sfumato.kernel.reading.engines.other.mysql import Session, Words, is_nan
 from sfumato.kernel.reading.expressions import SQL, cast, choose, try_cast, type_of, whole
 from sfumato.kernel.reading.formats.origin import bare_type
 
@@ -31,7 +31,7 @@ SELECT database, name, engine FROM system.tables
 WHERE database NOT IN ('system', 'INFORMATION_SCHEMA', 'information_schema') AND NOT is_temporary
 """
 _COLUMNS = """
-SELECT name, type, default_kind IN ('ALIAS', 'EPHEMERAL') FROM system.columns
+SELECT name, type, if(default_kind IN ('ALIAS', 'EPHEMERAL'), 'yes', 'no') FROM system.columns
 WHERE database = {} AND table = {} ORDER BY position
 """
 
@@ -40,6 +40,7 @@ class ClickHouseWords(Words):
     """ClickHouse's words. Settings are part of a statement, so that none of a session is changed."""
 
     dialect, shown = "clickhouse", "ClickHouse"
+    usual, tables, columns = "SELECT currentDatabase()", _TABLES, _COLUMNS
 
     def must_serve(self, session: Session) -> None:
         """Refuse a server that would take an alias for a column."""
@@ -47,16 +48,10 @@ class ClickHouseWords(Words):
         if int(str(version).partition(".")[0]) < OLDEST:
             raise TableError(f"ClickHouse {version} cannot run what a release asks; use version {OLDEST} or later")
 
-    def found(self, session: Session, name: str | None) -> tuple[SQL, tuple[Column, ...]]:
-        """A table of the connection's database, or database.table."""
-        ((usual,),) = session.rows("SELECT currentDatabase()")
-        database, own, kind = chosen(session.rows(_TABLES), name, str(usual), self.shown)
-        rows = session.rows(_COLUMNS.format(literal(database, self.dialect), literal(own, self.dialect)))
-        columns = [
-            Column(str(column), core_type(str(word)), str(column), derived=kind not in STORED or bool(made))
-            for column, word, made in rows
-        ]
-        return quoted_table(own, database), tuple(columns)
+    def column(self, kind: str, name: str, *about: str) -> Column:
+        """A column; an alias is worked out when it is read."""
+        word, made = about
+        return Column(name, core_type(word), name, derived=kind not in STORED or made == "yes")
 
     def bytes_of(self, text: SQL) -> SQL:
         """A text is compared by its bytes."""
@@ -86,15 +81,11 @@ class ClickHouseWords(Words):
 
     def spelled(self, statement: SQL) -> str:
         """In ClickHouse's words, with its settings."""
-        own = statement.copy()
-        for node in reversed(list(own.walk())):  # from the inside out: what is replaced is not looked at again
-            if (instead := _own_words(node)) is not None:
-                node.replace(instead)
-        return f"{own.sql(dialect=self.dialect, identify=True)} {_SETTINGS}"
+        return f"{super().spelled(statement)} {_SETTINGS}"
 
-    def planned(self, text: str) -> str:
-        """ClickHouse's plan."""
-        return f"EXPLAIN {text}"
+    def instead(self, node: Any) -> SQL | None:
+        """In ClickHouse's words."""
+        return _own_words(node)
 
 
 def core_type(word: str) -> str:
@@ -139,7 +130,7 @@ SELECT table_schema, table_name, table_type FROM information_schema.tables
 WHERE table_catalog = current_database() AND table_schema NOT IN ('information_schema', 'pg_catalog')
 """
 _DUCK_COLUMNS = """
-SELECT column_name, data_type, is_generated <> 'NEVER' FROM information_schema.columns
+SELECT column_name, data_type, CASE WHEN is_generated <> 'NEVER' THEN 'yes' END FROM information_schema.columns
 WHERE table_catalog = current_database() AND table_schema = {} AND table_name = {} ORDER BY ordinal_position
 """
 
@@ -148,17 +139,13 @@ class DuckWords(Words):
     """DuckDB's words."""
 
     dialect, shown, subqueries = "duckdb", "DuckDB", True
+    usual, tables, columns = "SELECT 'main'", _DUCK_TABLES, _DUCK_COLUMNS
     settings = (("SET TimeZone = 'UTC'", "RESET TimeZone"),)
 
-    def found(self, session: Session, name: str | None) -> tuple[SQL, tuple[Column, ...]]:
-        """A table of the database that the connection has open."""
-        schema, own, kind = chosen(session.rows(_DUCK_TABLES), name, "main", self.shown)
-        rows = session.rows(_DUCK_COLUMNS.format(literal(schema, self.dialect), literal(own, self.dialect)))
-        columns = [
-            Column(str(column), bare_type(str(word)), str(column), derived=kind != "BASE TABLE" or bool(made))
-            for column, word, made in rows
-        ]
-        return quoted_table(own, schema), tuple(columns)
+    def column(self, kind: str, name: str, *about: str) -> Column:
+        """A column; a generated one is worked out when it is read."""
+        word, made = about
+        return Column(name, bare_type(word), name, derived=kind != "BASE TABLE" or made == "yes")
 
     def bytes_of(self, text: SQL) -> SQL:
         """A BLOB, which has no collation."""
@@ -175,11 +162,3 @@ class DuckWords(Words):
     def scramble(self, parts: Sequence[SQL]) -> SQL:
         """DuckDB's own hash."""
         return exp.Anonymous(this="hash", expressions=list(parts))
-
-    def spelled(self, statement: SQL) -> str:
-        """The statement's text, unchanged."""
-        return statement.sql(dialect=self.dialect, identify=True)
-
-    def planned(self, text: str) -> str:
-        """DuckDB's plan."""
-        return f"EXPLAIN {text}"

@@ -13,9 +13,8 @@ from sqlglot import exp
 
 from sfumato.errors import TableError
 from sfumato.frozen import dataclass
-from sfumato.kernel.reading.engines import Column
+from sfumato.kernel.reading.engines import Column, silenced
 from sfumato.kernel.reading.engines.other.session import Session
-from sfumato.kernel.reading.engines.silencing import silenced
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -79,10 +79,15 @@ class Words(ABC):
     dialect: as sqlglot names it. subqueries: as an engine has it. shown: what a message calls it. not_finite: whether
     its doubles can be NaN or infinite. settings: what is said to a connection first, each with how it was before.
     who, end: asks for the number of a connection, and ends what it does from another one, where that can be done.
+    usual, tables, columns: ask the catalogue for the schema of a bare name, for all tables as schema, name and kind,
+    and for the columns of one, each as its name and what else `column` takes.
     """
 
     dialect: str
     shown: str
+    usual: str
+    tables: str
+    columns: str
     subqueries = False
     not_finite = True
     settings: Sequence[tuple[str, str]] = ()
@@ -92,9 +97,16 @@ class Words(ABC):
     def must_serve(self, session: Session) -> None:  # noqa: B027 (any will do, unless a dialect says otherwise)
         """Refuse a server that is too old for the statement."""
 
-    @abstractmethod
     def found(self, session: Session, name: str | None) -> tuple[SQL, tuple[Column, ...]]:
-        """The table of this name, and its columns, from the catalogue alone."""
+        """The table of this name, or schema.name, and its columns, from the catalogue alone."""
+        ((usual,),) = session.rows(self.usual)
+        schema, own, kind = chosen(session.rows(self.tables), name, str(usual), self.shown)
+        rows = session.rows(self.columns.format(literal(schema, self.dialect), literal(own, self.dialect)))
+        return quoted_table(own, schema), tuple(self.column(kind, *map(str, row)) for row in rows)
+
+    @abstractmethod
+    def column(self, kind: str, name: str, *about: str) -> Column:
+        """A column, from what the catalogue says of it; kind: of its table."""
 
     @abstractmethod
     def bytes_of(self, text: SQL) -> SQL:
@@ -108,13 +120,21 @@ class Words(ABC):
     def scramble(self, parts: Sequence[SQL]) -> SQL:
         """A hash of these values."""
 
-    @abstractmethod
     def spelled(self, statement: SQL) -> str:
-        """The statement's text."""
+        """The statement's text, in the dialect's own words."""
+        own = statement.copy()
+        for node in reversed(list(own.walk())):  # from the inside out: what is replaced is not looked at again
+            if (instead := self.instead(node)) is not None:
+                node.replace(instead)
+        return own.sql(dialect=self.dialect, identify=True)
 
-    @abstractmethod
+    def instead(self, node: Any) -> SQL | None:
+        """The dialect's replacement of a node; None if it stays as it is."""
+        return None
+
     def planned(self, text: str) -> str:
         """A statement that has the given one planned, and reads no row."""
+        return f"EXPLAIN {text}"
 
     def constant(self, value: SQL, kind: str) -> SQL:
         """A constant of a trial, of this kind."""
@@ -193,6 +213,7 @@ class MySQLWords(Words):
     """The words of MariaDB and MySQL."""
 
     dialect, shown, not_finite = "mysql", "the database", False
+    usual, tables, columns = "SELECT DATABASE()", _TABLES, _COLUMNS
     settings = (
         ("SET @sfumato_zone = @@SESSION.time_zone, time_zone = '+00:00'", "SET time_zone = @sfumato_zone"),
         # Without modes quotes, blanks and bad casts mean what they are taken to mean here.
@@ -210,16 +231,10 @@ class MySQLWords(Words):
             least = ".".join(map(str, OLDEST))
             raise TableError(f"this MariaDB cannot run what a release asks; use version {least} or later")
 
-    def found(self, session: Session, name: str | None) -> tuple[SQL, tuple[Column, ...]]:
-        """A table of the connection's database, or database.table."""
-        ((usual,),) = session.rows("SELECT DATABASE()")
-        database, own, kind = chosen(session.rows(_TABLES), name, str(usual), self.shown)
-        rows = session.rows(_COLUMNS.format(literal(database, self.dialect), literal(own, self.dialect)))
-        columns = [
-            Column(str(column), _type(str(kind_of), str(in_full)), str(column), derived=_derived(kind, str(extra)))
-            for column, kind_of, in_full, extra in rows
-        ]
-        return quoted_table(own, database), tuple(columns)
+    def column(self, kind: str, name: str, *about: str) -> Column:
+        """A column; a virtual one is worked out when it is read."""
+        word, in_full, extra = about
+        return Column(name, _type(word, in_full), name, derived=kind not in STORED or "VIRTUAL" in extra.upper())
 
     def bytes_of(self, text: SQL) -> SQL:
         """A BINARY of UTF-8; of a text in the statement, its bytes as they are."""
@@ -263,13 +278,9 @@ class MySQLWords(Words):
         """A digest of all parts."""
         return _call("MD5", _call("CONCAT_WS", exp.Literal.string("|"), *parts))
 
-    def spelled(self, statement: SQL) -> str:
+    def instead(self, node: Any) -> SQL | None:
         """In the words of MySQL."""
-        own = statement.copy()
-        for node in reversed(list(own.walk())):  # from the inside out: what is replaced is not looked at again
-            if (instead := _own_words(node)) is not None:
-                node.replace(instead)
-        return own.sql(dialect=self.dialect, identify=True)
+        return _own_words(node)
 
     def planned(self, text: str) -> str:
         """An answer of no rows, for which none is read."""
@@ -284,10 +295,6 @@ def _type(kind: str, in_full: str) -> str:
     """
     word = TYPES.get(kind.lower(), f"type {kind.lower()}")
     return f"{word} UNSIGNED" if word.endswith("INT") and "unsigned" in in_full.lower() else word
-
-
-def _derived(kind: str, extra: str) -> bool:
-    return kind not in STORED or "VIRTUAL" in extra.upper()
 
 
 def _call(name: str, *parts: SQL) -> SQL:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from sqlglot import exp
@@ -32,9 +32,6 @@ from sfumato.kernel.reading.formats.columnar import Frame
 from sfumato.kernel.reading.statement import aggregate_statement, checked, comes_by_rows
 from sfumato.schema import Schema
 from sfumato.schema.attributes import Boolean, Category, Date
-
-if TYPE_CHECKING:
-    from sfumato.kernel.reading.engines.other.engine import Other
 
 LISTED = 12  # spellings of a list that are tried, and as many with the other case
 Kind = str  # text, uuid, double, bigint, boolean, date, timestamp, decimal(digits,after)
@@ -124,32 +121,17 @@ def _decimals(kind: Kind, bounds: Sequence[Decimal]) -> list[Decimal]:
 
 # What a library of connections, or SQLAlchemy, or a driver of ADBC, calls the SQL that sqlglot calls otherwise.
 _SPOKEN = {
-    "chdb": "clickhouse",
-    "clickhouse_connect": "clickhouse",
-    "clickhouse_driver": "clickhouse",
-    "clickhousedb": "clickhouse",
-    "pymysql": "mysql",
-    "mysqldb": "mysql",
-    "mysql": "mysql",
-    "mariadb": "mysql",
-    "asyncmy": "mysql",
-    "pymssql": "tsql",
-    "mssql": "tsql",
-    "mssql_python": "tsql",
-    "microsoft sql server": "tsql",
-    "oracledb": "oracle",
-    "cx_oracle": "oracle",
+    **dict.fromkeys(("chdb", "clickhouse_connect", "clickhouse_driver", "clickhousedb"), "clickhouse"),
+    **dict.fromkeys(("pymysql", "mysqldb", "mysql", "mariadb", "asyncmy"), "mysql"),
+    **dict.fromkeys(("pymssql", "mssql", "mssql_python", "microsoft sql server"), "tsql"),
+    **dict.fromkeys(("oracledb", "cx_oracle"), "oracle"),
+    **dict.fromkeys(("pyathena", "awsathena"), "athena"),
+    **dict.fromkeys(("pyexasol", "exa"), "exasol"),
+    **dict.fromkeys(("pg8000", "asyncpg", "postgresql"), "postgres"),
     "google": "bigquery",
     "redshift_connector": "redshift",
     "prestodb": "presto",
-    "pyathena": "athena",
-    "awsathena": "athena",
     "teradatasql": "teradata",
-    "pyexasol": "exasol",
-    "exa": "exasol",
-    "pg8000": "postgres",
-    "asyncpg": "postgres",
-    "postgresql": "postgres",
     "pyhive": "hive",
     "sqlite3": "sqlite",
 }
@@ -220,7 +202,16 @@ KEY = 7  # no person is secret here
 Rows = Mapping[Column, Sequence[Any]]
 
 
-def tried(schema: Schema, engine: Other, columns: Mapping[str, Column]) -> None:
+class Tried(Engine, Protocol):
+    """An engine behind a connection: its dialect, and itself over constants in place of the table."""
+
+    @property
+    def words(self) -> Words: ...
+
+    def over(self, constants: SQL) -> Engine: ...
+
+
+def tried(schema: Schema, engine: Tried, columns: Mapping[str, Column]) -> None:
     """Refuse an engine whose result of the trial differs from DuckDB's."""
     kinds = {each: kind_of(each, engine.dialect) for each in columns.values()}
     _refuse_unsure(schema, engine, columns, kinds)
@@ -240,7 +231,7 @@ def tried(schema: Schema, engine: Other, columns: Mapping[str, Column]) -> None:
         )
 
 
-def _refuse_unsure(schema: Schema, engine: Other, columns: Mapping[str, Column], kinds: Mapping[Column, Kind]) -> None:
+def _refuse_unsure(schema: Schema, engine: Tried, columns: Mapping[str, Column], kinds: Mapping[Column, Kind]) -> None:
     """Refuse types on which dialects disagree: floats or times as privacy unit, floats compared with texts."""
     unit = schema.privacy_unit.column
     if unit is not None and kinds[columns[unit]] in ("double", "boolean", "timestamp"):
@@ -252,7 +243,7 @@ def _refuse_unsure(schema: Schema, engine: Other, columns: Mapping[str, Column],
 
 
 def _rows(
-    schema: Schema, engine: Other, columns: Mapping[str, Column], kinds: Mapping[Column, Kind], unit: Column | None
+    schema: Schema, engine: Tried, columns: Mapping[str, Column], kinds: Mapping[Column, Kind], unit: Column | None
 ) -> Rows:
     """Rows of constants: every value of every column, each beside another of the other columns; all of other people."""
     pools = {each: pool(kinds[each], _parts(schema, columns, each), engine.words) for each in kinds}
@@ -298,7 +289,7 @@ def _here(schema: Schema, columns: Mapping[str, Column], kinds: Mapping[Column, 
 
 
 def _there(
-    schema: Schema, engine: Other, columns: Mapping[str, Column], kinds: Mapping[Column, Kind], rows: Rows
+    schema: Schema, engine: Tried, columns: Mapping[str, Column], kinds: Mapping[Column, Kind], rows: Rows
 ) -> Aggregate:
     selects = [
         exp.Select(
@@ -319,7 +310,7 @@ def _gathered(schema: Schema, engine: Engine, columns: Mapping[str, Column]) -> 
     return found if isinstance(found, Aggregate) else found.gathered
 
 
-def _constant(value: Any, kind: Kind, engine: Other) -> SQL:
+def _constant(value: Any, kind: Kind, engine: Tried) -> SQL:
     plain: dict[str, Callable[[Any], SQL]] = {"double": double, "date": day, "timestamp": moment}
     plain["text"] = engine.words.text_constant
     if value is not None and kind in plain:

@@ -13,34 +13,25 @@ from contextlib import contextmanager, suppress
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from sqlglot import exp
+
 from sfumato.errors import TableError
 from sfumato.frozen import dataclass
-from sfumato.kernel.reading.engines import Column
-from sfumato.kernel.reading.engines.postgres.session import OLDEST, Address, Session, address_of, is_adbc, told
-from sfumato.kernel.reading.engines.silencing import silenced
+from sfumato.kernel.reading.engines import Column, is_adbc, silenced
+from sfumato.kernel.reading.engines.postgres import casts
+from sfumato.kernel.reading.engines.postgres.session import OLDEST, Address, Session, address_of, told
+from sfumato.kernel.reading.expressions import is_float, missing_if_nan
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from sqlglot import exp
 
     from sfumato.schema import Schema
 
 TYPES = {
-    "int2": "SMALLINT",
-    "int4": "INTEGER",
-    "int8": "BIGINT",
-    "float4": "REAL",
-    "float8": "DOUBLE PRECISION",
-    "numeric": "DECIMAL",
-    "bool": "BOOLEAN",
-    "text": "TEXT",
-    "varchar": "TEXT",
-    "bpchar": "TEXT",
-    "name": "TEXT",
-    "date": "DATE",
-    "timestamp": "TIMESTAMP",
-    "timestamptz": "TIMESTAMPTZ",
-    "uuid": "UUID",
+    **{"int2": "SMALLINT", "int4": "INTEGER", "int8": "BIGINT"},
+    **{"float4": "REAL", "float8": "DOUBLE PRECISION", "numeric": "DECIMAL", "bool": "BOOLEAN", "uuid": "UUID"},
+    **dict.fromkeys(("text", "varchar", "bpchar", "name"), "TEXT"),
+    **{"date": "DATE", "timestamp": "TIMESTAMP", "timestamptz": "TIMESTAMPTZ"},
 }
 SHOWN = 20  # tables in a message
 _TABLES = """
@@ -107,8 +98,6 @@ def _type(kind: str, word: str, builtin: bool, like_text: bool) -> str:
 
 
 def _literal(name: str) -> str:
-    from sqlglot import exp
-
     if "\0" in name:
         raise TableError("no table of PostgreSQL has a NUL in its name; check --table")
     return exp.Literal.string(name).sql(dialect="postgres")
@@ -203,30 +192,21 @@ class Postgres:
 
     def table(self) -> exp.Expression:
         """The table by its full name."""
-        from sqlglot import exp
-
         own, schema = (exp.to_identifier(name, quoted=True) for name in (self.relation.name, self.relation.schema))
         return exp.Table(this=own, db=schema)
 
     def bytes_of(self, text: exp.Expression) -> exp.Expression:
         """A bytea, which has no collation."""
-        from sfumato.kernel.reading.engines.postgres.casts import bytes_of
-
-        return bytes_of(text)
+        return casts.bytes_of(text)
 
     def safe_cast(self, value: exp.Expression, source: Column, to: str) -> exp.Expression:
         """A cast behind tests of what could make it fail."""
-        from sfumato.kernel.reading.engines.postgres.casts import safe_cast
-
-        return safe_cast(value, source, to)
+        return casts.safe_cast(value, source, to)
 
     def without_nan(self, value: exp.Expression, source: Column) -> exp.Expression:
         """Floats and numerics can be NaN."""
-        from sfumato.kernel.reading.engines.postgres.casts import missing_if_decimal_nan
-        from sfumato.kernel.reading.expressions import is_float, missing_if_nan
-
         if source.type == "DECIMAL":
-            return missing_if_decimal_nan(value)
+            return casts.missing_if_decimal_nan(value)
         return missing_if_nan(value) if is_float(source, self.dialect) else value
 
     def time_of(self, text: exp.Expression, written: str) -> exp.Expression:
@@ -235,15 +215,11 @@ class Postgres:
 
     def scramble(self, parts: Sequence[exp.Expression]) -> exp.Expression:
         """PostgreSQL's own hash of texts."""
-        from sfumato.kernel.reading.engines.postgres.casts import scramble
-
-        return scramble(parts)
+        return casts.scramble(parts)
 
     def trial(self, schema: Schema, columns: Mapping[str, Column]) -> None:
         """Refuse a schema for which a value could stop the statement, before anything is spent."""
-        from sfumato.kernel.reading.engines.postgres.casts import refuse_large_steps
-
-        refuse_large_steps(schema)
+        casts.refuse_large_steps(schema)
 
     def check(self, statement: exp.Expression) -> None:
         """Have the server plan the statement: it tells what it lacks, and whether these columns may be read."""
@@ -275,9 +251,7 @@ class Postgres:
             return work(session, text)
 
     def _spelled(self, statement: exp.Expression) -> str:
-        from sfumato.kernel.reading.engines.postgres.casts import spelled
-
-        return spelled(statement)
+        return casts.spelled(statement)
 
     def _failed(self, how: str) -> str:
         return f"{self.relation.schema}.{self.relation.name} {how}; ask whoever runs the server to look at its log"

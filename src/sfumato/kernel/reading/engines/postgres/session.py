@@ -41,25 +41,6 @@ class Address:
     place: str
 
 
-def is_postgres(table: object) -> bool:
-    """Whether a table is the URL of a server, or a connection to one."""
-    if isinstance(table, str):
-        return table.lower().startswith(("postgresql:", "postgres:"))
-    if (url := alchemy_url(table)) is not None:
-        return str(url.drivername).startswith("postgresql")
-    kind = type(table).__module__.partition(".")[0]
-    return kind in ("psycopg", "psycopg2") or is_adbc(table)
-
-
-def is_adbc(table: Any) -> bool:
-    """Whether a table is a connection of ADBC to PostgreSQL."""
-    if not type(table).__module__.startswith("adbc_driver_manager."):
-        return False
-    with suppress(Exception):  # one that is closed is none
-        return bool(table.adbc_get_info().get("vendor_name") == "PostgreSQL")
-    return False
-
-
 def address_of(table: Any) -> Address:
     """The server of a URL, a connection of psycopg or psycopg2, or an engine of SQLAlchemy.
 

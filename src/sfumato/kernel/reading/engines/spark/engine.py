@@ -22,8 +22,7 @@ from sqlglot import exp
 
 from sfumato.errors import TableError
 from sfumato.frozen import dataclass
-from sfumato.kernel.reading.engines import Column, is_connect, kind_of
-from sfumato.kernel.reading.engines.silencing import silenced
+from sfumato.kernel.reading.engines import Column, is_connect, kind_of, silenced
 from sfumato.kernel.reading.engines.spark.sessions import (
     followed_tasks,
     must_serve,
@@ -33,10 +32,10 @@ from sfumato.kernel.reading.engines.spark.sessions import (
     start,
     tagged,
 )
+from sfumato.kernel.reading.expressions import SQL, double, is_float, missing_if_nan, try_cast
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from sqlglot import exp
 
 # Formats that give each value as it was stored. Others work it out when it is read, from text or on another server,
 # and some can be told to stop at a value.
@@ -182,40 +181,28 @@ class Spark:
 
     def table(self) -> exp.Expression:
         """A view under a name that nobody else has, for as long as the statement runs."""
-        from sqlglot import exp
-
         return exp.to_table(self.view) if is_connect(self.session) else exp.table_(self.view, db=self._shared_views)
 
     def bytes_of(self, text: exp.Expression) -> exp.Expression:
         """Spark's BINARY, which has no collation."""
-        from sqlglot import exp
-
         return exp.Cast(this=text, to=exp.DataType.build("binary", dialect=self.dialect))
 
     def safe_cast(self, value: exp.Expression, source: Column, to: str) -> exp.Expression:
         """Spark's TRY_CAST, which `in_sparks_words` makes to mean what it means elsewhere."""
-        from sfumato.kernel.reading.expressions import try_cast
-
         return try_cast(value, to)
 
     def without_nan(self, value: exp.Expression, source: Column) -> exp.Expression:
         """Floats are the only numbers of Spark that can be NaN."""
-        from sfumato.kernel.reading.expressions import is_float, missing_if_nan
-
         return missing_if_nan(value) if is_float(source, self.dialect) else value
 
     def time_of(self, text: exp.Expression, written: str) -> exp.Expression:
         """Spark's reading of times that does not fail."""
-        from sqlglot import exp
-
         for letters, instead in _LETTERS.items():
             written = written.replace(letters, instead)
         return exp.Anonymous(this="try_to_timestamp", expressions=[text, exp.Literal.string(written)])
 
     def scramble(self, parts: Sequence[exp.Expression]) -> exp.Expression:
         """Spark's own hash of 64 bits."""
-        from sqlglot import exp
-
         return exp.Anonymous(this="xxhash64", expressions=list(parts))
 
     def check(self, statement: exp.Expression) -> None:
@@ -250,7 +237,6 @@ class Spark:
             return outcome(own.sql(self._spelled(statement)))
 
     def _spelled(self, statement: exp.Expression) -> str:
-
         return in_sparks_words(statement, self.columns).sql(dialect=self.dialect, identify=True)
 
     @contextmanager
@@ -307,7 +293,6 @@ def _over(session: Any, finding: Callable[[], Found]) -> Spark:
     return Spark(session, source, columns)
 
 
-SQL = exp.Expression
 _BLANKS = r"[ \t\n\x0B\f\r]*"
 _NUMBER = rf"(?i)^{_BLANKS}[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)(e[+-]?[0-9]+)?|inf|infinity){_BLANKS}$"
 _WORD = "^[A-Za-z0-9]+$"
@@ -338,7 +323,9 @@ def _cast(node: exp.Cast, kinds: Mapping[str, exp.DType]) -> SQL:
         return exp.Cast(this=value, to=node.to)
     safe = _try_cast(value, node.to)  # for privacy: no value may stop a reading, in ANSI mode or not
     if kind in exp.DataType.TEXT_TYPES and to in (_TYPES.DOUBLE, _TYPES.BOOLEAN):
-        return _where(_like(value, _NUMBER if to == _TYPES.DOUBLE else _WORD), safe)
+        pattern = exp.Literal.string(_NUMBER if to == _TYPES.DOUBLE else _WORD)
+        spelled = exp.RegexpLike(this=value.copy(), expression=pattern)
+        return exp.Case(ifs=[exp.If(this=spelled, true=safe)])
     return safe
 
 
@@ -351,7 +338,7 @@ def _text_of(value: SQL) -> SQL:
     scientific: SQL = exp.Lower(this=_replaced(java, "[.]0E", "E"))
     for pattern, instead in (("^(-?)infinity$", "$1inf"), ("e([0-9])", "e+$1"), ("e-([0-9])$", "e-0$1")):
         scientific = _replaced(scientific, pattern, instead)
-    between = exp.and_(size >= _double(_SMALLEST), size.copy() < _double(_LARGEST))
+    between = exp.and_(size >= double(_SMALLEST), size.copy() < double(_LARGEST))
     return exp.Case(ifs=[exp.If(this=between, true=plain)], default=scientific)
 
 
@@ -360,20 +347,8 @@ def _replaced(text: SQL, pattern: str, instead: str) -> SQL:
     return exp.Anonymous(this="regexp_replace", expressions=parts)
 
 
-def _like(text: SQL, pattern: str) -> SQL:
-    return exp.RegexpLike(this=text.copy(), expression=exp.Literal.string(pattern))
-
-
 def _try_cast(value: SQL, to: exp.DataType) -> SQL:
     return exp.TryCast(this=value, to=to, safe=True)  # safe: or sqlglot writes CAST
-
-
-def _where(test: SQL, value: SQL) -> SQL:
-    return exp.Case(ifs=[exp.If(this=test, true=value)])
-
-
-def _double(value: float) -> SQL:
-    return exp.Cast(this=exp.Literal.string(repr(value)), to=_type("DOUBLE"))
 
 
 def _type(name: str) -> exp.DataType:

@@ -29,8 +29,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from sfumato.errors import TableError
-from sfumato.kernel.reading.engines import is_connect
-from sfumato.kernel.reading.engines.silencing import followed, is_watched, tell
+from sfumato.kernel.reading.engines import followed, is_connect, is_watched, tell
 from sfumato.version import install_command
 
 TOGETHER = 45.0  # seconds from the first failure, after which nothing is tried again

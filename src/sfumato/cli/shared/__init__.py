@@ -1,1 +1,0 @@
-"""Conventions and options shared by all commands."""
