@@ -1,7 +1,8 @@
 """How often 95 % intervals of the questions that people ask hold, and how wide they are, by kind, table and mechanism.
 
 `python benchmarks/broad.py [--data FOLDER] [--tables adult classes ...] [--mechanisms auto sfumato ...] [--epsilon 1]
-[--pure] [--releases 10] [--kinds "two ranges" ...] [--questions 110] [--sets 3] [--json FILE] [--before FILE] [--search]`
+[--pure] [--releases 10] [--kinds "two ranges" ...] [--questions 110] [--sets 3] [--json FILE] [--before FILE]
+[--search]`
 
 Whole releases with fresh noise; the same questions of each, by the same SQL as DuckDB, which has the truth. For each
 kind: the share of typical intervals that held, with its standard error (over releases or over questions, the larger
