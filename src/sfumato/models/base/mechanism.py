@@ -58,7 +58,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Promises:
-    """Figures of a plan, and sentences about what no figure says."""
+    """Error figures of a plan, and sentences for errors that no figure expresses."""
 
     figures: tuple[Figure, ...]
     words: tuple[str, ...] = ()

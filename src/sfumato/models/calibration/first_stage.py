@@ -67,7 +67,7 @@ class MarginsFirst:
 
     @property
     def known(self) -> frozenset[int]:
-        """Kinds of query whose errors are then known and need not be measured."""
+        """Kinds of query whose errors follow from these marginals, so that no budget is spent on measuring them."""
         return frozenset({ONE_WAY} if self.tells_all else ())
 
     def measure(self, curator: Curator, budget: Budget | None) -> list[Measurement]:

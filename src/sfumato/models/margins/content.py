@@ -111,7 +111,7 @@ class Margins(ContentOfCells):
         return max(confidence, 2.0 * NormalDist().cdf(reach) - 1.0)
 
     def drawn(self, confidence: float) -> tuple[Noise, int] | None:
-        """Noise, and how many of it, whose sum has the longest tail; None without noise."""
+        """Noise and number of summands of the longest-tailed sum of noises; None without noise."""
         return longest_tail(frozenset(one.noise for _, one in self.measured), confidence)
 
     def sure(self, kinds: Kinds) -> FromTables:
@@ -323,7 +323,7 @@ class Margins(ContentOfCells):
         return np.asarray(held / np.maximum(held.sum(axis=1, keepdims=True), 1e-300))
 
     def _base(self, axis: int, kind: Codes) -> Floats:
-        """Base by which errors of other tables spread along an axis: its rows, or even if unbiased; sum 1."""
+        """Base along an axis by which other tables' errors spread: shares of rows, or even if unbiased, (classes,)."""
         if self.unbiased:
             return np.bincount(kind) / len(kind)
         rows = sum_kinds(np.maximum(self.tables["count"][axis,].estimate, 0.0), [kind])

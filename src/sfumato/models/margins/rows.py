@@ -106,7 +106,7 @@ NEVER = 1e9  # what is gained by leaving a cell that must be empty
 
 @dataclass(frozen=True, eq=False)
 class Strides:
-    """A table as one of its attributes sees it.
+    """Strides of a table's cells by attribute, for changing one attribute of rows.
 
     cells: its cells among those of all tables. step: stride of the attribute; others: (attribute, stride) of the rest.
     """
@@ -121,7 +121,7 @@ class Strides:
         return int(self.cells.stop - self.cells.start)
 
     def base(self, rows: Codes, chosen: Codes | slice) -> Codes:
-        """Cell of each chosen row, had it the first value of the attribute."""
+        """Index of each chosen row's cell if its value of the attribute were the first."""
         cells: Codes = np.zeros_like(rows[0][chosen])
         for place, step in self.others:
             cells += rows[place][chosen] if step == 1 else rows[place][chosen] * step
@@ -172,7 +172,7 @@ class Mending:
                     self._held[table.cells] = np.bincount(table.cells_of(rows, attribute), minlength=table.size)
 
     def _lacking(self, cells: slice, more: float = 0.0) -> Floats:
-        """Expected less held rows of each cell, after `more` came, beyond the tolerance for rounding."""
+        """Residual of each cell, expected less held rows after adding `more`, beyond the tolerance for rounding."""
         off = self._expected[cells] - self._held[cells] - more
         return np.asarray(np.sign(off) * np.maximum(np.abs(off) - self._content[cells], 0.0))
 
@@ -186,7 +186,7 @@ class Mending:
         self._weight = self._chi_square * np.repeat(tables, np.diff(self._starts))
 
     def turn(self, place: int, values: Codes, random: RandomNumbers) -> None:
-        """Propose values (rows,) of an attribute, and accept those that lower the chi-squares."""
+        """Propose values (rows,) of an attribute; accept those that lower the chi-squares, at random by gain."""
         before = self.rows[place]
         chosen = np.flatnonzero(values != before)
         old, new = before[chosen], values[chosen]

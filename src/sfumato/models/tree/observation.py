@@ -344,7 +344,7 @@ def total_by_squares(tree: BinaryTree, counts: Counts) -> Total:
 
 
 def _times(weights: Floats, variances: Floats) -> Floats:
-    """Product in which a weight of 0 takes away a variance of any size."""
+    """Elementwise product weights * variances, with 0 * infinity = 0."""
     return np.multiply(weights, variances, out=np.zeros_like(weights), where=weights > 0.0)
 
 

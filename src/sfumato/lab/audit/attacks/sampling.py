@@ -126,7 +126,7 @@ def clopper_pearson(happened: ArrayLike, runs: ArrayLike, miss: float) -> tuple[
 
 
 def _choose(zero: Outputs, one: Outputs, runs: int, miss: float) -> _Choice:
-    """The event that promises the highest bound.
+    """Choose the event with the highest expected lower bound of epsilon.
 
     A third of the runs builds the candidates and the rest compares them, because a score looks too good on the runs it
     was fitted to. What is compared is the lower bound, not the ratio, so a rare event must be very telling to win.
@@ -156,7 +156,7 @@ def _choose(zero: Outputs, one: Outputs, runs: int, miss: float) -> _Choice:
 def _promises(
     events: list[Event], zero: Outputs, one: Outputs, miss: float, runs: int | None = None
 ) -> tuple[Floats, NDArray[np.int64], float]:
-    """Bound that each event or its complement would give, for each input in the numerator, and its counts.
+    """Expected lower bound of epsilon for each event and its complement, either input as numerator; and the counts.
 
     runs: how many will bound the event, if that is known; here there are fewer, and more of them show more.
     It is a very certain bound at first: with a milder one, a rarer event with the same ratio wins too often by luck.

@@ -37,7 +37,7 @@ class Ask:
     bottom: Floats | None = None
 
     def truth(self, counts: Whole) -> float:
-        """The true answer; none where it is an average over nothing."""
+        """True answer on given counts; nan for an average over no rows."""
         top = float(self.top @ counts)
         if self.bottom is None:
             return top
@@ -69,7 +69,7 @@ class Ground:
 
 @lru_cache(maxsize=1)
 def grounds() -> tuple[Ground, ...]:
-    """The domains, with questions that are the same every time."""
+    """The small domains, each with a fixed list of questions."""
     return tuple(_ground(shape, Random(place)) for place, shape in enumerate(SHAPES))  # noqa: S311 (not noise)
 
 
@@ -94,7 +94,7 @@ def _ground(shape: tuple[int, ...], chance: Random) -> Ground:
 
 
 def _union(shape: tuple[int, ...], codes: Sequence[Floats], chance: Random) -> tuple[str, Floats]:
-    """One box or two, each along some attributes; sometimes a single cell."""
+    """Random condition of one or two boxes, as SQL text and as mask of cells (cells,)."""
     texts, mask = [], np.zeros(len(codes[0]), dtype=bool)
     for _ in range(chance.choice((1, 1, 1, 2))):
         parts, inside = [], np.ones(len(mask), dtype=bool)
@@ -112,7 +112,7 @@ def _union(shape: tuple[int, ...], codes: Sequence[Floats], chance: Random) -> t
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Counts on a ground, to be released with a budget. asked: which questions, by number."""
+    """Table for the search: counts on a ground, a budget, and the numbers of the questions asked."""
 
     ground: Ground
     counts: Whole
@@ -121,7 +121,7 @@ class Table:
     told: str = ""  # how it came about
 
     def changed(self, chance: Random) -> Table:
-        """Neighbour in the search: other sizes in some box, some other questions."""
+        """Random neighbour in the hill climb: counts of a box, and some questions, are changed."""
         box = tuple(
             slice(low, low + chance.randrange(1, size - low + 1))
             for size in self.ground.shape

@@ -38,7 +38,7 @@ EACH = 25  # queries that the added row raises, and as many that it lowers
 
 
 def choosing(quantile: Fraction, tables: tuple[list[int], list[int]], rate: Fraction) -> Run:
-    """Choose the cell that holds a quantile, with chances proportional to exp(rate * score)."""
+    """Sampler of the exponential mechanism on ranks: the chosen cell, with P proportional to exp(rate * score)."""
     law = choice_law(Rank(quantile), rate)
     chances = [[float(chance) for chance in law(tuple(counts), 0)[0].values()] for counts in tables]
 

@@ -63,5 +63,5 @@ def told_beside_the_fit(curator: Curator, schema: Schema, budget: Budget) -> Cub
 
 
 def released(run: Make, example: Callable[[int], Schema] | None = None, before: Counts = EMPTY_CELL) -> Run:
-    """Rows of integers that the files of many releases show. example: the schema, if not that of all audits."""
+    """Sampler of release files as rows of integers. example: the schema, if not that of all audits."""
     return subject_of(Mechanism("mutant", "", run, lab=Lab(example=example)), before=before).run

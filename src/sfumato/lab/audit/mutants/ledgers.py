@@ -123,7 +123,7 @@ class SilentLedger(Ledger):
 
 @contextmanager
 def _place() -> Iterator[tuple[Path, list[warnings.WarningMessage]]]:
-    """A path for a ledger that is not there yet, and what is said about new ones meanwhile."""
+    """Path of a ledger that does not exist yet, and the list of warnings caught meanwhile."""
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", NewLedgerWarning)
         yield Path(folder) / "ledger.sqlite", said

@@ -120,7 +120,7 @@ def _float_laplace(scale: float, runs: int, entropy: Entropy) -> NDArray[np.floa
 
 
 def _float_bits(answers: NDArray[np.float64]) -> Outputs:
-    """A float as an observer of the file sees it, bit by bit."""
+    """Bit patterns of floats as integers, (runs, 1): all that an observer of the file sees."""
     return answers.view(np.int64).reshape(-1, 1)
 
 
@@ -209,7 +209,7 @@ EVEN, STEEP = [1, 0, 1, 1], [2, 0, 2, 2]
 
 
 def summed_misfits(scale: Fraction) -> Run:
-    """The sum of misfits of prefixes, with targets of 0; a row in the first cell is in all of them."""
+    """Sampler of a noisy sum of misfits of prefixes; a row in the first cell moves every one of them."""
 
     def run(which: int, runs: int, entropy: Entropy) -> Outputs:
         return ROWS * (3 + which) + laplace(scale, runs, 1, entropy)
@@ -226,7 +226,7 @@ def summed_as_one() -> Run:
 
 
 def first_misfit(of_threshold: Fraction, of_misfits: Fraction) -> Run:
-    """The place of the first misfit above 0; the added row raises all but the last, which it lowers."""
+    """Sampler of the sparse vector: index of the first misfit above 0; the added row raises all but the last."""
     values = [[0] * GUESSES + [1], [1] * GUESSES + [0]]
 
     def run(which: int, runs: int, entropy: Entropy) -> Outputs:
@@ -253,7 +253,7 @@ def cut(
     prices: tuple[int, int, int] = PRICES,
     clip: bool = False,
 ) -> Run:
-    """The cheapest of the six ways to cut four cells; the way that is named first wins ties."""
+    """Sampler of the noisy least-cost partition of four cells, as one of six; ties go to the first named."""
 
     def run(which: int, runs: int, entropy: Entropy) -> Outputs:
         counts = [table[0], table[1] + which, *table[2:]]

@@ -44,7 +44,7 @@ PAIRS = 150  # in which each of these must be caught
 
 
 def attacked(make: Make, pairs: int = PAIRS) -> str | None:
-    """Whether the reading audit complains about a source."""
+    """First complaint of the reading audit about a source, or None."""
     found = attack_source("a source", make, pairs, patient=False)
     return None if found.sound else found.complaints[0]
 
@@ -64,7 +64,7 @@ def joined_under_a_collation(collation: str) -> str | None:
 
 
 def rank_moves(score: Rank) -> str | None:
-    """Whether one row moves a score by its sensitivity at most, where products with the ranks reach 64 bits too."""
+    """Complaint if one row moves a rank score by more than its sensitivity, products near 64 bits included."""
     a, b = score.quantile.as_integer_ratio()
     for rows in (6, 2**40, 2**63 // b, 2**63 // a, 2**63 // max(a, b - a)):
         counts = np.array([0, rows // 2, 0, rows - rows // 2], dtype=np.int64)
@@ -167,7 +167,7 @@ def pandas_objects(random: Random, folder: Path, frame: type[Frame]) -> Case:
 
 
 def opened_as(frame: type[Frame]) -> Callable[[Any], Table]:
-    """Open a pandas frame by a reader of one's own."""
+    """Opener of pandas frames by a given reader class."""
     return lambda table: Table(over_origin(frame(table, "pandas", "DataFrame")))
 
 
@@ -175,7 +175,7 @@ Sides = tuple[object, Check, Check]  # what is broken, the check of it, and the 
 
 
 def checks() -> dict[str, Sides]:
-    """For each name: what is broken, the check of it, and the same check of the real thing."""
+    """Checks by name: the broken thing, the check on it, and the same check on the real one."""
     return {name: found for name, found in _CHECKS.items() if name not in _NEEDS or find_spec(_NEEDS[name])}
 
 
@@ -185,7 +185,7 @@ _NEEDS = {"pandas types": "pandas", "pandas objects by text": "pandas", "a cell 
 def _reading(
     make: Callable[[Random, Path, Any], Case], broken: Any, real: Any, pairs: int = PAIRS, *, made: object = None
 ) -> Sides:
-    """A broken reader and the real one, before the same source. made: what is broken, if not the reader."""
+    """Reading audit of a broken reader and of the real one on one source. made: the fault, if not the reader."""
     ours, theirs = (lambda random, folder, kind=kind: make(random, folder, kind) for kind in (broken, real))
     return made or broken, partial(attacked, ours, pairs), partial(attacked, theirs, min(20, pairs))
 

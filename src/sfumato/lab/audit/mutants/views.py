@@ -107,7 +107,7 @@ class CoefficientsAsOneCurator(Curator):
 
 
 def scale_by_sets(curator: Curator, schema: Schema, budget: Budget) -> Coefficients:
-    """The noise that would do if a row moved one coefficient of each set of attributes, and not all of them."""
+    """Coefficients with noise for one coefficient per set of attributes, although a row moves all of them."""
     sizes, names = schema.domain.shape, schema.domain.names
     sets = downward_closure([(0, 1)], sizes)
     measured = tuple(
@@ -131,7 +131,7 @@ FEW = Options(subsets=4)
 
 
 def honest(curator: Curator, schema: Schema, budget: Budget) -> Conjunctions:
-    """The mechanism as it is."""
+    """Control: the mechanism `conjunctions` as it is."""
     return conjunctions(curator, schema, budget, options=FEW)
 
 
@@ -164,7 +164,7 @@ def directions_until_refused(curator: Curator, schema: Schema, budget: Budget) -
 
 
 def nested_halfspaces(curator: Curator, schema: Schema, budget: Budget) -> Measurement:
-    """Counts of halfspaces that lie within each other."""
+    """Measure counts of nested halfspaces (prefixes)."""
     return curator.measure(Prefix(curator.domain.size), budget)
 
 

@@ -99,7 +99,7 @@ def attack_case(case: Case, *, patient: bool = True) -> tuple[int, float, list[s
 
 
 def move(schema: Schema, one: Aggregate, other: Aggregate) -> Fraction:
-    """Distance of two readings over the charge for one unit: rows, or steps of a measure, of all cells."""
+    """Distance of two readings divided by the charge of one unit: rows, or steps of a measure, over all cells."""
     rows = schema.privacy_unit.contributions
     charged = {"count": rows} | {name: rows * measure.half_units for name, measure in schema.measures.items()}
     cells = np.union1d(one.cells, other.cells)
@@ -108,7 +108,7 @@ def move(schema: Schema, one: Aggregate, other: Aggregate) -> Fraction:
 
 
 def _neighbours(case: Case) -> Iterable[tuple[object, ...]]:
-    """The parts without those of one unit; what is about nobody is taken away piece by piece."""
+    """Tables without one unit's rows, for each unit; rows without a unit are removed one at a time."""
     units = [case.unit(part) for part in case.parts]
     for unit in dict.fromkeys(unit for unit in units if unit is not None):
         yield tuple(part for part, other in zip(case.parts, units, strict=True) if other != unit)
@@ -117,7 +117,7 @@ def _neighbours(case: Case) -> Iterable[tuple[object, ...]]:
 
 
 def _read(case: Case, parts: tuple[object, ...]) -> Aggregate | str:
-    """Gathered counts, or the failure; a refusal by names and types comes before anything is read."""
+    """Counts read from a case, or a text on how reading failed or was refused."""
     try:
         table = case.open(parts)
         table.check(case.schema)

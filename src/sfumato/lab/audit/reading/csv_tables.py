@@ -166,7 +166,7 @@ def awkward_file(random: Random, separator: str, dialect: Dialect = PLAIN) -> Aw
 
 
 def _spelled(random: Random, value: str, grammar: Grammar) -> bytes:
-    """A value as a field, quoted where it must be, and now and then where it need not be, or not where it must."""
+    """Encode a value as a CSV field, usually quoted where needed, sometimes needlessly, rarely not where needed."""
     raw, quote = value.encode(), grammar.quote.encode()
     needs = any(byte in raw for byte in (quote or b"\n", b"\n", grammar.separator.encode())) or raw.endswith(b"\r")
     if quote and random.random() < (0.95 if needs else 0.3):
@@ -175,7 +175,7 @@ def _spelled(random: Random, value: str, grammar: Grammar) -> bytes:
 
 
 def encoded(piece: bytes, encoding: str | None) -> bytes:
-    """Some UTF-8, or what should have been, in another encoding; what it lacks is left out or is nonsense there too."""
+    """Re-encode UTF-8 bytes; characters that the encoding lacks are replaced, invalid bytes stay invalid."""
     if encoding is None:
         return piece
     characters = piece.decode("utf-8", "surrogateescape")
@@ -187,7 +187,7 @@ def encoded(piece: bytes, encoding: str | None) -> bytes:
 
 
 def turned(piece: bytes, encoding: str | None) -> bytes:
-    """The reverse, slowly: what a piece of a file is in UTF-8, whatever stands beside it."""
+    """Decode bytes of an encoding to UTF-8, byte by byte (pair by pair in UTF-16): the inverse of `encoded`."""
     if encoding is None:
         return piece
     if encoding.startswith("utf-16"):
@@ -198,7 +198,7 @@ def turned(piece: bytes, encoding: str | None) -> bytes:
 
 
 def plainly(name: str, value: str | None, dialect: Dialect) -> str | None:
-    """A number or date as a plain CSV file would spell it; nonsense, if it is not spelled as the dialect says."""
+    """Respell a number or date of a dialect as in a plain CSV file; an unreadable text if it is misspelled."""
     if value is None or name not in SPELLED:
         return value
     if name == "d":

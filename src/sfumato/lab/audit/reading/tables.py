@@ -186,7 +186,7 @@ def awkward_table(random: Random) -> AwkwardTable:
 
 
 def awkward_schema(random: Random, names: dict[str, str] | None = None) -> tuple[Schema, dict[str, str]]:
-    """A random schema, and the name of the column behind each of its parts; there is always one for people."""
+    """Random schema, and the column name of each of its parts; one part always identifies people."""
     names = names or random.choice(NAMES)
     attributes: dict[str, dict[str, Any]] = {
         "c": {"type": "category", "values": ["a", "A", "ä", "1", "true", "x\ny"], "other": random.random() < 0.5},
@@ -218,7 +218,7 @@ def reading_schema(attributes: dict[str, Any], unit: Any = "row", measures: dict
 
 
 def _vary(attributes: dict[str, dict[str, Any]], random: Random) -> None:
-    """Some of the rarer ways to declare an attribute; the tables are those that there would be without them."""
+    """Apply rarer options of attributes at random, without changing which tables are drawn."""
     aside = Random()  # noqa: S311 (tables, not noise)
     aside.setstate(random.getstate())
     if aside.random() < 0.4:
@@ -239,7 +239,7 @@ def _vary(attributes: dict[str, dict[str, Any]], random: Random) -> None:
 
 
 def _pool(random: Random, part: str, kind: str) -> list[object]:
-    """A few of the values, so that people have several rows and cells several people."""
+    """Random sample of a pool of values, small enough that people repeat and cells are shared."""
     values = list(POOLS[part][kind])
     return random.sample(values, min(len(values), random.randint(2, 5)))
 
@@ -295,7 +295,7 @@ PEOPLE_BY_KIND: dict[str, Sequence[object]] = {
 
 
 def dealt_table(kind: str, random: Random) -> AwkwardTable:
-    """Every value of every column, in rows of a few people whose names are of one kind, of PEOPLE_BY_KIND."""
+    """Table with every awkward value of every column, in rows of people with identifiers of one kind."""
     attributes = {name: {**described, "missing": "keep"} for name, (_, _, described) in COLUMNS.items()}
     unit = {"column": "who", "contributions": MOST}
     schema = reading_schema(attributes, unit, {"m": {"lower": -4, "upper": 4, "step": 1, "column": "m"}})

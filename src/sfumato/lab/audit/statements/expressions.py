@@ -55,7 +55,7 @@ class Expressions:
         return [axis for axis in self.schema.domain if not kinds or axis.kind in kinds]
 
     def keys(self) -> list[Axis]:
-        """Attributes to group by: not bins, where the statement is careful, for their labels are our own."""
+        """Attributes to group by; careful statements leave out bins, whose labels a plain engine lacks."""
         return self.axes("integer", "category", "boolean", "date") if self.careful else self.axes()
 
     def some_keys(self, most: int) -> list[str]:
@@ -84,7 +84,7 @@ class Expressions:
         return self.number()
 
     def value(self) -> str:
-        """Value of a branch of CASE; all branches have one type where it is careful."""
+        """Value of a CASE branch; in careful statements all branches have one type."""
         return self.any("1", "2", "0") if self.careful else self.any("1", "'a'", "NULL", "TRUE", self.number())
 
     # expressions of attributes
@@ -136,7 +136,7 @@ class Expressions:
         return []
 
     def _wild(self, depth: int) -> str:
-        """Functions of anything."""
+        """Ill-typed expression: a function or operator on random arguments."""
         one, two = self.scalar(depth - 1), self.any(self.scalar(depth - 1), self.anything())
         return self.any(
             f"({one} {self.any('+', '-', '*', '/', '//', '%', '||')} {two})",
@@ -209,7 +209,7 @@ class Expressions:
     # aggregates
 
     def aggregate(self, *, inside: bool = False) -> str:
-        """One aggregate of rows, with or without FILTER. inside: something is made of it."""
+        """Random aggregate of rows, with or without FILTER. inside: it is an argument of a further expression."""
         kinds = ("integer", "number") if self.careful else ("integer", "number", "boolean")  # SQL adds up no truth
         summed = [quoted(name) for name in (*self.schema.measures, *(axis.name for axis in self.axes(*kinds)))]
         spread = [quoted(axis.name) for axis in self.axes("integer", *([] if self.careful else ["number", "date"]))]
@@ -250,7 +250,7 @@ class Expressions:
         return f"{found} FILTER (WHERE {self.condition(1)})" if self.chance(0.1) else found
 
     def amount(self, *, grouped: bool, depth: int = 2, inside: bool = False) -> str:
-        """Arithmetic and functions of aggregates. grouped: in plain groups, which totals go over."""
+        """Random arithmetic of aggregates. grouped: in plain GROUP BY, over which windowed totals are allowed."""
         if depth == 0 or self.chance(0.5):
             return self.aggregate(inside=inside)
         one = self.amount(grouped=grouped, depth=depth - 1, inside=True)

@@ -186,7 +186,7 @@ def full_table(schema: Schema, random: Random) -> list[Row]:
 
 
 def thin_table(schema: Schema, random: Random, rows: int | None = None) -> list[Row]:
-    """Rows in few cells, most of them near the first values: nearly all cells are empty, or all of them."""
+    """Sparse table of 0, 3 or 400 rows by default, most of them near the first values."""
     rows = random.choice([0, 3, 400]) if rows is None else rows
     axes = [axis.labels() for axis in schema.domain]
 
@@ -197,7 +197,7 @@ def thin_table(schema: Schema, random: Random, rows: int | None = None) -> list[
 
 
 def makers(seed: int) -> list[tuple[str, Callable[[], World]]]:
-    """Names of all releases of a run, and how to make each: every mechanism on tables that suit it, and exact ones."""
+    """Names and constructors of all releases: every mechanism on tables that suit it, and exact releases."""
     random = Random(f"worlds {seed}")  # noqa: S311 (tables, not noise)
     made: list[tuple[str, Callable[[], World]]] = []
 

@@ -86,7 +86,7 @@ def curator_of(schema: Schema, table: Table, budget: Budget, kind: type[Curator]
 
 
 def difference(one: Table, other: Table, contributions: int) -> list[Row]:
-    """The rows of the person by whom two tables differ."""
+    """Rows of the person by whom two tables differ; a PrivacyError if they are no neighbours."""
     larger, smaller = (one, other) if len(one) >= len(other) else (other, one)
     own = [row for row in larger if row.person not in {each.person for each in smaller}]
     rest = Counter(row for row in larger if row not in own)

@@ -54,7 +54,7 @@ GUESSES = Misfit(Cells(12, np.full(11, 11)), np.array([0] * 10 + [1]))
 
 
 def most_rows(cells: int) -> Misfit:
-    """Score of a cell: its number of rows, which is how far it is from none."""
+    """Score of each cell: its count, as a misfit from 0."""
     return Misfit(Identity(cells), np.zeros(cells, dtype=np.int64))
 
 
@@ -77,7 +77,7 @@ def plain_laplace(epsilon: Fraction = ONE, *, scale: Fraction | None = None) -> 
 
 
 def exponential_choice(candidates: int = 12) -> Subject:
-    """A choice among equal scores, or scores of which one rises and all others fall by the sensitivity, 1."""
+    """Subject: `choose` on equal scores, or with one score raised and all others lowered by 1."""
     level = np.zeros(candidates, dtype=np.int64)
     scores = level, np.where(np.arange(candidates) == 0, 1, -1)
 
@@ -91,7 +91,7 @@ def exponential_choice(candidates: int = 12) -> Subject:
 def _one_by_one(
     name: str, domain: Domain, tables: tuple[Counts, Counts], ask: Callable[[Curator], Sequence[int] | Outputs]
 ) -> Subject:
-    """What a fresh curator of either table publishes, run by run."""
+    """Subject whose runs each ask a fresh curator of either table."""
 
     def run(which: int, runs: int, entropy: Entropy) -> Outputs:
         pooled, aggregate = PooledEntropy(entropy), aggregate_of(tables[which])
@@ -132,7 +132,7 @@ def misfit_sums() -> Subject:
 
 
 def margin_subject() -> Subject:
-    """Both margins of a square and, in two groups, how far they and the square lie from guesses that a row spoils."""
+    """Subject: noisy margins of a square, and group sums of the misfits of margins and square."""
     square = Domain(tuple(Axis(name, "integer", np.arange(3.0)) for name in "ab"))
     guesses = [(["a"], np.array([2, 1])), (["b"], np.array([2, 1])), (["a", "b"], np.array([1, 0, 0, 1]))]
     for_misfits, *for_margins = BUDGET.evenly(3)
@@ -166,12 +166,12 @@ def threshold_decisions() -> Subject:
 
 
 def cells_above_threshold() -> Subject:
-    """A few cells published above a threshold low enough for all of them to reach it."""
+    """Subject: a few cells published above a threshold low enough for all of them to reach it."""
     return Subject("cells above threshold", ONE, lambda which, runs, entropy: _above_threshold(which, runs, 2, entropy))
 
 
 def _above_threshold(which: int, runs: int, above: int, entropy: Entropy) -> Outputs:
-    """Many runs at once: cells carry independent noise, so runs are laid side by side in one long domain."""
+    """Outputs of many runs of thresholding at once, laid side by side in one long domain."""
     counts = np.tile(np.array([which, 0, 1, 3, 0, 2]), runs)
     curator = curator_of(line(counts.size), aggregate_of(tuple(counts.tolist())), entropy)
     found = curator.measure(Identity(counts.size), BUDGET, above=above)
@@ -181,7 +181,7 @@ def _above_threshold(which: int, runs: int, above: int, entropy: Entropy) -> Out
 
 
 class PooledEntropy:
-    """Random words of another source, fetched many at a time: runs are short, and each asks for a handful of words."""
+    """Buffered entropy: words of another source, fetched many at a time."""
 
     def __init__(self, source: Entropy) -> None:
         self.private = source.private
