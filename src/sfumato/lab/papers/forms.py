@@ -51,7 +51,7 @@ def noisy_share(noise: Noise, inside: tuple[float, int], outside: tuple[float, i
 
 
 def with_predictions(rows: pa.Table, predicted: Sequence[object], shares: Sequence[Share | None]) -> pa.Table:
-    """The rows with these columns; a table that has one of them already is refused."""
+    """Append the prediction columns to rows; a table that has one of these columns already is refused."""
     import pyarrow as pa
 
     if taken := [name for name in PREDICTED if name in rows.column_names]:
@@ -64,7 +64,7 @@ def with_predictions(rows: pa.Table, predicted: Sequence[object], shares: Sequen
 
 
 def share_of(found: Interval) -> Share:
-    """An interval as what is said of a row."""
+    """Interval as a tuple (value, low, high)."""
     return found.value, found.low, found.high
 
 

@@ -204,8 +204,7 @@ def counting(
     parity: bool = False,
     kind: type[Curator] = Curator,
 ) -> Law:
-    """Output distribution of noisy counts: of all cells, of cells above a threshold, or by the parity of cell numbers.
-    """
+    """Output distribution of noisy counts: of all cells, of cells above a threshold, or by parity of cell numbers."""
 
     def distribution(counts: Counts, last: int) -> Sequence[Distribution]:
         bits = np.array([cell.bit_count() % 2 if parity else cell for cell in range(len(counts))])

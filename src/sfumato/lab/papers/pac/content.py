@@ -55,14 +55,14 @@ ALWAYS, NEVER = "1 = 1", "1 = 0"
 
 @dataclass(frozen=True, eq=False)
 class Rules:
-    """texts: in SQL. holds: for every rule and cell of a domain."""
+    """Hypothesis class. texts: rules as SQL. holds: (rules, cells), whether each holds in each cell."""
 
     texts: tuple[str, ...]
     holds: Mask
 
 
 def literals_of(axis: Axis) -> list[Literal]:
-    """The shortest conditions on one attribute; rows without a value fulfil none, as in SQL."""
+    """Atomic conditions on one attribute (thresholds or values); rows without a value satisfy none, as in SQL."""
     name = _in_sql(axis.name)
     places = np.arange(axis.size)
     valued = places < axis.places
@@ -84,7 +84,7 @@ def literals_of(axis: Axis) -> list[Literal]:
 
 
 def how_many(domain: Domain, attributes: Sequence[str], literals: int) -> int:
-    """Number of conjunctions of up to so many literals; stumps are those of one."""
+    """Number of conjunctions of up to so many literals, the two constant rules included."""
     sums = [1] + [0] * literals  # of products over sets of attributes, by their size
     for name in attributes:
         own = len(literals_of(domain[name]))
@@ -106,7 +106,7 @@ def conjunctions(domain: Domain, attributes: Sequence[str], literals: int) -> Ru
 
 
 def given(texts: Sequence[str], schema: Schema, domain: Domain, label: str) -> Rules:
-    """Conditions that the user wrote, over the attributes of a domain."""
+    """Hypothesis class of conditions that the user wrote; a QueryError for one on the label or unknown attributes."""
     rows = []
     for text in texts:
         predicate = condition_of(text, schema)
@@ -154,7 +154,7 @@ LONGEST = 2000  # characters
 
 
 def condition_of(text: str, schema: Schema) -> Predicate:
-    """The rows that a condition holds for.
+    """Predicate of a condition in SQL.
 
     >>> schema = Schema(dataset="t", privacy_unit="row", attributes={"ill": {"type": "boolean"}})
     >>> condition_of("ill = true", schema).names
@@ -173,14 +173,14 @@ def condition_of(text: str, schema: Schema) -> Predicate:
 
 
 def holds(predicate: Predicate, domain: Domain, codes: Mapping[str, Codes], length: int) -> NDArray[np.bool_]:
-    """Mask of a list of cells in which it holds, by their places along at least the attributes that matter."""
+    """Mask of listed cells in which a predicate holds, (length,). codes: of the cells along its attributes."""
     if not codes:  # it matters to no attribute: all rows or none
         return np.full(length, bool(predicate))
     return np.asarray(predicate.weights(domain, codes)[0] >= 0.5)
 
 
 def holds_in_cells(predicate: Predicate, domain: Domain) -> NDArray[np.bool_]:
-    """Mask of the cells in which it holds, for a domain that has its attributes."""
+    """Mask of all cells of a domain in which a predicate holds, (cells,)."""
     cells = np.arange(domain.size, dtype=np.int64)
     codes = {name: domain.codes_along(name, cells) for name in predicate.names}
     return holds(predicate, domain, codes, domain.size)
@@ -204,7 +204,7 @@ class RuleRecord:
 
 @dataclass(frozen=True, eq=False)
 class Rule(Content):
-    """text: the condition. label, place: the attribute it tells of, and the number of the value it tells.
+    """Published rule `text` for value number `place` of the attribute `label`, with its noisy confusion matrix.
 
     considered, choice: how many rules it was chosen from, and the epsilon for that. counted: rows where the rule holds
     and the label has the value, holds and has not, does not hold and has, neither.
@@ -227,15 +227,15 @@ class Rule(Content):
 
     @property
     def value(self) -> object:
-        """The value of the label that it tells."""
+        """Value of the label that the rule predicts."""
         return self.domain[self.label].label(self.place)
 
     def wrong(self, confidence: float = 0.95) -> Interval:
-        """The share of rows that the rule gets wrong."""
+        """Error rate of the rule in the released table."""
         return self._share((1, 2), (0, 3), confidence)
 
     def commoner(self, confidence: float = 0.95) -> Interval:
-        """Share of rows that the better of the two constant rules gets wrong."""
+        """Error rate of the better constant rule."""
         has, has_not = (int(self.counted.answers[list(kinds)].sum()) for kinds in ((0, 2), (1, 3)))
         return self._share((0, 2), (1, 3), confidence) if has < has_not else self._share((1, 3), (0, 2), confidence)
 
@@ -258,7 +258,7 @@ class Rule(Content):
         raise QueryError(NO_COUNTS)
 
     def predict(self, rows: pa.Table, confidence: float) -> pa.Table:
-        """The value where the rule holds, the other one where it does not; null there if the label has several."""
+        """Predict for rows: the value where the rule holds, else the other one; null if the label has several."""
         check_confidence(confidence)
         names, axis = self.condition.names, self.domain[self.label]
         codes = codes_in(rows, self.schema, names)
@@ -318,7 +318,7 @@ class Rule(Content):
 
     @classmethod
     def check_values(cls, manifest: Manifest, schema: Schema, columns: Columns) -> None:
-        """Four noisy counts may be any whole numbers."""
+        """Accept any four integers: noisy counts have no bounds."""
 
     @classmethod
     def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Rule:

@@ -65,7 +65,7 @@ PLAIN, SETTINGS = Options(), Settings()
 def quantiles(
     curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, options: Options = PLAIN
 ) -> Quantiles:
-    """Choose every quantile of every line, then count the rows between them."""
+    """Choose every quantile of every line by the exponential mechanism, then count the rows between them."""
     of = options.of or _ordered(schema, options.by)
     wanted = choices(options.quantiles)
     shares = budget.evenly(len(of))
@@ -95,7 +95,7 @@ def _parts(budget: Budget) -> tuple[Budget, Budget, Budget]:
 
 
 def _cuts(lines: Lines, line: int, wanted: Sequence[Choice], budget: Budget) -> dict[Fraction, int]:
-    """Position at which each quantile divides the pieces of a line."""
+    """Choose the quantiles of one line; the position of each among the pieces."""
     cuts: dict[Fraction, int] = {}
     for one in wanted:
         first = 0 if one.above == 0 else cuts[one.above]
@@ -181,7 +181,7 @@ def _promises(
 
 
 def _beyond(values: int, confidence: float) -> float:
-    """Bound on the rows beyond a value chosen as the least or the greatest, in scales of the choice.
+    """Bound on the rows beyond a chosen least or greatest value, in scales of the choice.
 
     The value that is right holds c rows, dealt out over its pieces, so that one of its pieces has a weight of
     (1 - exp(-c)) / c on average. A piece of another value has c rows beyond it at least, and if it has more than x a
