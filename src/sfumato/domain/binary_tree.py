@@ -83,7 +83,7 @@ class BinaryTree:
 
     @cached_property
     def grids(self) -> tuple[Codes, ...]:
-        """For each level but the last its nodes, with a row for each slice."""
+        """Node numbers of each level but the last, a row for each slice."""
         return tuple(map(self._grid, range(self.height)))
 
     def _grid(self, level: int) -> Codes:
@@ -167,7 +167,7 @@ def _ends(side: int, splits: Splits) -> tuple[int, Codes]:
 
 
 def _ends_of_groups(side: int, splits: Splits) -> tuple[int, Codes]:
-    """As `_ends`, where groups of values are separated before they are cut themselves."""
+    """`_ends` for values in groups, which are separated before they are cut themselves."""
     way, depth = np.zeros(side, dtype=np.int64), np.zeros(side, dtype=np.int64)
     left = [(0, side)]
     while left:

@@ -169,7 +169,7 @@ class Predicate:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The attributes that matter, in order of name."""
+        """Attributes that the predicate restricts, in order of name."""
         return tuple(sorted({name for box in self.boxes for name, _ in box.sets}))
 
     def exact(self, domain: Domain) -> bool:
@@ -258,7 +258,7 @@ def _limited(boxes: Iterable[Box]) -> list[Box]:
 
 
 def _joined(boxes: Iterable[Box]) -> Predicate:
-    """A predicate of disjoint boxes, where boxes that differ in one attribute only are joined."""
+    """Predicate of disjoint boxes, after merging boxes that differ in one attribute only."""
     kept = _limited(box for box in boxes if box)
     before = len(kept) + 1
     while 1 < len(kept) < before:
@@ -280,7 +280,7 @@ def _joined_along(name: str, boxes: list[Box]) -> list[Box]:
 
 
 def _torn(mine: Box, other: Box, touched: Callable[[str, ValueSet], NDArray[np.bool_]]) -> list[str]:
-    """The attributes along which the border of two disjoint boxes cuts a cell; none if no cell is in both."""
+    """Attributes along which the border of two disjoint boxes cuts a cell; empty if no cell is in both."""
     torn = []
     for name in {name for name, _ in (*mine.sets, *other.sets)}:
         if not np.any(touched(name, mine[name]) & touched(name, other[name])):

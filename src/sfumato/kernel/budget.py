@@ -31,7 +31,7 @@ _NUMBER = re.compile(r"([+-]?)(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]([+-]?[0-9]+
 
 
 def as_epsilon(value: Amount, what: str = "epsilon") -> Fraction:
-    """The exact amount that was written down: 0.1 is one tenth.
+    """Parse an amount of privacy exactly: 0.1 is one tenth.
 
     >>> as_epsilon(0.1), as_epsilon("1/3"), as_epsilon("1e-3")
     (Fraction(1, 10), Fraction(1, 3), Fraction(1, 1000))
@@ -49,7 +49,7 @@ def as_epsilon(value: Amount, what: str = "epsilon") -> Fraction:
 
 
 def _example(what: str) -> str:
-    """A sensible amount: a delta of 0.5 would protect nobody."""
+    """Example of a sensible amount, for messages; a delta of 0.5 would protect nobody."""
     return "1e-6" if "delta" in what else "0.5 or 1/3"
 
 
@@ -77,7 +77,7 @@ def _parse(value: object, what: str) -> Fraction:
 
 
 def readable(amount: Fraction) -> str:
-    """An exact amount the way a person writes it.
+    """Format an exact amount as decimal number or ratio.
 
     >>> readable(Fraction(3, 10)), readable(Fraction(1, 3)), readable(Fraction(20))
     ('0.3', '1/3', '20')
@@ -202,13 +202,13 @@ def as_delta(value: Amount) -> Fraction:
 
 
 def _gap(x: Fraction, delta: Fraction) -> Fraction:
-    """epsilon - alpha rho along the line of alpha = 1 + x, never too small: each logarithm at its worse end."""
+    """epsilon - alpha rho at alpha = 1 + x in the zCDP conversion, rounded up: each logarithm at its worse end."""
     alpha = 1 + x
     return _log(x)[1] - (_log(delta)[0] + alpha * _log(alpha)[0]) / x
 
 
 def _log(value: Fraction) -> tuple[Fraction, Fraction]:
-    """A bracket around ln(value): each division is rounded outwards and each logarithm is right to its last digit."""
+    """Enclosure of ln(value): each division rounded outwards, each logarithm right to its last digit."""
     down, up = Context(prec=250, rounding=ROUND_FLOOR), Context(prec=250, rounding=ROUND_CEILING)
     ratio = Decimal(value.numerator), Decimal(value.denominator)
     low, high = down.next_minus(down.ln(down.divide(*ratio))), up.next_plus(up.ln(up.divide(*ratio)))
@@ -237,7 +237,7 @@ USUAL_DELTA = Fraction(1, 10**6)
 
 @dataclass(frozen=True)
 class Cost:
-    """An (epsilon, delta) that is stated once; what the mechanism may spend follows from it.
+    """Cost (epsilon, delta) of a release, stated once; the budget that its mechanism may spend follows from it.
 
     >>> Cost.stated("0.5").budget.epsilon, Cost.stated(1, "1e-6").budget.epsilon
     (Fraction(1, 2), None)

@@ -79,7 +79,7 @@ Short = NDArray[np.unsignedinteger[Any]]  # whole numbers from 0, in no more byt
 
 
 def words_of(domain: Domain) -> tuple[range, ...]:
-    """The places of the attributes that each word is about."""
+    """Runs of attributes whose cells each word numbers."""
     runs, first, cells = [], 0, 1
     for place, size in enumerate(domain.shape):
         if place > first and cells * size > LONGEST_WORD:
@@ -90,7 +90,7 @@ def words_of(domain: Domain) -> tuple[range, ...]:
 
 
 def short(values: NDArray[Any], below: int) -> Short:
-    """Whole numbers from 0 up to, not including, `below`, in two bytes each, or in four if they need them.
+    """Integers in [0, below) as uint16, or as uint32 if they need it.
 
     Not in one: to add numbers of one kind is faster than to save a byte.
     """
@@ -117,7 +117,7 @@ class Rows:
         return self.words[word][these] if along is None else np.take(along, self.words[word][these])
 
     def _find(self, name: str) -> tuple[int, Short | None]:
-        """The word that holds an axis and, if it holds other axes too, the axis's code for each value of the word."""
+        """Index of the word that holds an axis; if it holds other axes too, the axis's code for each word value."""
         place, shape = self.domain.place(name), self.domain.shape
         word, run = next((word, run) for word, run in enumerate(words_of(self.domain)) if place in run)
         if len(run) == 1:
@@ -156,7 +156,7 @@ AT_ONCE = 5_000  # sets that are looked at together, so that the time taken grow
 def covering(
     sets: Sequence[frozenset[str]], sizes: Mapping[str, int], most: int = MOST_JOINED
 ) -> Iterator[tuple[frozenset[str], list[int]]]:
-    """Unions of sets of attributes, each with the indices of the sets in it that no earlier union covers.
+    """Greedy cover of sets of attributes by larger unions: each union with the indices of the sets it newly covers.
 
     A union is grown greedily, by the attribute that completes the most sets, for as long as it spans few cells.
 
@@ -194,7 +194,7 @@ def _grown(
 
 
 def _touching(union: frozenset[str], about: Mapping[str, dict[frozenset[str], None]]) -> dict[frozenset[str], None]:
-    """The sets that share an attribute with a union; the empty set is in every union."""
+    """Sets that share an attribute with a union, as a dict of keys; for the empty union, the empty set."""
     found = {frozenset[str](): None} if not union else {}
     for name in sorted(union):
         found |= about.get(name, {})
@@ -237,7 +237,7 @@ class MarginCounts:
         return domain, Aggregate(held, counts[held], _SumsInCells(self, domain, held))
 
     def counts(self, domains: Sequence[Domain]) -> Iterator[tuple[int, Whole]]:
-        """The rows in every cell of margins: the place of each in the list, in any order, and its counts."""
+        """Counts of all cells of several margins: yields (index of the margin, counts), in any order."""
         wanted: list[int] = []
         for place, domain in enumerate(domains):
             if ("count", domain.names) in self._kept:
@@ -300,7 +300,7 @@ class MarginCounts:
 
 
 class _SumsInCells(Mapping[str, Whole]):
-    """Sums of measures in some cells of a margin, worked out when they are asked for."""
+    """Lazy mapping from measure to its sums in some cells of a margin."""
 
     def __init__(self, margins: MarginCounts, domain: Domain, cells: Codes) -> None:
         self._margins, self._domain, self._cells = margins, domain, cells
@@ -317,7 +317,7 @@ class _SumsInCells(Mapping[str, Whole]):
 
 
 def _batches(unions: Iterator[tuple[Domain, list[int]]]) -> Iterator[list[tuple[Domain, list[int]]]]:
-    """Margins that are counted in the same blocks: few enough to hold, a large one by itself."""
+    """Batch margins to be counted in the same pass: few enough to hold; a large one alone."""
     batch: list[tuple[Domain, list[int]]] = []
     room = MOST_AT_ONCE
     for union, places in unions:
@@ -332,7 +332,7 @@ def _batches(unions: Iterator[tuple[Domain, list[int]]]) -> Iterator[list[tuple[
 
 
 def _places(domain: Domain, codes: Mapping[str, Short], rows: int) -> Short:
-    """The cells of rows in a margin, from their codes on its axes."""
+    """Cell of every row in a margin, from its codes on the margin's axes."""
     kind = np.dtype(np.uint16 if domain.size < 2**16 else np.uint32)
     if not domain.axes:
         return np.zeros(rows, dtype=kind)

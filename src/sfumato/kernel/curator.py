@@ -101,7 +101,7 @@ class Curator(Holding):
     def _noisy(
         self, queries: Queries, of: str, noises: tuple[Noise, ...], which: NDArray[np.int64] | None
     ) -> Measurement:
-        """Answers with noise that was charged for."""
+        """True answers plus noise that was already charged, as a measurement."""
         answers = self._answers(queries, of)
         if which is None:
             answers = answers + draw(noises[0], len(answers), self._entropy)
@@ -289,7 +289,7 @@ class Curator(Holding):
         return epsilon_to_choose(budget) / (self.charge.contributions * spread)
 
     def _asked_of_margins(self, guesses: Sequence[Guess]) -> tuple[list[Domain], list[PartsMisfit]]:
-        """Copy the margins and guesses once, so that those that are charged for are those that are looked at."""
+        """Copy the margins and guesses once, so that the charged ones are the measured ones."""
         asked = [(self._margins.domain_along(names), how) for names, *how in guesses]
         return [domain for domain, _ in asked], [PartsMisfit.of(domain.size, *how) for domain, how in asked]
 
@@ -332,5 +332,5 @@ class Curator(Holding):
         return tuple(in_proportion(noise, unit) for noise in noises)
 
     def _sift(self, above: int, noise: Noise) -> tuple[Codes, NDArray[np.int64]]:
-        """Cells whose noisy count reaches a threshold."""
+        """Cells whose noisy count reaches a threshold, and these counts."""
         return sift(self._aggregate, self.domain.size, above, noise, self._entropy)

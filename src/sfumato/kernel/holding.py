@@ -43,7 +43,7 @@ def checked_subset(seed: int, number: int) -> int:
 
 
 def thinned(aggregate: Aggregate, seed: int, word: int) -> Whole:
-    """For each of 64 subsets, the rows of every cell that are in it."""
+    """Rows of every cell in each of 64 public subsets, (64, cells)."""
     kept = np.zeros((SUBSETS_AT_ONCE, len(aggregate.cells)), dtype=np.int64)
     ends = np.concatenate([[0], np.cumsum(aggregate.counts)])
     for start in range(0, int(ends[-1]), BLOCK):
@@ -78,19 +78,19 @@ def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """The map from the cells of a curator's domain to those of the whole table."""
+    """Map from the cells of a curator's domain to cells of the whole table."""
 
     cells: Codes  # cells of the table that this view sees
     groups: Codes  # the view's own cell that each of them belongs to
 
     def within(self, inside: Codes) -> View:
-        """The view of some of these cells. inside: for each of them its place among the new ones, or -1."""
+        """View restricted to some cells. inside: for each cell its new index, or -1."""
         seen = inside[self.groups]
         return View(self.cells[seen >= 0], seen[seen >= 0])
 
 
 class Holding:
-    """A private table, or a part of it, bound to one charge."""
+    """Private table, or a part of it, bound to one charge; without verbs."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class Holding:
 
     @cached_property
     def _aggregate(self) -> Aggregate:
-        """The private counts by cell, gathered when a verb first needs them so."""
+        """Private counts by cell, gathered on first use."""
         return self._held.gathered if isinstance(self._held, Rows) else self._held
 
     @cached_property
@@ -147,7 +147,7 @@ class Holding:
             raise QueryError(f"the queries span {queries.columns} cells, the domain has {self.domain.size}")
 
     def _check_size(self) -> None:
-        """Refuse, before anything is charged, what would lay out too many cells."""
+        """Refuse, before any charge, a domain too large to lay out."""
         if self.domain.size > MOST_DENSE:
             raise QueryError(
                 f"a domain of {self.domain.size:.3g} cells is too large to lay out in full; "

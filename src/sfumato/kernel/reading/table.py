@@ -88,7 +88,7 @@ def open_table(
 
 @dataclass(frozen=True)
 class Table:
-    """A private table. `check` looks at names and types; `read` is the only reading of rows."""
+    """Private table as a source. `check` looks at names and types; `read` is the only reading of rows."""
 
     engine: Engine = field(repr=False)  # for privacy: it may hold a frame, whose repr shows rows
     allow_views: bool = False
@@ -97,7 +97,7 @@ class Table:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let go of the connection, where no statement was run that would have done so."""
+        """Close the connection, unless a statement already did."""
         self.engine.close()
 
     @property
@@ -151,7 +151,7 @@ class Table:
         return found.gathered if isinstance(found, Rows) else found
 
     def look(self, schema: Schema) -> Checked:
-        """NOT PRIVATE: what the schema would leave out, move or not read. For the curator's eyes; nothing is spent."""
+        """NOT PRIVATE: counts of values that the schema leaves out, clips or cannot read, for the curator alone."""
         from sfumato.kernel.reading.checking import looked_at
 
         return looked_at(self.engine, self._columns(schema), schema)
@@ -178,7 +178,7 @@ class Table:
 
 
 def _wanted(schema: Schema) -> Iterator[tuple[str, str, str]]:
-    """Every use of a column: what asks for it, as what kind, under which name."""
+    """Uses of columns by a schema: (role for messages, kind, column name)."""
     for name, attribute in schema.attributes.items():
         yield f"attributes.{name}", attribute.type, attribute.column
     for name, measure in schema.measures.items():

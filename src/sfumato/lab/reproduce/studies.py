@@ -43,7 +43,7 @@ def ispe(entropy: Entropy, tick: Tick, *, quick: bool) -> Study:
 
 
 def _study(name: str, title: str, tick: Tick, parts: Mapping[str, Callable[[], Exhibit]]) -> Study:
-    """Show the exhibits of a paper one after the other."""
+    """Study of a paper: compute its exhibits one after the other, reporting progress."""
     exhibits = []
     for place, (what, part) in enumerate(parts.items()):
         tick(what, place / len(parts))
@@ -52,7 +52,7 @@ def _study(name: str, title: str, tick: Tick, parts: Mapping[str, Callable[[], E
 
 
 def mldp(entropy: Entropy, tick: Tick, *, quick: bool, data: Path | None = None) -> Study:
-    """Every figure, and what does not hold. data: a folder with the real tables, where there is one."""
+    """Study of every figure of MLDP, and of its claims that fail. data: a folder with the real tables, if any."""
     found = figures.tables(data)
     parts = {
         "figure 2": lambda: figures.figure_2(found, entropy, quick=quick),
@@ -101,7 +101,7 @@ def tr_2010_003(entropy: Entropy, tick: Tick, *, quick: bool) -> Study:
 
 
 def usefulness() -> Exhibit:
-    """The rows that theorem 5.2 asks for, and those that are needed."""
+    """Exhibit: rows that theorem 5.2 requires, and rows that suffice."""
     rows = []
     for cells, alpha, error, printed in ((100, ALPHA, ERROR, "7.6e+05"), (8000, ALPHA, Fraction(1, 100), "1.92e+08")):
         promised = paper_rows(cells, alpha, float(error), 1 - DELTA)

@@ -31,7 +31,7 @@ ADULT_ROWS = 32_561  # rows of the UCI Adult training data
 
 
 def even_numbers(count: int, seed: int) -> Floats:
-    """Numbers spread evenly over [0, 1): a hash of the seed and of their places (the mixing step of SplitMix64).
+    """Uniform pseudo-random numbers in [0, 1): a hash of seed and index (the mixing step of SplitMix64).
 
     >>> even_numbers(10_000, seed=1).mean().round(2)
     np.float64(0.5)
@@ -51,7 +51,7 @@ def normal_numbers(count: int, seed: int) -> Floats:
 
 
 def rows_of(mass: Floats, rows: int) -> Counts:
-    """Whole counts in proportion to a mass that add up to `rows`: the largest remainders are rounded up.
+    """Integer counts in proportion to a mass that sum to `rows` (largest remainders).
 
     >>> rows_of(np.array([1.0, 1.0, 1.0]), 10).tolist()
     [4, 3, 3]
@@ -111,7 +111,7 @@ def adult_grid() -> Counts:
 
 @dataclass(frozen=True)
 class Described:
-    """A data set of WD's Table 1: what the paper says about it."""
+    """Data set of WD's Table 1, as the paper describes it."""
 
     name: str
     rows: int
@@ -130,7 +130,7 @@ WD_TABLE_1 = (
 
 
 def like(described: Described, cells: int = 4096) -> Counts:
-    """A histogram with the rows and the empty cells that a paper describes; cells fill unevenly, without an order."""
+    """Histogram with the rows and empty cells that a paper describes; cells lognormal, without an order."""
     seed = described.rows % 1000
     mass = np.exp(described.lumpiness * normal_numbers(cells, seed))
     emptied = np.argsort(even_numbers(cells, seed + 1))[: round(described.zero_share * cells)]

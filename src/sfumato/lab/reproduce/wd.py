@@ -43,7 +43,7 @@ PRINTED_PARTS, PRINTED_SHARES, PRINTED_ERROR = ((0, 1, 2), (3, 4, 5, 6, 7)), (0.
 
 
 def sensitivity(rows: Whole) -> int:
-    """The most that one row of data changes all answers together."""
+    """L1 sensitivity of a workload: the largest column sum."""
     return int(np.abs(rows).sum(axis=0).max())
 
 
@@ -94,7 +94,7 @@ CHANCES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 @dataclass(frozen=True)
 class Divided:
-    """A part of a workload and the share of epsilon it spends."""
+    """Part of a workload with its share of epsilon."""
 
     queries: Whole
     share: float
@@ -111,7 +111,7 @@ def hot_workload(chance: float, queries: int = QUERIES, cells: int = CELLS) -> W
 
 
 def laplace_scales(workload: Workload) -> Floats:
-    """The noise scale of every query at epsilon 1, with noise straight on the queries: the paper's Identity."""
+    """Noise scale of every query at epsilon 1 with equal noise on all queries (the paper's Identity)."""
     return np.full(workload.queries.rows, float(workload.queries.l1))
 
 
@@ -144,7 +144,7 @@ def mean_noise(scales: Floats, epsilon: float) -> float:
 
 
 def identity_error(workload: Workload, epsilon: float) -> float:
-    """Mean absolute error of answers added up from noisy cells."""
+    """Mean absolute error of answers summed from noisy cells."""
     lengths, times = np.unique(workload.queries @ np.ones(workload.columns, dtype=np.int64), return_counts=True)
     return float(np.average(mean_absolute_sum(lengths, 1.0 / epsilon), weights=times))
 

@@ -34,7 +34,7 @@ LAZY = {"LazyFrame", "RecordBatchReader", "Dataset", "DuckDBPyRelation"}
 
 @dataclass(frozen=True)
 class Frame:
-    """A frame of one of the known libraries."""
+    """Data frame of pandas, polars, Arrow or DuckDB, as a source."""
 
     frame: Any = field(repr=False)  # for privacy: its repr shows rows
     library: str
@@ -67,7 +67,7 @@ class Frame:
         return found
 
     def mount(self, connection: Any, used: Sequence[Column]) -> None:
-        """Make the used columns readable."""
+        """Register the used columns with DuckDB."""
         mounted = self._columns([int(column.reference[1:]) for column in used])
         for column in used:
             if column.who is not None:  # of pandas only
@@ -76,7 +76,7 @@ class Frame:
         connection.register(SOURCE, mounted)
 
     def _empty(self) -> pa.Table:
-        """The frame without its rows: names and types."""
+        """Empty Arrow table with the frame's names and types."""
         if self.library == "polars":
             return self.frame.head(0).lazy().collect().to_arrow()
         if self.library == "duckdb":
@@ -108,7 +108,7 @@ class Frame:
 
 
 def find_frame(table: object) -> Frame | None:
-    """The frame that an object is, if it is one; no library is imported to find out."""
+    """Wrap an object as a frame if it is one, without importing any library; else None."""
     known = {"DataFrame", "Table", "RecordBatch"} | LAZY
     for kind in type(table).__mro__:
         library = kind.__module__.split(".")[0].lstrip("_")
@@ -118,7 +118,7 @@ def find_frame(table: object) -> Frame | None:
 
 
 def _renamed(types: pa.Schema, batches: Iterable[pa.RecordBatch], places: Sequence[int], names: list[str]) -> Any:
-    """The columns at these places of a stream of batches, harmless and under other names."""
+    """Record-batch reader of some columns of a stream, renamed, with unreadable values made missing."""
     import pyarrow as pa
 
     empty = [harmless(pa.array([], types.field(at).type)) for at in places]
@@ -152,7 +152,7 @@ def _from_pandas(column: Any) -> Any:
 
 
 def _people_from_pandas(column: Any) -> Any:
-    """The persons that the values of a pandas column name, as `identity_of` has them, whatever the column's type."""
+    """Identities of the values of a pandas column (`identity_of`), whatever its dtype."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -194,7 +194,7 @@ class ArrowFiles:
         return Frame(first.empty_table(), "pyarrow", "Table").describe(connection)
 
     def mount(self, connection: Any, used: Sequence[Column]) -> None:
-        """Make the used columns readable."""
+        """Register the used columns with DuckDB."""
         places, names = [int(column.reference[1:]) for column in used], [column.reference for column in used]
         types = _reader(self.paths[0]).schema
         connection.register(SOURCE, _renamed(types, self._batches(), places, names))
@@ -232,7 +232,7 @@ class ParquetFiles:
         return [replace(column, name=name) for name, column in zip(names, mounted_columns(connection), strict=True)]
 
     def mount(self, connection: Any, used: Sequence[Column]) -> None:
-        """Make them readable as one table."""
+        """Register the files with DuckDB as one table."""
         from sqlglot import exp
 
         options = {
@@ -268,7 +268,7 @@ class ParquetFiles:
             connection.register(SOURCE, pa.RecordBatchReader.from_batches(first.schema, chain([first], stream)))
 
     def _names(self) -> list[str]:
-        """The columns of the files; files that differ are refused, for making them equal could fail on a value.
+        """Column names of the files, from their footers; files that differ are refused, since a conversion could fail.
 
         From the footers themselves: the engine may list the columns of several files in any order.
         """
@@ -308,5 +308,5 @@ def find_parquet(paths: tuple[Path, ...]) -> ParquetFiles:
 
 
 def _literally(path: Path) -> str:
-    """A path as a pattern that matches only itself, for the engine would expand it."""
+    """Glob pattern that matches only this path."""
     return _PATTERN.sub(r"[\g<0>]", path.as_posix())

@@ -24,7 +24,7 @@ _DELIMITERS = {";": ("semicolon", "';'"), "\t": ("tab", "tab"), "|": ("bar", "'|
 
 
 def refuse_other_encoding(line: bytes, file: TextFile) -> None:
-    """Refuse a first line that is not in the encoding that was stated, and name one that it could be in."""
+    """Refuse a first line that is not in the stated encoding, and suggest one that fits."""
     if file.encoding == "utf-8" and (line[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in line):
         raise TableError(
             f"the header of {file.name} looks like UTF-16; add --encoding utf-16, or encoding to the schema"
@@ -42,7 +42,7 @@ def refuse_other_encoding(line: bytes, file: TextFile) -> None:
 
 
 def refuse_other_dialect(names: Sequence[str], file: TextFile, dialect: Dialect, separator: str) -> None:
-    """Refuse a header of one name that holds other separators, and one whose names stand in other quotes."""
+    """Refuse a header that looks like another dialect: one name with other separators in it, or other quotes."""
     if dialect.delimiter is None and len(names) == 1:
         counts = {mark: names[0].count(mark) for mark in _DELIMITERS if mark != separator}
         mark = max(counts, key=lambda one: counts[one])
@@ -74,7 +74,7 @@ class CsvFiles(UntypedFiles):
     tally: Tally = field(default_factory=Tally, repr=False)
 
     def mount(self, connection: Any, used: Sequence[Column]) -> None:
-        """Make the used columns readable."""
+        """Register the used columns with DuckDB."""
         import pyarrow as pa
 
         places = sorted(int(column.reference[1:]) for column in used)

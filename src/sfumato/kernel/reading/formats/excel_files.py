@@ -47,7 +47,7 @@ class ExcelFiles(UntypedFiles):
     """Sheets with one header, or with none, read as one table."""
 
     def mount(self, connection: Any, used: Sequence[Column]) -> None:
-        """Make the used columns readable."""
+        """Register the used columns with DuckDB."""
         import pyarrow as pa
 
         schema = pa.schema([pa.field(column.reference, pa.string()) for column in used])
@@ -89,7 +89,7 @@ def _header(path: Path, sheet: str | None) -> tuple[str, ...]:
 
 @dataclass(repr=False)  # for privacy, here and below: it would show values
 class Cell:
-    """A cell as the file writes it: its type, the number of its format, its value, and whether it is a formula."""
+    """Cell as written in the file: type, number format, value, and whether it is a formula."""
 
     kind: str
     form: str
@@ -99,7 +99,7 @@ class Cell:
 
 @dataclass(repr=False)
 class Row:
-    """The cells of a row by their places, from 0, and whether anything is in it. number: what it calls itself."""
+    """Cells of a row by column index, and whether any is non-empty. number: stated row number."""
 
     number: str | None
     cells: dict[int, Cell] = field(default_factory=dict)
@@ -239,7 +239,7 @@ class _Rows(_Texts):
 
 
 def _elements(source: IO[bytes], found: _Texts) -> Iterator[Any]:
-    """Read XML a block at a time and hand on what was found; nothing is kept but what is not complete."""
+    """Parse XML block by block and yield each complete element of the handler `found`."""
     parser, inside = expat.ParserCreate(namespace_separator=" "), list[str]()
 
     def start(name: str, attributes: dict[str, str]) -> None:
@@ -264,7 +264,7 @@ def _elements(source: IO[bytes], found: _Texts) -> Iterator[Any]:
 
 
 def _place_of(name: str) -> int:
-    """The place, from 0, of a cell that is called so, such as B7; one without a place, -1, is in no column."""
+    """Column index, from 0, of a cell reference such as B7; -1 if it names no column."""
     letters = _PLACE.fullmatch(name)
     if letters is None:
         return -1
@@ -275,7 +275,7 @@ def _place_of(name: str) -> int:
 
 
 def _matching(pattern: re.Pattern[str], text: str) -> str:
-    """The text, if it is spelled so; a ValueError says that it is not."""
+    """The text, if it matches a pattern; else a ValueError."""
     if pattern.fullmatch(text) is None:
         raise ValueError("no number")
     return text

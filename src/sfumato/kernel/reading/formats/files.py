@@ -117,7 +117,7 @@ class TextFile:
         return "standard input" if self.path == STANDARD_INPUT else self.path.name
 
     def start(self, size: int) -> bytes:
-        """Up to `size` bytes of its beginning, in UTF-8; the standard input keeps them for the reading."""
+        """First `size` bytes in UTF-8; of the standard input they are kept for the reading."""
         if self.path != STANDARD_INPUT:
             with self.opened() as file:
                 return _filled(file, size)
@@ -159,7 +159,7 @@ def _filled(file: Any, size: int) -> bytes:
 
 
 class _Again:
-    """Bytes that were read already, and then the rest of a stream."""
+    """Stream of bytes already read, followed by the rest of another stream."""
 
     def __init__(self, kept: bytes, rest: Any) -> None:
         self._kept, self._rest = kept, rest
@@ -174,7 +174,7 @@ class _Again:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """The standard input is not ours to close."""
+        """Leave the standard input open."""
 
 
 def _turned(file: Any, encoding: str) -> Any:
@@ -182,13 +182,13 @@ def _turned(file: Any, encoding: str) -> Any:
 
 
 class _Turned:
-    """A stream in UTF-8 of a stream in another encoding."""
+    """Stream that converts another encoding to UTF-8."""
 
     def __init__(self, file: Any, encoding: str) -> None:
         self._file, self._encoding, self._half, self._ended = file, encoding, b"", False
 
     def read(self, size: int) -> bytes:
-        """Some bytes, more than `size` where characters take more of them; none at the end only."""
+        """Read some bytes, perhaps more than `size`; empty only at the end."""
         read = bytes(self._file.read(max(size, 2)))
         if self._encoding not in _PAIRS:
             # What a byte page leaves undefined stays the byte that it is, which by itself is not UTF-8.
@@ -196,7 +196,7 @@ class _Turned:
         return self._pairs(read)
 
     def _pairs(self, read: bytes) -> bytes:
-        """UTF-16, of which a half pair or half character waits; alone, it is not UTF-8 and belongs to its record."""
+        """Convert UTF-16; an incomplete character waits, and at the end becomes an invalid byte of its record."""
         while True:
             data = self._half + read
             if self._encoding == "utf-16" and len(data) >= 2:  # the mark is the header's own first character

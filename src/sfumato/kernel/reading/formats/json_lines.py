@@ -35,7 +35,7 @@ class JsonLines(UntypedFiles):
     tally: Tally = field(default_factory=Tally, repr=False)
 
     def mount(self, connection: Any, used: Sequence[Column]) -> None:
-        """Make the used columns readable."""
+        """Register the used columns with DuckDB."""
         import pyarrow as pa
 
         schema = pa.schema([pa.field(column.reference, pa.string()) for column in used])
@@ -110,7 +110,7 @@ def _lines(file: IO[bytes], block: int, tally: Tally) -> Iterator[list[bytes]]:
 
 
 def _row(line: bytes, reader: json.JSONDecoder) -> dict[str, object] | None:
-    """The object that a line holds, numbers as they are written; None if it holds none.
+    """Parse the object on a line, numbers as text; None if it holds none.
 
     For privacy nothing that a line holds may stop a reading, and no other line has a part in what it means.
     """
@@ -123,7 +123,7 @@ def _row(line: bytes, reader: json.JSONDecoder) -> dict[str, object] | None:
 
 
 def _text(value: object) -> str | None:
-    """A value as text; lists and objects are no values, and half a surrogate is no text."""
+    """JSON value as text; None for lists, objects and lone surrogates."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, str):

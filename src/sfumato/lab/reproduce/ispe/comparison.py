@@ -47,7 +47,7 @@ class Comparison:
 
 
 def compare(table: str, entropy: Entropy, *, runs: int) -> Comparison:
-    """Publish a table several times and ask each estimate the same queries."""
+    """Mean absolute errors of all estimates on the same queries, over several publications of one table."""
     counts, setting = TABLES[table](), Setting()
     by_kind, by_size = [], []
     for _ in range(runs):
@@ -136,7 +136,7 @@ def _by_size(found: Sequence[Comparison]) -> Exhibit:
 
 
 def posterior_means(levels: list[Floats], scales: list[float], *, reach: float = 40.0) -> Floats:
-    """The posterior mean of every leaf.
+    """Exact posterior mean of every leaf of a tree, by message passing with Fourier transforms.
 
     levels: the noisy counts of every level from the root down; each node has as many children as any other of its
     level. scales: of the Laplace noise of each level, on whole numbers. reach: how many scales a grid extends.
@@ -164,14 +164,14 @@ def posterior_means(levels: list[Floats], scales: list[float], *, reach: float =
 
 
 def _likelihood(noisy: Floats, scale: float, length: int) -> Floats:
-    """Likelihood of each observation, for every true count modulo the length of the grid."""
+    """Likelihood of each observation at every true count modulo the grid's length, (observations, length)."""
     near = np.rint(noisy).astype(np.int64)
     distance = np.abs((np.arange(length) - near[:, None] + length // 2) % length - length // 2)
     return _scaled(np.exp(-distance / scale))
 
 
 def _scaled(mass: Floats) -> Floats:
-    """Mass that adds up to one; what Fourier transforms leave below zero is rounding."""
+    """Normalise masses to sum to one, negative rounding errors removed."""
     positive = np.maximum(mass, 0.0)
     return np.asarray(positive / positive.sum(axis=-1, keepdims=True), dtype=np.float64)
 
@@ -183,7 +183,7 @@ WAYS = ("consistency, all noise alike", "least squares, known variances", "MMSE,
 
 @dataclass(frozen=True)
 class Split:
-    """Division of alpha over the levels, root first."""
+    """Division of the budget alpha over the levels of a tree, root first."""
 
     name: str
     shares: tuple[Fraction, ...]

@@ -38,7 +38,7 @@ SHORT_ALPHA = Fraction(1, 800)  # at which cutting at zero and sampling cost the
 
 @dataclass(frozen=True)
 class Parity:
-    """A release of the parity data, cut at zero as in the paper, and what was learnt.
+    """Release of the parity data, truncated at zero as in the paper, and the learner's votes.
 
     votes: for each of the seven bits, the share of repetitions that said 1. found: the release itself.
     """
@@ -53,7 +53,7 @@ class Parity:
 
 
 def parity_table() -> Whole:
-    """10^5 rows: seven even bits, and the parity of those the hidden vector names. Cells are numbered in binary."""
+    """Table of 10^5 rows: seven uniform bits, and the parity of those that the hidden vector names."""
     bits = np.floor(2 ** (ATTRIBUTES - 1) * even_numbers(ROWS, seed=8)).astype(np.int64)
     return np.bincount(2 * bits + odd(bits & HIDDEN), minlength=2**ATTRIBUTES)
 
@@ -65,7 +65,7 @@ def release_of(entropy: Entropy, alpha: Fraction = PARITY_ALPHA) -> ParityCube:
 
 
 def noise_rate(cells: Floats) -> float:
-    """The share of the rows that contradict the hidden vector."""
+    """Share of rows that contradict the hidden vector."""
     place = np.arange(2**ATTRIBUTES)
     wrong = odd((place >> 1) & HIDDEN) != (place & 1)
     return float(cells[wrong].sum() / cells.sum())
@@ -85,7 +85,7 @@ def noise_rates(entropy: Entropy, releases: int) -> Floats:
 
 
 def times_learnt(entropy: Entropy, releases: int, repetitions: int, alpha: Fraction) -> tuple[int, int]:
-    """In how many releases the paper's learner finds the vector, and in how many the transform does."""
+    """Number of releases in which the paper's learner finds the vector, and in which the transform does."""
     every = [parity(entropy, repetitions=repetitions, seed=seed, alpha=alpha) for seed in range(releases)]
     return sum(one.learnt == HIDDEN for one in every), sum(one.found.learnt.vector == HIDDEN for one in every)
 
@@ -126,7 +126,7 @@ def parity_exhibit(entropy: Entropy, *, quick: bool) -> Exhibit:
 
 
 def _vote(cells: Floats, bit: int, repetitions: int, seed: int) -> float:
-    """Share of eliminations of all other bits that leave a row which says 1 for this bit."""
+    """Share of Gaussian eliminations of all other bits after which the remaining row has label 1 for this bit."""
     edges, target = np.cumsum(cells) / cells.sum(), 1 << (bit + 1)
     others = [1 << (b + 1) for b in range(ATTRIBUTES - 1) if b != bit]
     drawn = even_numbers(2 * repetitions * SAMPLES, seed=997 * seed + bit + 1)
@@ -193,7 +193,7 @@ def our_output(values: Whole, alpha: Fraction, cells: int, quantile: Fraction) -
 
 
 def paper_loss(values: Whole, places: range) -> float:
-    """The largest |log ratio| of the paper's output with and without one of these rows, in units of alpha."""
+    """Privacy loss of the paper's output: largest |log ratio| with and without one of these rows, in units of alpha."""
     whole = np.log(paper_output(values, ALPHA, VALUES, WIDTH))
     without = [np.log(paper_output(np.delete(values, place), ALPHA, VALUES, WIDTH)) for place in places]
     return max(float(np.abs(whole - one).max()) for one in without) / float(ALPHA)

@@ -43,7 +43,7 @@ def spelled(statement: SQL) -> str:
 
 
 def bytes_of(text: SQL) -> SQL:
-    """The bytes of a text; those of one in the statement are written as they are, so that nothing is left to do."""
+    """SQL of a text's bytes; those of a literal are written out."""
     bare = text.this if isinstance(text, exp.Cast) else text
     if isinstance(bare, exp.Literal):
         return cast(exp.Literal.string(rf"\x{bare.this.encode().hex()}"), "bytea")
@@ -51,7 +51,7 @@ def bytes_of(text: SQL) -> SQL:
 
 
 def scramble(parts: Sequence[SQL]) -> SQL:
-    """A hash of all parts, each seeded with that of those before it."""
+    """SQL hash of all parts, each seeded with the hash of those before it."""
     found: SQL = whole(0)
     for part in parts:
         found = exp.Anonymous(this="hashtextextended", expressions=[plain(part), found])
@@ -59,7 +59,7 @@ def scramble(parts: Sequence[SQL]) -> SQL:
 
 
 def _own_words(node: SQL) -> SQL:
-    """PostgreSQL's form of a node: differences of times in whole hours or days, rounded down."""
+    """PostgreSQL's form of a syntax node: time differences in whole hours or days, rounded down."""
     if not isinstance(node, exp.DateDiff):
         return node
     later, earlier = node.this, node.expression
@@ -106,7 +106,7 @@ def refuse_large_steps(schema: Schema) -> None:
 
 
 def plain(text: SQL) -> SQL:
-    """A text without its collation: one that takes two texts for the same refuses patterns as well."""
+    """SQL of a text under collation "C": a collation that equates texts does not allow patterns."""
     return exp.Collate(this=cast(text, "text"), expression=exp.to_identifier("C", quoted=True))
 
 

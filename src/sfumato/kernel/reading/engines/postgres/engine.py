@@ -66,7 +66,7 @@ class Relation:
 
 
 def described(session: Session, name: str | None) -> Relation:
-    """The table of this name, or schema.name, inside a transaction; its meaning is settled from then on."""
+    """Table of this name, or schema.name, from the catalogue, with the transaction's settings fixed."""
     path = session.settle()
     ((encoding,),) = session.rows("SELECT getdatabaseencoding()")
     if encoding != "UTF8":  # others have texts that cannot be put into UTF-8, and would stop a reading
@@ -114,7 +114,7 @@ def _there(session: Session) -> str:
 
 
 class AdbcSession(Session):
-    """A clone of a connection: another one to the same place, so that what the given one is doing is left alone."""
+    """Session on a clone of an ADBC connection, which leaves the given one alone."""
 
     def __init__(self, given: Any) -> None:
         super().__init__(Address("", "the server", ""))
@@ -141,7 +141,7 @@ class AdbcSession(Session):
         return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
     def try_out(self, text: str) -> pa.Table:
-        """An empty result; the statement is planned, and no row is read."""
+        """Empty result of a statement: it is planned, and no row is read."""
         return self._fetched(f"SELECT * FROM ({text}) AS answer LIMIT 0")
 
     def answer(self, text: str) -> pa.Table:
@@ -149,7 +149,7 @@ class AdbcSession(Session):
         return self._fetched(text)
 
     def _fetched(self, text: str) -> pa.Table:
-        """Run a statement in a thread of its own: in this one the library would make an error of a Ctrl-C."""
+        """Execute a statement in another thread, because the library turns a Ctrl-C in this one into an error."""
         with self._connection.cursor() as cursor, ThreadPoolExecutor(1) as thread:
 
             def work() -> pa.Table:
@@ -196,25 +196,25 @@ class Postgres:
         return exp.Table(this=own, db=schema)
 
     def bytes_of(self, text: exp.Expression) -> exp.Expression:
-        """A bytea, which has no collation."""
+        """SQL of a text as bytea, which has no collation."""
         return casts.bytes_of(text)
 
     def safe_cast(self, value: exp.Expression, source: Column, to: str) -> exp.Expression:
-        """A cast behind tests of what could make it fail."""
+        """SQL of a cast guarded by tests of what would make it fail."""
         return casts.safe_cast(value, source, to)
 
     def without_nan(self, value: exp.Expression, source: Column) -> exp.Expression:
-        """Floats and numerics can be NaN."""
+        """SQL of a value with NaN as NULL, in columns of floats and numerics."""
         if source.type == "DECIMAL":
             return casts.missing_if_decimal_nan(value)
         return missing_if_nan(value) if is_float(source, self.dialect) else value
 
     def time_of(self, text: exp.Expression, written: str) -> exp.Expression:
-        """Only files spell dates in their own way."""
+        """Refuse: only files state a format of dates."""
         raise TableError("a database has dates of its own; leave out how a file spells them")
 
     def scramble(self, parts: Sequence[exp.Expression]) -> exp.Expression:
-        """PostgreSQL's own hash of texts."""
+        """SQL hash by PostgreSQL's hash of texts."""
         return casts.scramble(parts)
 
     def trial(self, schema: Schema, columns: Mapping[str, Column]) -> None:
@@ -222,7 +222,7 @@ class Postgres:
         casts.refuse_large_steps(schema)
 
     def check(self, statement: exp.Expression) -> None:
-        """Have the server plan the statement: it tells what it lacks, and whether these columns may be read."""
+        """Have the server plan the statement, which shows missing functions and permissions."""
         silenced(
             lambda: self._in_transaction(statement, lambda session, text: session.try_out(text)),
             self._failed("cannot be read as it is asked"),
