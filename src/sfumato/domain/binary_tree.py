@@ -52,7 +52,7 @@ class BinaryTree:
 
     @classmethod
     def line(cls, leaves: int) -> BinaryTree:
-        """The tree over so many leaves in their order."""
+        """Tree over `leaves` leaves in their order."""
         return _over((leaves,), (True,), ((),))
 
     @property
@@ -69,7 +69,7 @@ class BinaryTree:
         return np.stack([first, np.where(end - first == 2, first + 1, -1)])
 
     def parts(self, level: int, some: Codes, deeper: int) -> tuple[Codes, Codes]:
-        """The descendants of nodes some levels deeper, node after node; and the number that each has."""
+        """Descendants of nodes `deeper` levels below, node after node; and their number for each."""
         low, high = some, some + 1
         for at in range(level, level + deeper):
             low, high = self.halves[at][low], self.halves[at][high]

@@ -61,7 +61,7 @@ class Box:
         return Box(tuple(sorted(both.items())))
 
     def replaced(self, name: str, values: ValueSet) -> Box:
-        """The same box with another set for one attribute."""
+        """Box with another set for one attribute."""
         return Box.of({**dict(self.sets), name: values})
 
     def minus(self, other: Box) -> list[Box]:

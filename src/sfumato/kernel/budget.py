@@ -181,7 +181,7 @@ def rho_for(epsilon: Amount, delta: Amount) -> Fraction:
 
 
 def epsilon_for(rho: Amount, delta: Amount) -> Fraction:
-    """The epsilon, rounded up, with which rho-zCDP implies (epsilon, delta)-differential privacy; 0 where delta does.
+    """The epsilon, rounded up, at which rho-zCDP implies (epsilon, delta)-DP; 0 where delta alone suffices.
 
     >>> round(float(epsilon_for("0.1", "1e-6")), 4)
     2.1419
@@ -224,7 +224,7 @@ def _float_log(value: Fraction) -> float:
 
 
 def _crossing(is_below: Callable[[float], bool]) -> Fraction:
-    """The x > 0 up to which `is_below` holds, found by bisection of its logarithm."""
+    """Largest x > 0 for which `is_below` holds, by bisection of its logarithm."""
     low, high = -60.0, 240.0
     for _ in range(100):
         middle = (low + high) / 2

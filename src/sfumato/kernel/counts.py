@@ -230,7 +230,7 @@ class MarginCounts:
         return domain
 
     def along(self, names: Sequence[str]) -> tuple[Domain, Aggregate]:
-        """A margin's domain, and what its cells hold."""
+        """Domain of a margin, and the private aggregate of its cells."""
         domain = self.domain_along(names)
         ((_, counts),) = self.counts([domain])
         held = np.flatnonzero(counts)
@@ -267,7 +267,7 @@ class MarginCounts:
         return numbers
 
     def _counted(self, of: str, domains: Sequence[Domain]) -> list[Whole]:
-        """Rows, or sums of steps, in every cell of some margins, from one pass over what is held."""
+        """Counts, or sums of steps, of all cells of some margins, in one pass over the rows or cells held."""
         totals: list[Whole] = [np.zeros(domain.size, dtype=np.int64) for domain in domains]
         names = dict.fromkeys(name for domain in domains for name in domain.names)
         values = self._values_of(of)

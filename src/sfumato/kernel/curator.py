@@ -113,7 +113,7 @@ class Curator(Holding):
         return Measurement(of, queries, answers, noises, which)
 
     def select(self, score: Score, budget: Budget) -> int:
-        """The candidate with the best score, by the exponential mechanism; charged to every cell it looks at."""
+        """Choose a candidate by the exponential mechanism on its score; charged to every cell the score reads."""
         if type(score) not in SCORES:
             raise PrivacyError("select takes a score of sfumato.kernel.verbs.scores, whose sensitivity is proved")
         check_kind(budget, self.charge)
@@ -218,7 +218,7 @@ class Curator(Holding):
     # -- verbs that restrict
 
     def reduce(self, partition: Partition) -> Curator:
-        """A curator over groups of cells; rows in cells labelled -1 are not seen. Spends from the same charge.
+        """Curator over groups of cells, on the same charge; rows in cells labelled -1 are left out.
 
         What is spent on cells that another curator does not see does not count against it: the charge sees to it.
         """
@@ -240,7 +240,7 @@ class Curator(Holding):
         )
 
     def margin(self, names: Sequence[str]) -> Curator:
-        """A curator over the cells that some attributes span, whatever the others. Spends from the same charge.
+        """Curator over the marginal table of some attributes, on the same charge.
 
         A row lies in one cell of every margin, so what is measured in a margin is charged, at its fullest cell, to
         every cell of the table: this needs no number for each of them, however many there are.
@@ -268,7 +268,7 @@ class Curator(Holding):
         return Lines(in_lines(domain, names, aggregate), pieces, budget, self.charge.contributions, self._entropy)
 
     def subset(self, seed: int, number: int) -> Curator:
-        """A curator over about half of the rows, those that a public seed picks. Spends from the same charge.
+        """Curator over the half of the rows that a public seed selects, on the same charge.
 
         One row more changes one count of a subset by 1 or not at all, and no other (kernel/holding.py), so what is
         measured here costs what it costs in the whole table.

@@ -130,7 +130,7 @@ class MarginalSquares(LeastSquares):
 
     @property
     def laid_out(self) -> float:
-        """Numbers that solving lays out per cell, at most: those of all spaces."""
+        """Upper bound on the numbers that solving lays out per cell: the size of all eigenspaces."""
         return prod(sum(widths) / size for widths, size in zip(self._grid.widths, self.sizes, strict=True))
 
     def solve(self, columns: Floats) -> tuple[Floats, Flags]:

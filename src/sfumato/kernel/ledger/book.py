@@ -189,12 +189,12 @@ class Account:
 
     @property
     def left(self) -> Fraction:
-        """The epsilon that may still be spent; 0 where the total was lowered below what is spent."""
+        """Epsilon left; 0 where the total was lowered below the amount spent."""
         return max(NOTHING, self.total - self.spent)
 
     @property
     def left_delta(self) -> Fraction | None:
-        """The delta that may still be spent; None where no total was stated."""
+        """Delta left; None where no total was stated."""
         return None if self.total_delta is None else max(NOTHING, self.total_delta - self.spent_delta)
 
 
@@ -220,7 +220,7 @@ class Book:
         return not self.totals and not self.entries
 
     def spellings(self, dataset: str) -> tuple[str, ...]:
-        """The names under which totals of this dataset are recorded; before format 5 there could be several."""
+        """Spellings of a dataset's name with totals of their own; before format 5 there could be several."""
         return tuple(sorted(name for name in self.totals if same_dataset(name) == same_dataset(dataset)))
 
     def total(self, dataset: str) -> tuple[Fraction, Fraction | None] | None:

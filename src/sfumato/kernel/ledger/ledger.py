@@ -163,7 +163,7 @@ class Ledger:
             record_change(connection, book, dataset, total, total_delta, now=_now(), reason=why)
 
     def show(self) -> list[Account]:
-        """Every dataset with its total and what is spent, by name, whatever its spellings."""
+        """Accounts of all datasets, sorted by name; spellings of one name share an account."""
         book = self._book()
         names = {same_dataset(name): name for name in sorted(book.totals, reverse=True)} if book else {}
         return [book.account(name) for name in sorted(names.values())] if book else []

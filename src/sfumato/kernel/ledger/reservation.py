@@ -162,7 +162,7 @@ class Wanted:
             raise LedgerError("a request is told by its SHA-256 digest, 64 hexadecimal digits, or not at all")
 
     def total_in(self, book: Book) -> tuple[Fraction, Fraction | None]:
-        """The dataset's total: the one that the ledger has recorded, or the schema's, which is recorded first."""
+        """Total of the dataset: the recorded one, or else the schema's, which will be recorded."""
         if (known := book.total(self.dataset)) is not None:
             return known
         if self.limit is None:

@@ -298,8 +298,9 @@ def _number_cell(attribute: Number, axis: Axis, name: str) -> SQL:
 
 
 def _integer_cell(attribute: Integer, axis: Axis, name: str, in_whole: bool) -> SQL:
-    """floor((offset * times + rest) / by), which is exact: a quotient of whole numbers that doubles hold never rounds
-    up to a whole number."""
+    """SQL of the cell of an integer, floor((offset * times + rest) / by): exact, because a quotient of integers that
+    doubles hold never rounds up to an integer.
+    """
     span = attribute.upper - attribute.lower + 1
     times, rest, by = 1, 0, attribute.width or 1
     if attribute.bins:  # cells start at floor(i * span / bins)
@@ -337,7 +338,7 @@ def _part(unit: str, value: SQL) -> SQL:
 
 
 def _in_steps(number: SQL, plus: int, by: int) -> SQL:
-    """floor((number + plus) / by), as exact as that of whole numbers: see `_integer_cell`."""
+    """SQL of floor((number + plus) / by), exact for integers that doubles hold (see `_integer_cell`)."""
     return exp.Floor(this=over(cast(exp.paren(number + whole(plus)), "double"), double(by)))
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def open_engine(
     table: object, name: str | None, dialect: Dialect, wanted: Sequence[str], spoken: str | None = None
 ) -> Engine:
-    """The engine for what a table was given as; see `sfumato.kernel.reading.table.open_table`.
+    """Engine for a table given as path, URL, connection, session or frame; see `open_table`.
 
     dialect: how a file is written. spoken: the SQL of a connection.
     """
@@ -157,7 +157,7 @@ class Table:
         return looked_at(self.engine, self._columns(schema), schema)
 
     def derived(self, schema: Schema) -> bool:
-        """Whether values that the schema uses are worked out by a view or a lazy frame when they are read."""
+        """Whether values that the schema uses are computed on reading, by a view or a lazy frame."""
         return any(column.derived for column in self._columns(schema).values())
 
     def _columns(self, schema: Schema) -> dict[str, Column]:
@@ -213,7 +213,7 @@ def _match(columns: Sequence[Column], role: str, wanted: str) -> Column:
 
 
 def _refuse_unfit(role: str, kind: str, column: Column, dialect: str) -> None:
-    """Refuse a column whose type cannot serve; a source without types, such as CSV, is read as far as it can be."""
+    """Refuse a column whose type cannot serve the kind; untyped sources, such as CSV, pass."""
     if kind == "unit" and column.inexact:
         raise TableError(
             f"the column {column.name!r} says who a row is about, but pandas holds it as floats, in which two large "

@@ -215,7 +215,7 @@ def group_sums(misfits: NDArray[np.int64], labels: Codes, groups: int) -> NDArra
 
 
 def noise_of_margins(labels: Codes, groups: int, budget: Budget, contributions: int) -> tuple[Noise, Load]:
-    """The least noise for sums of misfits of whole margins, and what it costs every cell of the table.
+    """Least noise for sums of misfits of whole margins, and the load that it puts on every cell of the table.
 
     A row lies in one cell of each margin and moves that margin's misfit by at most 1, so it moves the sum of a group by
     at most the number of its margins (docs/privacy.md, theorem 6).

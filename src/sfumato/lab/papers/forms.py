@@ -73,7 +73,7 @@ def _known(number: float | None) -> float | None:
 
 
 def small_table(dataset: str, **attributes: dict[str, Any]) -> Callable[[int], Schema]:
-    """Maker of the schema on which the audit tries a mechanism: a table of persons with at most so many rows each."""
+    """Constructor of a small example schema, given the number of rows per person."""
 
     def made(contributions: int) -> Schema:
         unit = {"column": "person", "contributions": contributions}

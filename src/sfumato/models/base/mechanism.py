@@ -1,4 +1,4 @@
-"""Declarative description of a mechanism: how it runs, which domains it takes, its forecast, its options.
+"""Declarative description of a mechanism: its function, the domains it accepts, its forecast and its options.
 
 Every mechanism's file ends with a `Mechanism` value, and `sfumato.models` lists where it is. Code that needs to know
 something of a mechanism asks this value, never the name. A plain mechanism needs a name, a summary and a function.
@@ -183,7 +183,7 @@ Remark = Callable[[Mapping[str, float], "Schema", "Workload"], "str | None"]
 
 
 class Run(Protocol):
-    """Function from curator, schema, budget and workload to what is published; it spends the whole budget."""
+    """Function from curator, schema, budget and workload to the content to publish; it spends the whole budget."""
 
     def __call__(self, c: Curator, s: Schema, b: Budget, w: Workload | None = None, /) -> Content: ...
 

@@ -1,4 +1,4 @@
-"""First-stage counts: which one-way marginals, total and blocks to measure, and with which share of the budget.
+"""First-stage measurements: choice of one-way marginals, total and blocks, and of their shares of the budget.
 
 A tree splits attributes one after the other, so a value of an attribute that is split late is the sum of very many
 nodes; where cells are measured, every value is the sum of very many cells. The standard error of such a sum on a full
@@ -130,7 +130,7 @@ def blocks_of_all(domain: Domain) -> Blocks | None:
 
 
 def _runs_of_blocks(domain: Domain, axes: Sequence[int]) -> dict[int, int]:
-    """Runs of values into which each attribute of a grid is cut, about as many of each."""
+    """Number of runs along each attribute of a grid of blocks, nearly equal over attributes."""
     most, runs = min(MOST_BLOCKS, domain.size // OF_CELLS, FEW_NUMBERS // domain.size), dict[int, int]()
     for left, axis in zip(range(len(axes), 0, -1), sorted(axes, key=lambda index: domain.shape[index]), strict=True):
         runs[axis] = min(domain.shape[axis], int(most ** (1.0 / left) + 1e-9), MOST_RUNS)

@@ -65,7 +65,7 @@ _ESTIMATES_ALONE: ContextVar[bool] = ContextVar("estimates_alone", default=False
 
 @contextmanager
 def estimates_alone() -> Iterator[None]:
-    """Leave errors unmeasured: for trials on made-up tables, whose estimates alone are looked at.
+    """Context in which errors are not measured, for simulations that only look at estimates.
 
     Errors are measured last, so that estimates are the same as with them.
     """

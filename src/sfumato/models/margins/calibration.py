@@ -298,7 +298,7 @@ def triples(schema: Schema) -> list[Places]:
 
 
 def _halves_of(content: Margins, places: Places, signs: Sequence[Haar]) -> tuple[float, float]:
-    """Contrast of the halves of some attributes implied by what is known, and the number of all rows.
+    """Contrast of the halves of some attributes in the joined table, and the number of all rows.
 
     Joins blocks of the finest level, of which there are few however many values there are.
     """
@@ -335,7 +335,7 @@ def _scaled(
     by_contrasts: Scaled | None,
     halves: float | None,
 ) -> Scaled:
-    """Spreads of a set's blocks by level, from the factors on what was claimed of them.
+    """Spreads of a set's blocks by level, from measured factors on their claimed error variances.
 
     scales: factors by levels of the axes. spread: of cells without a table, as claimed and as measured. by_contrasts,
     halves: spreads measured by contrasts, of pairs and of three attributes. A level that was not measured has the

@@ -163,7 +163,7 @@ class Margins(ContentOfCells):
         close: float = CLOSE,
         contrasts: Mapping[Places, tuple[Sequence[Floats], float]] = NONE,
     ) -> Floats:
-        """Joined counts of so many axes."""
+        """Joined counts along a number of axes."""
         estimates = {places: table.estimate for places, table in tables.items()}
         if not axes:
             return estimates[()]
@@ -305,7 +305,7 @@ class Margins(ContentOfCells):
 
     @cached_property
     def _measures(self) -> list[Floats]:
-        """Measure by which each attribute's values are halved."""
+        """Measure (`scales.measure_of`) by which each attribute's values are halved."""
         return [measure_of(self.tables["count"][place,].estimate) for place in range(len(self.domain.shape))]
 
     @cached_property

@@ -285,7 +285,7 @@ class _Survey:
 
 
 def _pairs(schema: Schema, most: int) -> list[Places]:
-    """Pairs of attributes with at most so many cells."""
+    """Pairs of attributes with at most `most` cells."""
     shape = schema.domain.shape
     return [(a, b) for a, b in combinations(range(len(shape)), 2) if shape[a] * shape[b] <= most]
 

@@ -143,7 +143,7 @@ class Wanted:
 
     @classmethod
     def by(cls, axes: int, known: Mapping[Places, Floats]) -> Wanted:
-        """Lay out the tables of so many attributes."""
+        """Lay out the tables of `axes` attributes in one line."""
         along: list[list[Strides]] = [[] for _ in range(axes)]
         shares, starts = [np.zeros(0)], [0]
         for places, table in known.items():

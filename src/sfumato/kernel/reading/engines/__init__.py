@@ -1,4 +1,4 @@
-"""The contract of an engine, its silence and its progress, and which engine a table belongs to.
+"""Interface of engines, choice of the engine for a table, suppression of their messages, and progress reports.
 
 An engine is a thin adapter: it names the columns, runs one statement and returns Arrow. It builds no statement of its
 own over private rows.
@@ -65,7 +65,7 @@ class Engine(Protocol):
 
     @property
     def dialect(self) -> str:
-        """The SQL it speaks, as sqlglot names it."""
+        """SQL dialect, as sqlglot names it."""
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -79,25 +79,25 @@ class Engine(Protocol):
         """The table expression for the statement's FROM."""
 
     def bytes_of(self, text: exp.Expression) -> exp.Expression:
-        """The UTF-8 bytes of a text, which are equal only if the texts are the same, whatever its collation."""
+        """SQL of a text's UTF-8 bytes, which are equal only if the texts are, whatever the collation."""
 
     def safe_cast(self, value: exp.Expression, source: Column, to: str) -> exp.Expression:
-        """A value of a column as text, double, bigint, boolean, date or timestamp; NULL if it cannot be, no error."""
+        """SQL of a value as text, double, bigint, boolean, date or timestamp; NULL on failure, never an error."""
 
     def without_nan(self, value: exp.Expression, source: Column) -> exp.Expression:
-        """A value of a column as it is; NULL where its type has a NaN and it is one."""
+        """SQL of a value with NaN as NULL, where its type has a NaN."""
 
     def time_of(self, text: exp.Expression, written: str) -> exp.Expression:
         """SQL that parses a text by a strptime format; NULL where it does not match."""
 
     def scramble(self, parts: Sequence[exp.Expression]) -> exp.Expression:
-        """Hash of these values: the one function for which engines share no name. It needs no secrecy."""
+        """SQL hash of some values, for which engines have different functions. It needs no secrecy."""
 
     def check(self, statement: exp.Expression) -> None:
         """Refuse a statement that cannot run here, before anything is spent and without reading a row."""
 
     def run(self, statement: exp.Expression, used: Sequence[Column]) -> pa.Table:
-        """The statement's result; `used` are the only columns that it reads."""
+        """Run the statement and return its result; `used` are the only columns that it reads."""
 
     def close(self) -> None:
         """Close the connection if no statement was run; after a statement it is closed already."""
@@ -232,7 +232,7 @@ T = TypeVar("T")
 
 
 def silenced(work: Callable[[], T], otherwise: str) -> T:
-    """Run work that touches private rows; let none of the engine's own errors out.
+    """Run work that touches private rows, replacing any error of the engine, whose text could quote a value.
 
     A TableError, which the kernel itself worded, is raised anew; whatever else goes wrong is told as `otherwise`.
     """

@@ -47,7 +47,7 @@ class Frame:
         return f"the {self.library} {self.kind}" if self.kind in LAZY else f"the {self.library} frame"
 
     def describe(self, connection: Any) -> list[Column]:
-        """Its columns."""
+        """Columns of the frame."""
         if self.library == "pandas":
             return [
                 Column(
@@ -187,7 +187,7 @@ class ArrowFiles:
         return shown_files(self.paths)
 
     def describe(self, connection: Any) -> list[Column]:
-        """Their columns."""
+        """Columns of the files."""
         first, *others = (_reader(path).schema.remove_metadata() for path in self.paths)
         if any(not other.equals(first) for other in others):
             raise TableError(f"{self.shown} do not all have the same columns and types; make them equal")
@@ -225,7 +225,7 @@ class ParquetFiles:
         return shown_files(self.paths)
 
     def describe(self, connection: Any) -> list[Column]:
-        """Their columns."""
+        """Columns of the files."""
         names = self._names()
         self.mount(connection, ())
         # DuckDB ignores case and renames the second of "Age" and "age"; the order stays.
@@ -246,7 +246,7 @@ class ParquetFiles:
         connection.execute(f"CREATE OR REPLACE TEMP VIEW {SOURCE} AS FROM {reader.sql(dialect='duckdb')}")
 
     def mount_slowly(self, connection: Any, used: Sequence[Column]) -> None:
-        """Mount through Arrow, value by value where need be; what DuckDB's reader can read means the same here.
+        """Register the files through Arrow, with unreadable values made missing; others mean the same as in DuckDB.
 
         DuckDB's reader stops at text that is not UTF-8 and at times beyond its range. For privacy no value may stop a
         reading, so then all is read again with such values missing.

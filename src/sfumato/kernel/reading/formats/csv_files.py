@@ -106,7 +106,7 @@ def find_csv(paths: tuple[Path, ...], dialect: Dialect = PLAIN, separator: str =
 
 
 def _header(file: TextFile, grammar: Grammar, dialect: Dialect) -> tuple[str, ...]:
-    """The names in a file's first record, and nothing of what follows it."""
+    """Column names in a file's first record; nothing behind it is read."""
     try:
         start = file.start(LONGEST_HEADER)
     except (OSError, EOFError, ValueError, zlib.error):

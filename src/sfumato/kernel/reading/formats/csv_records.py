@@ -262,7 +262,7 @@ def _fitting(block: _Block, width: int, *, skip: bool, tally: Tally | None) -> N
 def _columns(
     block: _Block, grammar: Grammar, firsts: NDArray[np.int64], width: int, places: Sequence[int]
 ) -> list[Any]:
-    """Some columns of the records with these first fields."""
+    """Arrow text columns at `places` of the records with these first fields."""
     data, ends = block.data, block.ends
     starts_of = np.concatenate([[0], ends[:-1] + 1])
     quotes = np.flatnonzero(data == grammar.around)

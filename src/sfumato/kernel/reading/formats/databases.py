@@ -73,7 +73,7 @@ class Database(_TableOfFile):
         connection.execute(f"CREATE OR REPLACE TEMP VIEW {SOURCE} AS FROM {wanted}")
 
     def _find(self, connection: Any) -> tuple[str, str, str]:
-        """Its schema, its name, and whether it is a table or a view."""
+        """Schema, name and kind (table or view) of the table."""
         listing = "SELECT table_schema, table_name, table_type FROM information_schema.tables"
         places = sorted(connection.sql(f"{listing} WHERE table_catalog = 'held'").fetchall())
         tables = {

@@ -108,7 +108,7 @@ class Row:
 
 @dataclass(frozen=True, repr=False)
 class Sheet:
-    """A sheet of an open workbook: its archive and its part, the shared texts, and which formats show days."""
+    """Sheet of an open workbook: archive and part name, shared texts, and number formats that show dates."""
 
     archive: Any
     part: str
@@ -308,7 +308,7 @@ def open_sheet(path: Path, name: str | None) -> Iterator[Sheet]:
 
 
 def _opened(path: Path) -> tuple[Any, dict[str, str], list[str | None]]:
-    """A workbook of which only names, formats and shared texts were read; the parts of its sheets; these texts."""
+    """Open a workbook without reading rows: the workbook, the part of each sheet, and the shared texts."""
     from openpyxl.reader.excel import ExcelReader, apply_stylesheet
     from openpyxl.xml.constants import SHARED_STRINGS
 

@@ -1,4 +1,4 @@
-"""Files of a table: which ones a path or a pattern names, their format, and text files as UTF-8.
+"""Files of a table: paths and patterns, formats by name, and text files decoded to UTF-8.
 
 Compression is told by a file's name, the encoding is as stated. For privacy a character must mean the same whatever
 stands beside it. So only encodings are read in which each byte, or each pair of bytes, stands for itself: turning a
@@ -57,7 +57,7 @@ def paths_of(table: str | Path) -> tuple[Path, ...]:
 
 
 def format_of(path: str | Path, dialect: Dialect = PLAIN) -> str | None:
-    """The format of a file: the one that was stated, or that its name says it has.
+    """Format of a file: the stated one, or the one that its name implies.
 
     >>> format_of("visits.CSV.gz"), format_of("-"), format_of("visits")
     ('csv', 'csv', None)
@@ -75,7 +75,7 @@ def shown_files(paths: Sequence[Path]) -> str:
 
 @dataclass(frozen=True)
 class UntypedFiles:
-    """Files read as one table of text; columns have names and no types, to detect which would be reading values.
+    """Files read as one table of text columns without types, since detecting types would read values.
 
     header: the names of all columns, as the first record or the schema has them.
     """
@@ -95,7 +95,7 @@ class UntypedFiles:
         return STANDARD_INPUT in self.paths
 
     def describe(self, connection: Any) -> list[Column]:
-        """Their columns, with the spelling of numbers and dates in them."""
+        """Columns of the files, with the format of numbers and dates in them."""
         numbers, dates = (self.dialect.decimal or ".", self.dialect.thousands or ""), self.dialect.date_format
         return [
             Column(name, None, f"c{place}", spelling=Spelling(*numbers, dates(name)))
@@ -105,7 +105,7 @@ class UntypedFiles:
 
 @dataclass(frozen=True)
 class TextFile:
-    """A file of text, or the standard input, which can be read once."""
+    """Text file, or the standard input, which can be read only once."""
 
     path: Path
     encoding: str = "utf-8"

@@ -32,7 +32,7 @@ class Origin(Protocol):
         """Name for messages."""
 
     def describe(self, connection: Any) -> list[Column]:
-        """Its columns, from names and types alone."""
+        """Columns of the source, from names and types alone."""
 
     def mount(self, connection: Any, used: Sequence[Column]) -> None:
         """Register at least the used columns with DuckDB under the name SOURCE."""
@@ -45,7 +45,7 @@ def mounted_columns(connection: Any) -> list[Column]:
 
 
 def bare_type(kind: str) -> str:
-    """A type without parameters, save those of decimals; for privacy, because those of an enumeration are values.
+    """DuckDB type without parameters, save those of decimals; for privacy, because those of an enumeration are values.
 
     >>> bare_type("ENUM('Ann', 'Bob')"), bare_type("DECIMAL(9,2)"), bare_type("STRUCT(a INTEGER)[]")
     ('ENUM', 'DECIMAL(9,2)', 'STRUCT[]')
@@ -81,7 +81,7 @@ def harmless(values: Any) -> Any:
 
 
 def as_text(values: Any) -> Any:
-    """Arrow values as text: whole numbers without a point, true and false, dates and times as in ISO 8601 in UTC."""
+    """Arrow values as text: integers without a point, true and false, dates and times by ISO 8601 in UTC."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -43,7 +43,7 @@ class Recorder:
 
     @property
     def charge(self) -> Charge:
-        """Account of what the recorded curator has spent."""
+        """Charge of the recorded curator."""
         return self.__inner.charge
 
     def __getattr__(self, name: str) -> object:

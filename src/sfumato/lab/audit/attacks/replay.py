@@ -268,7 +268,7 @@ def _levels(schema: Schema) -> Sequence[tuple[int | None, ...]]:
 
 
 def _drawn_table(schema: Schema, rows: int, seed: int, *, crowded: bool) -> Table:
-    """A table of so many people, for a transcript: each cell and each level is as likely as any other.
+    """Random table of `rows` people for a transcript, uniform over cells and levels.
 
     crowded: all in one cell, so that one passes thresholds and what is then done with it is audited.
     """
@@ -281,7 +281,7 @@ def _drawn_table(schema: Schema, rows: int, seed: int, *, crowded: bool) -> Tabl
 
 
 def _shapes(name: str) -> list[tuple[str, Schema, int]]:
-    """Schemas on which all tables of so many rows are tried: those of any table, or a mechanism's own example."""
+    """Name, schema and number of rows of the tables to replay: general ones, or a mechanism's own example."""
     if name in SPECIAL and (example := find_mechanism(name).lab.example) is not None:
         return [("", example(k), 3 if example(k).domain.size <= FEW_CELLS else 2) for k in (1, 2)]
     plain = [("", small_schema(4, k, measured=False), 4) for k in (1, 2)]

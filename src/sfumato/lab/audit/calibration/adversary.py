@@ -57,7 +57,7 @@ class Ground:
         return self.schema.domain.shape
 
     def plan(self, places: Sequence[int]) -> Select:
-        """One SELECT for several questions, which is faster."""
+        """Compile several questions into one SELECT."""
         columns = ", ".join(f"{self.questions[place].column} AS q{place}" for place in places)
         return cast(Select, compile_statement(f"SELECT {columns} FROM t", self.schema))
 

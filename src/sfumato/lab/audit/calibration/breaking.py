@@ -42,7 +42,7 @@ ROUNDED = 1e-6  # of the truth, which is not a miss
 
 @dataclass(frozen=True)
 class Search:
-    """Effort of a search: steps, releases and questions of each, how many of the worst to confirm, and releases.
+    """Effort of a search: steps, releases and questions per step, worst cases to confirm, releases for each.
 
     seconds: of the processor, after which the search, and again its confirmation, ends with what it has: the worst is
     confirmed in any case, by FEWEST releases at least, the next ones while there is time.
@@ -87,7 +87,7 @@ class SureFinding:
 
     @property
     def chance(self) -> float:
-        """Probability of so many misses, where intervals keep their promise; of such a bet, at most (Markov)."""
+        """p-value of the misses under the promised coverage: binomial, or for a bet 1 / capital (Markov)."""
         if self.evidence is not None:
             return exp(-max(self.evidence, 0.0))
         return float(binom.sf(self.missed - 1, self.releases, 1.0 - self.confidence))

@@ -117,7 +117,7 @@ def calibrate(
     asked: int,
     progress: Callable[[str], None] = lambda case: None,
 ) -> list[Answered]:
-    """Release every case so often, ask each release so many questions in turn, and note which intervals held.
+    """Release every case `runs` times, ask each release `asked` questions in turn, and record which intervals held.
 
     A mechanism that refuses a case is not asked about it. An answer that is unknown promises nothing, and a question
     about no rows, such as their average, has no truth to miss: both are left out.

@@ -71,7 +71,7 @@ def totals_of_groups(curator: Curator, schema: Schema, budget: Budget) -> list[M
 
 
 def fresh(charge: Charge) -> Charge:
-    """A charge of the same bounds that has borne nothing yet."""
+    """New charge with the same bounds and no load."""
     return Charge(charge.budget, charge.contributions, charge.cells)
 
 

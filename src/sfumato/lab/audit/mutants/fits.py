@@ -37,7 +37,7 @@ def fitted_to_the_table(curator: Curator, schema: Schema, budget: Budget, worklo
 
 
 def fitted_evenly(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
-    """The same with an estimate that knows nothing but the noisy total."""
+    """Control: a multiplicative-weights release with a uniform estimate of the noisy total."""
     return _shaped(curator, schema, budget, lambda total: even_start(total, schema.domain.size))
 
 

@@ -83,7 +83,7 @@ def none_split(measured: Sequence[Measurement], low: Floats, high: Floats, tail:
 
 
 def all_split(measured: Sequence[Measurement], low: Floats, high: Floats, tail: float) -> Ends:
-    """The tightest of several bounds, over which the tail is split."""
+    """Control: the tightest of several bounds, with the tail split over them."""
     return none_split(measured, low, high, tail / len(measured))
 
 

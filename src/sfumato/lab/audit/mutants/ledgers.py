@@ -36,7 +36,7 @@ def spends_twice(kind: type[Ledger]) -> str | None:
 
 
 def adds_two_promises(kind: type[Ledger]) -> str | None:
-    """Whether a ledger adds an epsilon for any one row to one for any one person, though nobody said that it may."""
+    """Whether a ledger adds an epsilon per row to one per person without being told to."""
     for first, second in ((PERSON, ROW), (ROW, PERSON), (PERSON, Unit("household_id"))):
         with _place() as (path, _):
             ledger = kind(path)

@@ -101,7 +101,7 @@ def float_noise(which: int, runs: int, entropy: Entropy) -> Outputs:
 
 
 def snapped_float_noise(which: int, runs: int, entropy: Entropy) -> Outputs:
-    """As above, but what is published is rounded to a multiple of 1/8: for so few runs nothing is left to see."""
+    """Floating-point Laplace noise, published rounded to multiples of 1/8: too little leaks for so few runs."""
     return _float_bits(np.round(8 * (which + _float_laplace(2.0, runs, entropy))) / 8 + 0.0)  # no -0.0
 
 
@@ -288,7 +288,7 @@ def costs_clipped() -> Run:
 
 
 def exact_cut(single: Fraction | None) -> str | None:
-    """Check that a row in cell 1 tells no more than epsilon 1, for this noise on single cells."""
+    """Complaint if a row in cell 1 has a privacy loss above 1, for this noise on single cells; else None."""
     tables = [(EVEN[0], EVEN[1] + row, *EVEN[2:]) for row in (0, 1)]
     loss = largest_gap(*(partition_law(table, PRICES, single, TWO) for table in tables))
     return None if loss <= 1 + TOLERANCE else f"epsilon 1 claimed, {loss:.3f} lost on the worst of six partitions"

@@ -139,7 +139,7 @@ def names_in_two_cases(random: Random, folder: Path, files: type[ParquetFiles]) 
 
 
 def people_in_utf16(random: Random, folder: Path, files: type[Sqlite]) -> Case:
-    """SQLite files in UTF-16, where one person's name is half of a character and another's is what stands for it."""
+    """Case of a UTF-16 SQLite file with one person named by a lone surrogate, another by its replacement character."""
     path, names = folder / "16.sqlite", {1: "00d8", 2: "fdff", 3: "6100"}  # in the order of bytes of x86
     rows = [{"n": place % 2, "who": place % 3 + 1} for place in range(6)]
 
@@ -162,7 +162,7 @@ def _table(name: str, lower: int, upper: int, rows: list[dict[str, int]], unit: 
 
 
 def pandas_objects(random: Random, folder: Path, frame: type[Frame]) -> Case:
-    """pandas frames whose people are objects, opened by a reader of one's own."""
+    """Case of a pandas frame whose identifiers are objects, opened by a given reader class."""
     return pandas_source(random, folder, opened_as(frame), OBJECTS)
 
 

@@ -290,7 +290,7 @@ def catch(mutant: Mutant, entropy: Entropy) -> Caught:
 
 
 def mutant_report(entropy: Entropy, progress: Progress | None = None) -> list[tuple[str, str | None, str]]:
-    """Every mutant by name, which audit caught it (None: it survived), and what the audit said."""
+    """Results for all mutants: name, audit that caught it (None: it survived), and the audit's words."""
     report = []
     for done, mutant in enumerate(MUTANTS.values(), 1):
         report.append((mutant.name, *catch(mutant, entropy)))

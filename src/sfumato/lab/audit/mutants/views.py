@@ -183,7 +183,7 @@ TRUTH = np.array([0, 1, 0, 1])
 
 
 def round_of_a_perceptron(curator: Curator, schema: Schema, budget: Budget) -> Measurement:
-    """The sums of what the rows of a square pull, in the first round."""
+    """Measure the summed perceptron updates of a square, in the first round."""
     weights = np.zeros((1, POINTS.shape[1]), dtype=np.int64)
     return curator.measure(Weighted(pulls(weights, POINTS, TRUTH, 2).T), budget)
 
@@ -205,7 +205,7 @@ def split_by_the_table(curator: Curator, schema: Schema, budget: Budget) -> Meas
 
 
 def split_by_noisy_counts(curator: Curator, schema: Schema, budget: Budget) -> list[Measurement]:
-    """A tree of one split on a square: the cells first, then the attribute that they speak for."""
+    """Grow a tree of one split on a square: measure the cells, then split by the attribute they favour."""
     first, second = budget.evenly(2)
     cells = curator.measure(Identity(4), first)
     return [cells, _grown(curator, cells.answers.reshape(2, 2), second)]
@@ -233,7 +233,7 @@ class EachQueryAloneCurator(Curator):
 
 
 def asked_until_full(curator: Curator, schema: Schema, budget: Budget) -> list[Measurement]:
-    """The training set of `mldp`, and the same again for the answers kept aside, each with the whole budget."""
+    """Measure the training set of `mldp`, then the same for held-out answers, each with the whole budget."""
     blocks = Blocks.at_most(schema.domain, schema.domain.size)
     queries = Predicates(blocks.size, [row > 0 for row in training_sets(blocks, "ranges", 0)])
     found: list[Measurement] = []

@@ -31,7 +31,7 @@ SHOWN = 3  # complaints that are kept for each source
 
 @dataclass(frozen=True)
 class ReadingFinding:
-    """Result of the reading audit of one source. largest: the largest move of a pair over what is charged for it."""
+    """Result of the reading audit of one source. largest: the largest distance of a pair, relative to its charge."""
 
     source: str
     pairs: int
@@ -54,7 +54,7 @@ def sources_here() -> list[str]:
 
 
 def reading_finding(name: str, pairs: int, seed: int = 1) -> ReadingFinding:
-    """Attack a source with at least so many pairs of neighbouring tables, fewer where reading one takes long."""
+    """Audit a source with at least `pairs` pairs of neighbouring tables, fewer where reading takes long."""
     source = SOURCES[name]
     return attack_source(name, source.make, ceil(pairs * source.share), seed=seed, first=source.first)
 
@@ -62,7 +62,7 @@ def reading_finding(name: str, pairs: int, seed: int = 1) -> ReadingFinding:
 def attack_source(
     name: str, make: Make, pairs: int, *, seed: int = 1, patient: bool = True, first: Sequence[Make] = ()
 ) -> ReadingFinding:
-    """Attack one source. patient: go on after the first complaint. first: tables that come before those of `make`."""
+    """Audit one source. patient: continue after the first complaint. first: makers of cases to try before `make`."""
     random = Random(f"{name} {seed}")  # noqa: S311 (tables, not noise)
     done, largest, complaints = 0, 0.0, list[str]()
     with tempfile.TemporaryDirectory() as folder:
@@ -76,7 +76,7 @@ def attack_source(
 
 
 def attack_case(case: Case, *, patient: bool = True) -> tuple[int, float, list[str]]:
-    """All pairs of one table: how many, the largest move over the charge, and what is wrong."""
+    """Compare all neighbouring pairs of one table: number of pairs, largest relative distance, and complaints."""
     whole = _read(case, case.parts)
     complaints = [] if isinstance(whole, str) else _unlike(case, case.parts, whole)
     refused = isinstance(whole, str) and whole.startswith("refused")

@@ -131,7 +131,7 @@ class AwkwardFile:
         return {name: plainly(name, value, self.dialect) for name, value in zip(self.names, texts, strict=True)}
 
     def unit(self, record: bytes) -> str | None:
-        """Person whom a record is about; None if it is about nobody."""
+        """Privacy unit of a record; None if it has none."""
         rows = self.rows([record])
         return str(rows[0]["who"]) if rows and rows[0]["who"] is not None else None
 

@@ -41,7 +41,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Judged:
-    """Verdict on one statement. complaint: what is wrong, in a line; compared: with a plain engine."""
+    """Verdict on one statement. complaint: the fault, in a line; compared: whether with a plain engine."""
 
     answered: bool
     complaint: str | None = None
@@ -170,7 +170,7 @@ def _order(row: tuple[Any, ...]) -> list[str]:
 
 
 def _same(ours: Any, theirs: Any) -> bool:
-    """Whether two cells are the same; a sum of no rows is 0 here and NULL there."""
+    """Whether two cells are equal; a sum of no rows is 0 here and NULL in a plain engine."""
     if theirs is None and ours == 0.0:
         return True
     if isinstance(ours, float) and isinstance(theirs, float):
@@ -205,7 +205,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Round:
-    """Result of some statements: how many were asked, answered, and compared with a plain engine."""
+    """Result of a round of fuzzing: statements asked, answered, and compared with a plain engine; faults."""
 
     asked: int = 0
     answered: int = 0

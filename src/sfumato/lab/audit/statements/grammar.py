@@ -27,7 +27,7 @@ LIMITS = ("0", "1", "5", "9223372036854775807", "1.5", "-1")
 
 @dataclass(frozen=True)
 class Statement:
-    """A text to ask. careful: a plain engine has to give the same. ordered: in an order that leaves no ties."""
+    """SQL text. careful: a plain engine must give the same answer. ordered: by keys that leave no ties."""
 
     text: str
     careful: bool
@@ -48,7 +48,7 @@ def draw(schema: Schema, random: Random, *, careful: bool) -> Statement:
 
 @dataclass(frozen=True, eq=False)
 class _Grammar:
-    """Whole statements, made of expressions. table: what FROM names."""
+    """Generator of whole statements from random expressions. table: the name in FROM."""
 
     of: Expressions
     table: str

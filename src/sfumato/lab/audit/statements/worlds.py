@@ -101,7 +101,7 @@ MANY = {
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """A release to ask, and the rows that it was made of where its answers have to be exact."""
+    """Release to be asked, and the rows behind it where its answers must be exact."""
 
     name: str
     release: Release

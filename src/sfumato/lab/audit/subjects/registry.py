@@ -133,7 +133,7 @@ def _scattered(values: Outputs, index: Outputs, cells: int) -> Outputs:
 
 @lru_cache(maxsize=256)
 def numbers_and_words(text: str) -> tuple[Numbers, bytes]:
-    """The numbers of a manifest by where they stand, and everything else in it; many runs have the same manifest."""
+    """Numbers of a manifest by their path, and the bytes of everything else in it; cached."""
     numbers: Numbers = {}
     words: list[str] = []
     _walk(json.loads(text), "", numbers, words)
@@ -187,7 +187,7 @@ def mechanism_subjects(name: str) -> list[Subject]:
 
 
 def subject_of(mechanism: Mechanism, *, contributions: int = 1, before: Counts = EMPTY_CELL) -> Subject:
-    """Any mechanism as a subject, in the registry or not."""
+    """Subject of the sampling audit for a mechanism, in the registry or not."""
     schema = audit_schema(contributions) if mechanism.lab.example is None else mechanism.lab.example(contributions)
     cells = schema.domain.size
     half = next((measure.half_units for measure in schema.measures.values()), None)

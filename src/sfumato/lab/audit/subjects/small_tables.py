@@ -52,7 +52,7 @@ def neighbouring_tables(
 
 
 def small_schema(cells: int, contributions: int, *, measured: bool) -> Schema:
-    """One attribute with so many cells and, if wanted, a measure of -2 to 2 steps around its centre."""
+    """Schema of one attribute with `cells` values and optionally a measure of -2 to 2 steps around its centre."""
     keys: dict[str, object] = {
         "dataset": "audit",
         "privacy_unit": {"column": "person", "contributions": contributions},

@@ -206,7 +206,7 @@ class PooledEntropy:
 
 
 def line(cells: int) -> Domain:
-    """A domain of so many cells in a row."""
+    """One-dimensional domain of `cells` cells."""
     return Domain((Axis("x", "integer", np.arange(cells + 1.0)),))
 
 
@@ -225,6 +225,6 @@ def curator_of(
     half_units: int | None = None,
     kind: type[Curator] = Curator,
 ) -> Curator:
-    """A curator over counts that are given, not read, with a fresh charge of epsilon 1."""
+    """Curator over given counts, with a fresh charge of epsilon 1."""
     units = {"count": 1} | ({} if half_units is None else {"m": half_units})
     return kind(domain, aggregate, units, Charge(BUDGET, contributions, domain.size), entropy)

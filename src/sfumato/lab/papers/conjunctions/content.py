@@ -70,7 +70,7 @@ def expected_error(rows: float, attributes: int, literals: int, subsets: int, ep
 
 
 def best_subsets(rows: float, attributes: int, literals: int, epsilon: float, *, worst: bool = False) -> int:
-    """The number of subsets of least error: fewer leave chance in which rows they hold, more add noise to each."""
+    """Number of subsets of least standard error: fewer add sampling error, more add noise to each."""
     tried = np.unique(np.geomspace(LEAST_SUBSETS, MOST_SUBSETS, 200).round().astype(int)).tolist()
     return int(min(tried, key=lambda t: expected_error(rows, attributes, literals, t, epsilon, worst=worst)))
 
@@ -99,7 +99,7 @@ def rows_needed(attributes: int, literals: int, epsilon: float, within: float, c
 
 
 def direct_error(attributes: int, literals: int, epsilon: float) -> float:
-    """The standard error of the same conjunctions if their own tables are measured, with the same budget."""
+    """Standard error of conjunctions of 2 * literals whose own tables are measured with the same budget."""
     return sqrt(2.0) * comb(attributes, 2 * literals) / epsilon
 
 
@@ -167,7 +167,7 @@ class Conjunctions(Content):
         return value, Term.of(self.noise, sum(map(len, cells)), *[1.0 / len(holding)] * 3)
 
     def _cells(self, table: tuple[int, ...], asked: Literals) -> Whole:
-        """The cells of a table in which a conjunction holds."""
+        """Indices of a table's cells in which a conjunction holds."""
         codes = np.array(np.unravel_index(np.arange(2**self.literals), [2] * self.literals))
         inside = np.ones(2**self.literals, dtype=bool)
         for place, code in asked:

@@ -55,7 +55,7 @@ from sfumato.sql import Key, Select
 
 
 def bits(values: int) -> int:
-    """Number of bits that so many values take.
+    """Number of bits that number so many values: ceil(log2(values)).
 
     >>> [bits(values) for values in (1, 2, 3, 4, 5)]
     [0, 1, 2, 2, 3]

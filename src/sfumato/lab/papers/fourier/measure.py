@@ -77,7 +77,7 @@ def raise_bound(coefficients: int, noise: Noise) -> float:
 
 
 def bits_of(sizes: Sequence[int]) -> int:
-    """The bits of a margin of attributes with so many values each."""
+    """Number of bits of a margin: the sum over its attributes."""
     return sum((size - 1).bit_length() for size in sizes)
 
 

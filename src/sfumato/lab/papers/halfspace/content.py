@@ -144,7 +144,7 @@ class Halfspaces(Content):
 
     @cached_property
     def rows(self) -> float:
-        """All rows, from all directions together."""
+        """Estimated number of all rows: mean over all directions, at least 0."""
         return max(float(self.counts.sum(axis=2).mean()), 0.0)
 
     @property

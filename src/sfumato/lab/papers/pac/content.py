@@ -93,7 +93,7 @@ def how_many(domain: Domain, attributes: Sequence[str], literals: int) -> int:
 
 
 def conjunctions(domain: Domain, attributes: Sequence[str], literals: int) -> Rules:
-    """Every conjunction of up to so many literals of different attributes."""
+    """Hypothesis class of all conjunctions of up to `literals` literals of different attributes."""
     by_name = [literals_of(domain[name]) for name in attributes]
     texts, rows = [ALWAYS, NEVER], [np.ones(domain.size, dtype=bool), np.zeros(domain.size, dtype=bool)]
     spread = [[(text, _spread(domain, name, mask)) for name, text, mask in own] for own in by_name]
@@ -193,7 +193,7 @@ NO_COUNTS = "this release holds a rule and how often it is right, no counts; see
 
 @record
 class RuleRecord:
-    """Manifest of a rule. considered: rules that it was chosen from, with so much of epsilon."""
+    """Manifest of a rule. considered: size of the class it was chosen from. choice: epsilon of that choice."""
 
     rule: Text
     label: Text
@@ -240,7 +240,7 @@ class Rule(Content):
         return self._share((0, 2), (1, 3), confidence) if has < has_not else self._share((1, 3), (0, 2), confidence)
 
     def behind(self, confidence: float = 0.95) -> float:
-        """Bound, with this confidence, on the rows that it gets wrong beyond those of the best rule of its class.
+        """Bound, at this confidence, on the excess errors (rows) over the best rule of the class.
 
         A rule that gets t rows more wrong than the best is exp(-r t) times as likely, at rate r, and there are as many
         of them as rules: more than t with a probability of at most rules exp(-r t).
@@ -249,7 +249,7 @@ class Rule(Content):
         return log(self.considered / (1.0 - confidence)) / rate
 
     def _share(self, inside: Sequence[int], outside: Sequence[int], confidence: float) -> Interval:
-        """Share of the rows of some kinds among those and others."""
+        """Share of some cells of the confusion matrix in these and others, with interval."""
         counts = self.counted.answers
         top, rest = ((float(counts[list(kinds)].sum()), len(kinds)) for kinds in (inside, outside))
         return noisy_share(self.counted.noise, top, rest, confidence)

@@ -45,8 +45,8 @@ class Options:
 
 @dataclass(frozen=True)
 class Settings:
-    """choose, count, total: how the budget is shared between choices, the counts that tell how sure they are, and all
-    rows of a line, which tell how finely to count.
+    """Shares of the budget: choose, for choices; count, for counts between them (their errors); total, for the rows of
+    a line.
 
     pieces: of one value or bin. finest: the largest denominator of a quantile.
     """

@@ -76,7 +76,7 @@ Learner = Literal["naive-bayes", "id3", "perceptron"]
 
 @dataclass(frozen=True, eq=False)
 class Classifier(ContentOfCells):
-    """target: what is predicted, from the features.
+    """Classifier of `target` from the features, as the noisy measurements that it is learnt from.
 
     tables: the counts by class and one feature, in the order of the features; none for a perceptron. further: what else
     was measured to learn from: deeper levels of a tree and its leaves, or sums of pulls, round by round. tree: of ID3.

@@ -83,7 +83,7 @@ TABLES: dict[str, Callable[[], Whole]] = {"Adult": adult_grid, "continuous": con
 
 @dataclass(frozen=True)
 class Setting:
-    """Parameters that the paper varies; the values that stand still elsewhere are those of its Table 1."""
+    """Parameters of ISPE that the paper varies, by default those of its Table 1."""
 
     alpha_1: Fraction = Fraction(3, 20)
     alpha_2: Fraction = Fraction(1, 20)

@@ -102,7 +102,7 @@ def as_workload(ranges: Floats) -> Workload:
 
 
 def laplace_error(ranges: Floats, epsilon: float) -> float:
-    """The mean absolute error of Laplace noise on the queries: its scale, which grows with how many overlap."""
+    """Mean absolute error of Laplace noise on the queries: their sensitivity over epsilon."""
     return float(ranges.sum(axis=0).max()) / epsilon
 
 
@@ -154,7 +154,7 @@ def cosines(profiles: Floats) -> Floats:
 
 
 def figure_2b(entropy: Entropy, *, quick: bool) -> Exhibit:
-    """Every model's error on similarities, at epsilon 1."""
+    """Exhibit: errors of all models on similarities, at epsilon 1."""
     counts, runs, rows = ratings(), 1 if quick else 10, []
     true = cosines(counts.astype(np.float64))
     for name in (MODELS if find_spec("sklearn") is not None else OWN)[: 2 if quick else None]:

@@ -134,7 +134,7 @@ AXES = 6
 
 
 def inference_exhibit(entropy: Entropy, *, quick: bool) -> Exhibit:
-    """Errors of inferred minterms, measured and expected, beside those of their own tables."""
+    """Exhibit: errors of inferred minterms, measured and expected, beside those of tables measured directly."""
     rows = []
     for number, epsilon in ((10_000, 1), (10_000, 10)) if quick else ((10_000, 1), (100_000, 1), (100_000, 10)):
         counts = binary_table(AXES, number, 1)
@@ -217,7 +217,7 @@ def theorem_exhibit() -> Exhibit:
 
 
 def halfspace_exhibit(entropy: Entropy, *, quick: bool) -> Exhibit:
-    """Errors of the method as it is in the survey, and as it is here, on a made-up table of three attributes."""
+    """Exhibit: errors of the survey's method and of ours, on a made-up table of three attributes."""
     counts, epsilon, runs = clustered(), Fraction(1), 1 if quick else 5
     cells = grid_points(schema_of(counts.shape).domain.axes, np.arange(counts.size))
     ways: tuple[tuple[str, dict[str, int]], ...] = (

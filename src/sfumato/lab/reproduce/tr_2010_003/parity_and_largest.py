@@ -91,7 +91,7 @@ def times_learnt(entropy: Entropy, releases: int, repetitions: int, alpha: Fract
 
 
 def parity_exhibit(entropy: Entropy, *, quick: bool) -> Exhibit:
-    """Section 8.2: the noise rate and the vector learnt."""
+    """Exhibit of section 8.2: noise rate, and the vector learnt."""
     found = parity(entropy, repetitions=200 if quick else 1000)
     rates = noise_rates(entropy, 50 if quick else 500)
     tries = 10 if quick else 50
@@ -202,7 +202,7 @@ def paper_loss(values: Whole, places: range) -> float:
 def outcome(
     rows: int, spread: float, seed: int, quantile: Fraction = Fraction(1), epsilon: Fraction = ALPHA
 ) -> Outcome:
-    """Both outputs for one synthetic table. epsilon: of ours."""
+    """Output distributions of the paper's algorithm and of ours on one synthetic table. epsilon: of ours."""
     values = made_up_values(rows, spread, seed)
     ours = our_output(values, epsilon, VALUES, quantile)
     return Outcome(int(values.max()), paper_output(values, ALPHA, VALUES, WIDTH), ours)
@@ -226,7 +226,7 @@ def released_hits(rows: int, epsilon: Fraction, releases: int) -> float:
 
 
 def largest_exhibit(*, quick: bool) -> Exhibit:
-    """Section 8.3: both outputs, and the privacy loss of the paper's."""
+    """Exhibit of section 8.3: both output distributions, and the privacy loss of the paper's."""
     rows, pictures = [], []
     for size, printed in PRINTED.items():
         for spread, words in ((20.0, "standard deviation 20"), (20.0**0.5, "variance 20")):

@@ -89,7 +89,7 @@ class ClickHouseWords(Words):
 
 
 def core_type(word: str) -> str:
-    """A type as sqlglot knows it; one that cannot be read as `type NAME`, which it does not.
+    """ClickHouse type in sqlglot's spelling; one that cannot be read becomes `type NAME`, which sqlglot rejects.
 
     >>> core_type("LowCardinality(Nullable(String))"), core_type("Decimal(9, 2)"), core_type("DateTime64(3, 'UTC')")
     ('String', 'DECIMAL(9,2)', 'DateTime')

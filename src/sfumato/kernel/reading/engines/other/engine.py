@@ -35,7 +35,7 @@ class Other:
 
     @property
     def dialect(self) -> str:
-        """The SQL it speaks."""
+        """SQL dialect, as sqlglot names it."""
         return self.words.dialect
 
     @property

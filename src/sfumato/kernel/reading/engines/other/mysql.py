@@ -110,15 +110,15 @@ class Words(ABC):
 
     @abstractmethod
     def bytes_of(self, text: SQL) -> SQL:
-        """The bytes of a text: equal only if the texts are the same, and in one order."""
+        """SQL of a text's bytes: equal only if the texts are, and ordered."""
 
     @abstractmethod
     def number_of(self, text: SQL) -> SQL:
-        """A text as a double; NULL where it is none, no error."""
+        """SQL of a text as a double; NULL if it is none."""
 
     @abstractmethod
     def scramble(self, parts: Sequence[SQL]) -> SQL:
-        """A hash of these values."""
+        """SQL hash of some values."""
 
     def spelled(self, statement: SQL) -> str:
         """The statement's text, in the dialect's own words."""
@@ -129,7 +129,7 @@ class Words(ABC):
         return own.sql(dialect=self.dialect, identify=True)
 
     def instead(self, node: Any) -> SQL | None:
-        """The dialect's replacement of a node; None if it stays as it is."""
+        """Dialect's replacement of a syntax node; None if it stays."""
         return None
 
     def planned(self, text: str) -> str:
@@ -145,15 +145,15 @@ class Words(ABC):
         return cast(exp.Literal.string(text), "text")
 
     def text_of(self, value: SQL, source: Column) -> SQL:
-        """A value of a column as text."""
+        """SQL of a column's value as text."""
         return cast(value, "text")
 
     def day_of(self, value: SQL, source: Column, to: str) -> SQL:
-        """A date or a time of a column as a date or a timestamp."""
+        """SQL of a column's date or time as a date or a timestamp."""
         return cast(value, to)
 
     def safe_cast(self, value: SQL, source: Column, to: str) -> SQL:
-        """A value of a column as text, double, bigint, boolean, date or timestamp; NULL if it cannot be, no error."""
+        """SQL of a value as text, double, bigint, boolean, date or timestamp; NULL on failure, never an error."""
         found = type_of(source, self.dialect)
         if to == "boolean":
             return self._boolean(value, source, found)
@@ -288,7 +288,7 @@ class MySQLWords(Words):
 
 
 def _type(kind: str, in_full: str) -> str:
-    """A type as sqlglot knows it; one that cannot be read as `type NAME`, which it does not.
+    """MySQL type in sqlglot's spelling; one that cannot be read becomes `type NAME`, which sqlglot rejects.
 
     >>> _type("bigint", "bigint(20) unsigned"), _type("varbinary", "varbinary(9)")
     ('BIGINT UNSIGNED', 'type varbinary')

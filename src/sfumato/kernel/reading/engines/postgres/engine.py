@@ -89,7 +89,7 @@ def described(session: Session, name: str | None) -> Relation:
 
 
 def _type(kind: str, word: str, builtin: bool, like_text: bool) -> str:
-    """The type as sqlglot knows it; one that cannot be read as `type NAME`, which it does not."""
+    """PostgreSQL type in sqlglot's spelling; one that cannot be read becomes `type NAME`, which sqlglot rejects."""
     if kind == "e":
         return "ENUM"
     if builtin:
@@ -122,7 +122,7 @@ class AdbcSession(Session):
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
-        """A transaction in which nothing can be written and all statements see the same rows."""
+        """Context of a read-only transaction in which all statements see the same rows."""
         import adbc_driver_manager as adbc
 
         try:

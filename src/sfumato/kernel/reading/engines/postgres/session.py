@@ -141,7 +141,7 @@ class Session:
         return [(column.name, column.type_code) for column in cursor.description]
 
     def answer(self, text: str) -> pa.Table:
-        """A statement's result: whole numbers as they come from the server, in batches; or a few other values."""
+        """Result of a statement: integers by binary COPY in batches, other types row by row."""
         import pyarrow as pa
 
         columns: list[tuple[str, int]] = self.try_out(text)
@@ -188,7 +188,7 @@ class Session:
 
 
 def _whole_numbers(copy: Any, widths: list[int]) -> Iterator[list[Any]]:
-    """Columns of whole numbers, a batch at a time, from rows in PostgreSQL's binary form."""
+    """Decode PostgreSQL's binary COPY of integers into columns, a batch at a time."""
     parts = [("fields", ">i2")]
     for place, width in enumerate(widths):
         parts += [(f"width{place}", ">i4"), (f"value{place}", f">i{width}")]

@@ -67,7 +67,7 @@ class Found:
 
 
 def bare_type(kind: str) -> str:
-    """A type in capitals, without what is inside it, save the digits of decimals.
+    """Spark type in capitals without parameters, save those of decimals.
 
     >>> bare_type("string collate UTF8_LCASE"), bare_type("decimal(9,2)"), bare_type("struct<a:int>")
     ('STRING', 'DECIMAL(9,2)', 'STRUCT')
@@ -169,7 +169,7 @@ _LETTERS = {"%Y": "yyyy", "%y": "yy", "%m": "MM", "%d": "dd", "%H": "HH", "%M": 
 
 @dataclass(frozen=True)
 class Spark:
-    """An engine over one source of a session. stop: lets go of a session that was started for it."""
+    """Engine over one source of a Spark session. stop: ends a session that was started for it."""
 
     session: Any = field(repr=False)
     source: Found = field(repr=False)
@@ -206,7 +206,7 @@ class Spark:
         return exp.Anonymous(this="xxhash64", expressions=list(parts))
 
     def check(self, statement: exp.Expression) -> None:
-        """Let Spark plan the statement, which reads no row."""
+        """Have Spark plan the statement, which reads no row."""
         refused = f"this Spark ({self.session.version}) cannot run what a release asks of {self.source.shown}"
         with self._closing_if_it_fails():
             silenced(lambda: self._asked(statement, self.columns, lambda frame: frame.schema), refused)
@@ -330,7 +330,7 @@ def _cast(node: exp.Cast, kinds: Mapping[str, exp.DType]) -> SQL:
 
 
 def _text_of(value: SQL) -> SQL:
-    """A float as the shortest text that reads back to it: 0.0005, 1e-05, 1e+308, inf; not as Java writes it."""
+    """SQL of a float as the shortest text that reads back to it, 0.0005 or 1e-05, unlike Java's."""
     java = exp.Cast(this=value.copy(), to=_type("STRING"))
     size = exp.Abs(this=exp.Cast(this=value.copy(), to=_type("DOUBLE")))
     digits = exp.Cast(this=_try_cast(java.copy(), _type(_PLAIN)), to=_type("STRING"))
