@@ -24,7 +24,7 @@ Splits = tuple[tuple[int, ...], ...]  # of an axis: where its groups part, the c
 
 @dataclass(frozen=True, eq=False)
 class BinaryTree:
-    """The nodes of a tree, level by level from the root; a node is a range of places.
+    """Binary tree over cells, level by level from the root; a node is a range of positions in `order`.
 
     order: the cell at each place. begins: for each level the place at which every node begins, and the number of
     places. halves: for each level but the last, the number of every node's first half on the next level, and the
@@ -126,7 +126,7 @@ def _over(sides: tuple[int, ...], ordered: tuple[bool, ...], splits: tuple[Split
 
 
 def _along(sides: tuple[int, ...], axis: int, cells: Codes) -> Codes:
-    """The positions of cells along one attribute; one attribute at a time, for there may be many."""
+    """Codes of cells along one attribute, without the arrays of all other attributes."""
     return np.asarray(cells // prod(sides[axis + 1 :]) % sides[axis])
 
 
@@ -186,7 +186,7 @@ def _ends_of_groups(side: int, splits: Splits) -> tuple[int, Codes]:
 
 
 def _cuts(sides: Sequence[int], heights: Sequence[int], ordered: Sequence[bool]) -> list[int]:
-    """The attribute that each level cuts, by its number."""
+    """Index of the attribute that each level cuts."""
     done = [0] * len(sides)
     cuts = []
     for _ in range(sum(heights)):

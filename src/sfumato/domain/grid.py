@@ -98,7 +98,7 @@ class Axis:
         return [self.label(cell) for cell in range(self.size)]
 
     def values_in(self, cell: int) -> ValueSet:
-        """The set of values that one cell holds."""
+        """Set of values of one cell."""
         if cell == self.places:
             return ValueSet.missing()
         start: Place = (float(self.edges[cell]), 0)
@@ -107,7 +107,7 @@ class Axis:
         return ValueSet(((start, NO_VALUE if self.missing else END),))
 
     def read(self, literal: object) -> float:
-        """The number that stands for a literal of a query on this axis.
+        """Parse a literal of a query to the axis's number for it.
 
         A value that a category does not list is an error, for a typo must not read as an empty answer.
         """
@@ -171,7 +171,7 @@ class Axis:
         return cover.with_cell(float(values.holds_missing)) if self.missing else cover
 
     def _whole_below(self, values: ValueSet, ends: Floats) -> Floats:
-        """The size of a set of whole numbers below each of some ends; its spans are sorted."""
+        """Number of integers of a set below each of some ends; its spans are sorted."""
         first, last = float(self.edges[0]), float(self.edges[-1])
         spans = np.array([[self._whole(place) for place in span] for span in values.spans]).clip(first, last)
         lengths = np.maximum(spans[:, 1] - spans[:, 0], 0.0)
@@ -181,7 +181,7 @@ class Axis:
         return np.where(span < 0, 0.0, before[span] + inside)
 
     def _whole(self, place: Place) -> float:
-        """`_whole` of a place, except that on an axis of dates a time of day stays as it is."""
+        """First whole number at or after a place; on an axis of dates a time of day stays as it is."""
         value, _ = place
         return value if self.kind == "date" and not value.is_integer() else _whole(place)
 

@@ -30,7 +30,7 @@ _EVERYTHING = ValueSet.everything()
 
 @dataclass(frozen=True)
 class Box:
-    """Rows whose attributes lie each in a set of values; an attribute that is not named may have any value.
+    """Product of value sets: rows whose attributes each lie in a set; an attribute not named may have any value.
 
     sets: in order of name, none of them everything. A box with an empty set holds no row and is false.
     """
@@ -87,7 +87,7 @@ class Box:
         return inside
 
     def volume(self, domain: Domain) -> float:
-        """The sum of the shares of all cells of the domain."""
+        """Volume of the box: the sum of its shares over all cells of the domain."""
         named = {name: math.fsum(cover(domain[name], values).share) for name, values in self.sets}
         return math.prod(named.get(axis.name, float(axis.size)) for axis in domain)
 
@@ -208,7 +208,7 @@ class Predicate:
         return _read_only(np.clip(share, sure, possible)), sure, possible
 
     def volume(self, domain: Domain) -> float:
-        """The sum of the shares of all cells of the domain."""
+        """Volume of the predicate: the sum of its shares over all cells of the domain."""
         return math.fsum(box.volume(domain) for box in self.boxes)
 
     def _summed(self, domain: Domain, codes: Mapping[str, Codes], part: Part) -> Floats:
@@ -219,7 +219,7 @@ class Predicate:
 
     @cached_property
     def _outside(self) -> Predicate | None:
-        """The complement, or None where it is too much work."""
+        """Complement of the predicate; None where computing it takes too much work."""
         if len(self.boxes) > _FEW_BOXES:
             return None
         try:
@@ -245,7 +245,7 @@ def intersection(predicates: Sequence[Predicate]) -> Predicate:
 
 
 def _limited(boxes: Iterable[Box]) -> list[Box]:
-    """The boxes as a list, unless there are too many."""
+    """List of the boxes; a QueryError if there are too many."""
     kept = []
     for box in boxes:
         kept.append(box)

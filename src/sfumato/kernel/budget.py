@@ -129,14 +129,14 @@ class Budget:
         return self._stated()[1]
 
     def split(self, *weights: int | Fraction) -> tuple[Budget, ...]:
-        """Shares in proportion to the weights; together they are the whole, exactly."""
+        """Split the budget in proportion to weights; the shares sum to it exactly."""
         if not weights or any(type(weight) not in (int, Fraction) or weight <= 0 for weight in weights):
             raise BudgetError("a budget is split by positive whole numbers or fractions, such as split(1, 9)")
         kind, amount = self._stated()
         return tuple(Budget(**{kind: amount * weight / sum(weights)}) for weight in weights)
 
     def evenly(self, count: int) -> tuple[Budget, ...]:
-        """The budget in equal shares."""
+        """Split the budget into equal shares."""
         if type(count) is not int or count < 1:
             raise BudgetError("a budget is divided evenly into 1, 2, 3, ... shares, such as evenly(10)")
         return self.split(*[1] * count)
@@ -194,7 +194,7 @@ def epsilon_for(rho: Amount, delta: Amount) -> Fraction:
 
 
 def as_delta(value: Amount) -> Fraction:
-    """The exact delta that was written down, between 0 and 1."""
+    """Parse a delta exactly; it must lie between 0 and 1."""
     delta = as_epsilon(value, "delta")
     if not SMALLEST_DELTA <= delta < 1:
         raise BudgetError("delta must lie between 1e-100 and 1; give a small one such as 1e-6")
@@ -248,12 +248,12 @@ class Cost:
 
     @classmethod
     def stated(cls, epsilon: Amount, delta: Amount | None = None) -> Cost:
-        """The cost that was written down; without a delta it is pure epsilon."""
+        """Cost from stated amounts; without a delta it is pure epsilon."""
         return cls(as_epsilon(epsilon), Fraction(0) if delta is None else as_delta(delta))
 
     @classmethod
     def of(cls, budget: Budget, delta: Fraction = USUAL_DELTA) -> Cost:
-        """The cost of spending a budget; rho-zCDP costs some epsilon for every delta, rounded up."""
+        """Cost of spending a budget; for rho-zCDP the epsilon at this delta, rounded up."""
         return cls(budget.amount) if budget.is_pure else cls(epsilon_for(budget.amount, delta), delta)
 
     @property

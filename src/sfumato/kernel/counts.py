@@ -37,7 +37,7 @@ from sfumato.frozen import dataclass
 
 @dataclass(frozen=True, eq=False, repr=False)  # no repr: private counts must not reach a log or a traceback
 class Aggregate:
-    """Rows and sums of measures in the cells that hold rows.
+    """Private aggregate: counts and sums of measures in the non-empty cells.
 
     cells: their numbers, rising. counts: rows in each. sums: for each measure, the sum of its steps in each.
     """
@@ -47,7 +47,7 @@ class Aggregate:
     sums: Mapping[str, Whole] = field(default_factory=dict)
 
     def of(self, statistic: str) -> Whole:
-        """The numbers of one statistic: "count" or a measure."""
+        """Values of one statistic, "count" or a measure, in the non-empty cells."""
         return self.counts if statistic == "count" else self.sums[statistic]
 
     def at(self, cells: Codes, statistic: str) -> Whole:
@@ -208,7 +208,7 @@ EXACT = 2**53  # below this, sums of whole numbers are exact in doubles
 
 
 class MarginCounts:
-    """The margins of one table. No repr: private counts must not reach a log or a traceback."""
+    """Private marginal counts of one table. No repr: they must not reach a log or a traceback."""
 
     def __init__(self, domain: Domain, held: Aggregate | Rows) -> None:
         self._domain = domain
@@ -287,7 +287,7 @@ class MarginCounts:
         return short(self._domain.codes_along(name, self._held.cells[these]), self._domain[name].size)
 
     def _values_of(self, of: str) -> NDArray[Any] | None:
-        """The amount that each row or nonempty cell adds: in doubles if these are exact; None if it is 1 for all."""
+        """Value that each row or non-empty cell adds, as doubles if these are exact; None if it is 1 for all."""
         if of not in self._values:
             if isinstance(self._held, Rows):
                 values = None if of == "count" else self._held.steps[of]
@@ -345,7 +345,7 @@ def _places(domain: Domain, codes: Mapping[str, Short], rows: int) -> Short:
 
 
 def _add(total: Whole, places: Short, values: NDArray[Any] | None) -> None:
-    """Add values to the total at each place, modulo 2^64 where it leaves 64 bits."""
+    """Add values to `total` at indices `places`, modulo 2^64."""
     if values is None:
         total += np.bincount(places, minlength=len(total))
     elif values.dtype == np.float64:

@@ -180,7 +180,7 @@ class Curator(Holding):
         return Measurement("misfit", Identity(number), answers, (noise,))
 
     def first_above(self, misfit: Misfit, threshold: int, budget: Budget, *, start: int = 0) -> int | None:
-        """The first row, from `start` on, whose misfit exceeds a threshold, both with noise; None if none does.
+        """Sparse vector: index of the first noisy misfit from `start` on that exceeds a noisy threshold, or None.
 
         The sparse vector technique, pure epsilon, one answer: the budget is spent whatever comes of it.
         """
@@ -198,7 +198,7 @@ class Curator(Holding):
     def best_partition(
         self, budget: Budget, *, order: Codes, price: Fraction | Sequence[Fraction], longest: int | None = None
     ) -> Codes:
-        """The label of every cell in a partition into runs of nearly equal counts; labels rise along `order`.
+        """Bucket of every cell in a private partition into runs of nearly equal counts; labels rise along `order`.
 
         order: all cells, in the public order in which they are cut. Runs hold 1, 2, 4, ... cells, `longest` at most;
         those of 8 or more start at quarters of their length. price: what a run costs besides its deviation from the
@@ -249,7 +249,7 @@ class Curator(Holding):
         return Curator(domain, aggregate, self._units, self.charge, self._entropy, everywhere=True)
 
     def lines(self, names: Sequence[str], budget: Budget, *, pieces: int = 1) -> Lines:
-        """The rows along an ordered attribute, with a charge of their own (kernel/lines.py).
+        """Private lines of rows along an ordered attribute, with a charge of their own (kernel/lines.py).
 
         names: the last one is ordered, and its cells lie next to each other, one line for each combination of values of
         the others; rows in which it is missing are not seen. pieces: a power of two; the rows of a cell are dealt out

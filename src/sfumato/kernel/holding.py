@@ -58,13 +58,13 @@ def thinned(aggregate: Aggregate, seed: int, word: int) -> Whole:
 
 
 def subset_of(aggregate: Aggregate, kept: Whole) -> Aggregate:
-    """The counts of the rows in a subset; sums of measures are left out. kept: rows of every cell that are in it."""
+    """Aggregate of a public subset of rows, without sums of measures. kept: rows of every cell that are in it."""
     held = np.flatnonzero(kept)
     return Aggregate(aggregate.cells[held], kept[held])
 
 
 def _hash(cells: NDArray[np.uint64], numbers: NDArray[np.uint64], seed: int, word: int) -> NDArray[np.uint64]:
-    """64 bits for each row, by three rounds of a mixer of whole numbers modulo 2^64."""
+    """64-bit hash of each row, by three rounds of an integer mixer."""
     mixed = _mix(np.uint64(seed * 2**16 + word) * np.ones_like(cells))
     return _mix(_mix(mixed + cells) + numbers)
 
@@ -181,7 +181,7 @@ class Holding:
         return np.asarray(queries.column_squares() if squared else queries.column_sums(), dtype=np.int64)
 
     def _spread(self, load: Load) -> Load:
-        """A load on this view's cells as a load on the cells of the whole table."""
+        """Map a load on this view's cells to the cells of the whole table."""
         if self._everywhere:
             return load if isinstance(load.amounts, int) else Load(int(load.amounts.max(initial=0)), load.unit)
         if self._view is None or not self.charge.tracked:

@@ -79,7 +79,7 @@ class Lines:
         self._entropy = entropy
 
     def cut(self, line: int, quantile: Fraction, budget: Budget, *, first: int, end: int) -> int:
-        """Choose the piece that holds a quantile of the rows in the pieces from `first` up to `end`, by rank."""
+        """Choose the piece that holds a quantile of the rows in `first` .. `end` (exponential mechanism on ranks)."""
         rank = Rank(quantile)
         share = self._share(budget)
         self.charge.admit(line, first, end, share)

@@ -234,7 +234,7 @@ class Scaled(Queries):
         return self.queries._magnitudes(power)._back(weights[:, None])[:, 0]
 
     def _by_block(self) -> Queries | None:
-        """Stack of scaled blocks, if each block has one weight: no sum then needs a number for each cell; else None."""
+        """Equivalent stack of blocks with one weight each, without arrays by cell; None if a block has several."""
         if not isinstance(self.queries, Stack):
             return None
         pieces = list(self.queries._pieces(self.weights))

@@ -215,7 +215,7 @@ def _entry(row: tuple[Any, ...], version: int) -> Entry:
 
 
 def upgrade(connection: sqlite3.Connection) -> None:
-    """Bring a ledger of an older format to the present one, within the transaction that first writes to it.
+    """Upgrade a ledger of an older format, within the transaction that first writes to it.
 
     SQLite changes tables and the version inside the transaction as well, so that a crash leaves the old file, whole.
     """

@@ -109,7 +109,7 @@ def refuse_missing(path: Path, identity: str | None) -> NoReturn:
 
 
 def refuse_other_ledger(book: Book, path: Path, *, required: bool, identity: str | None) -> None:
-    """Refuse a ledger that is not the one the schema names, and one that knows nothing where one is required."""
+    """Refuse a ledger other than the one the schema names, and a blank one where one is required."""
     if identity is not None and book.id != identity:
         raise LedgerError(
             f"the schema requires the ledger {identity}, but the one at {path} is {book.id}; restore the former, name "

@@ -111,7 +111,7 @@ def _in_whole(schema: Schema, engine: Engine, columns: Mapping[str, Column]) -> 
 
 
 def comes_by_rows(schema: Schema, *, for_margins: bool) -> bool:
-    """Whether rows come one by one: for margins where cells are too many to lay out, else where they have no number."""
+    """Whether rows are read one by one: cells too many to lay out (for margins), or to number (otherwise)."""
     return schema.domain.size > (MOST_DENSE if for_margins else LARGEST_NUMBER)
 
 

@@ -120,7 +120,7 @@ class Table:
         self.engine.check(aggregate_statement(schema, self.engine, columns, key=0))
 
     def read(self, schema: Schema, key: int, *, for_margins: bool = False) -> Aggregate | Rows:
-        """Rows and sums of measures in every cell that holds rows; or row by row, where `comes_by_rows` says so.
+        """Read the private table: an aggregate of the non-empty cells, or placed rows where `comes_by_rows` holds.
 
         See `sfumato.kernel.reading.statement` for the rules.
         Values outside their bounds count at the bound. A row falls out if an attribute is missing or unreadable
@@ -146,7 +146,7 @@ class Table:
             self.engine.close()
 
     def aggregate(self, schema: Schema, key: int) -> Aggregate:
-        """Read as `read` does, gathered by cell wherever cells can be numbered."""
+        """Read as `read` does, and aggregate by cell wherever cells can be numbered."""
         found = self.read(schema, key)
         return found.gathered if isinstance(found, Rows) else found
 
@@ -161,7 +161,7 @@ class Table:
         return any(column.derived for column in self._columns(schema).values())
 
     def _columns(self, schema: Schema) -> dict[str, Column]:
-        """The column for each name that the schema uses."""
+        """Column of the source for each name that the schema uses."""
         found = {}
         for role, kind, wanted in _wanted(schema):
             column = _match(self.engine.columns, role, wanted)
@@ -188,7 +188,7 @@ def _wanted(schema: Schema) -> Iterator[tuple[str, str, str]]:
 
 
 def _match(columns: Sequence[Column], role: str, wanted: str) -> Column:
-    """The column of this name: spelled exactly so, or else the only one that differs in case or outer blanks."""
+    """Column of this name: spelled exactly so, or else the only one that differs in case or outer blanks."""
     close = [column for column in columns if column.name == wanted]
     if not close:
         close = [column for column in columns if same_name(column.name) == same_name(wanted)]

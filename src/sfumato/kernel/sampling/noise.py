@@ -75,7 +75,7 @@ def draw_geometric(rate: Fraction, count: int, entropy: Entropy) -> Integers:
 
 
 def sparse_hits(domain_size: int, threshold: int, noise: Laplace, entropy: Entropy) -> tuple[Integers, Integers]:
-    """Sample the cells, of `domain_size`, that draw noise of at least `threshold`, with that noise, visiting no other.
+    """Sample the cells whose noise is at least `threshold`, and that noise, without visiting other cells.
 
     Returns the cells, ascending, and their noise. The same in distribution as one draw per cell: every cell is a hit
     with the same probability p, so the number of cells passed over before the next hit is geometric with ratio 1 - p;
@@ -119,7 +119,7 @@ def _digit_coins(ratio: Real) -> Coins:
 
 
 def geometric_from(coins: Coins, count: int, entropy: Entropy) -> Integers:
-    """`count` geometric samples from their coins; 2**62 stands for itself and all above."""
+    """`count` geometric samples from their coins; values of 2**62 and more are returned as 2**62."""
     digits = len(coins.chances) - 1
     tossed = coins.toss(np.arange(digits + 1)[:, None], (digits + 1, count), entropy)
     values = np.zeros(count, dtype=np.int64)

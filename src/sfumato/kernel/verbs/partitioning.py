@@ -60,7 +60,7 @@ class WindowMedians:
         self._sorted = counts  # in the end every element stands at its rank
 
     def deviations(self, length: int) -> Whole:
-        """For every window of an even length, by its start, the sum of |count - median|; 0 for windows of length 1.
+        """Sum of |count - median| for every window of an even length, by its start; 0 for windows of length 1.
 
         The half above the median less the half below it: the sum less twice the sum of the smallest half.
         """
@@ -137,7 +137,7 @@ class Cutting:
 def cutting(
     cells: int, price: Fraction | Sequence[Fraction], longest: int | None, epsilon: Fraction, contributions: int
 ) -> Cutting:
-    """The rules for cutting a line, with the noise that epsilon pays for.
+    """Rules for partitioning a line, with the noise that epsilon pays for.
 
     Moving one row of data takes a shift of the noise of one bucket: by 2 for a longer bucket, for its own deviation and
     that of the others move by 1 each, and by 1 for a single cell, whose own does not.

@@ -49,7 +49,7 @@ LARGEST_VALUE = 2**61  # values are cut off here, so that no sum with noise belo
 
 
 def above_noises(epsilon: Fraction, sensitivity: int) -> tuple[Laplace, Laplace]:
-    """The noise of the threshold and of every value; sensitivity: the most that one person changes any value by.
+    """Noises of the threshold and of every value; sensitivity: the most that one person changes any value by.
 
     The proof shifts the threshold by one sensitivity and one value by two: epsilon / 2 each (docs/privacy.md,
     theorem 4).

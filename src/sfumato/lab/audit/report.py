@@ -39,7 +39,7 @@ SHORT = Search(steps=2, releases=3, questions=4, worst=1, confirmations=20, at_o
 
 @dataclass(frozen=True)
 class Effort:
-    """Numbers of runs: primitives, choices (one at a time), whole releases, releases for coverage."""
+    """Numbers of runs: of primitives, of single choices, of whole releases, and of releases for coverage."""
 
     primitives: int
     choices: int
@@ -203,7 +203,7 @@ def _attack_one(name: str, effort: Effort, say: Tick) -> tuple[Row, list[ReplayF
 
 
 def affordable_releases(subjects: Sequence[Subject], effort: Effort) -> int:
-    """Number of releases of each subject of a mechanism on either table: as many as time allows, or the fewest."""
+    """Number of releases per subject and table that the time allows, at least the fewest."""
     subjects[0].run(0, 1, SystemEntropy())  # what is worked out once, such as a strategy, does not count
     began = process_time()
     subjects[0].run(0, 20, SystemEntropy())

@@ -203,7 +203,7 @@ def _number(tick: float) -> str:
 
 
 def _nice(step: float) -> float:
-    """The next larger of 1, 2 or 5 times a power of ten."""
+    """Round up to 1, 2 or 5 times a power of ten."""
     power = 10.0 ** floor(log10(step))
     return next(power * factor for factor in (1.0, 2.0, 5.0, 10.0) if power * factor >= step * 0.999)
 
@@ -257,7 +257,7 @@ class Study:
 
 
 def digits(value: float, significant: int = 3) -> str:
-    """A number with some significant digits, without exponents where they do not help.
+    """Format a number with some significant digits.
 
     >>> digits(0.0012345), digits(1234567), digits(5.9), digits(7.6e-7)
     ('0.00123', '1,234,567', '5.9', '7.6e-07')

@@ -30,7 +30,7 @@ from sfumato.planner.usefulness import every_query_error, paper_rows
 
 
 def ispe(entropy: Entropy, tick: Tick, *, quick: bool) -> Study:
-    """The worked example and figures 7 to 29."""
+    """Study of ISPE: the worked example and figures 7 to 29."""
     tick("worked example", 0.0)
     exhibits = [
         worked_example(entropy, quick=quick),
@@ -69,7 +69,7 @@ def mldp(entropy: Entropy, tick: Tick, *, quick: bool, data: Path | None = None)
 
 
 def survey(entropy: Entropy, tick: Tick, *, quick: bool) -> Study:
-    """Data inference (4.1), contingency tables (4.2), halfspaces (4.3), learners (5.1, 5.2), synthetic tables (5.3)."""
+    """Study of Dwork's survey: inference (4.1), contingency tables (4.2), halfspaces (4.3), learning (5.1 to 5.3)."""
     parts = {
         "data inference": lambda: publishing.inference_exhibit(entropy, quick=quick),
         "data inference, rows needed": publishing.sample_exhibit,
@@ -87,7 +87,7 @@ def survey(entropy: Entropy, tick: Tick, *, quick: bool) -> Study:
 
 
 def tr_2010_003(entropy: Entropy, tick: Tick, *, quick: bool) -> Study:
-    """Every table and figure of section 8, and Table 1."""
+    """Study of TR-2010-003: every table and figure of section 8, and Table 1."""
     parts = {
         "intervals": lambda: intervals.one_dimension(entropy),
         "Table 2": lambda: intervals.table_2(entropy),
@@ -120,7 +120,7 @@ def usefulness() -> Exhibit:
 
 
 class Reproduction(Protocol):
-    """Runs the experiments of one paper again."""
+    """Function that repeats the experiments of one paper."""
 
     def __call__(self, entropy: Entropy, tick: Tick, *, quick: bool) -> Study: ...
 

@@ -45,7 +45,7 @@ def even_numbers(count: int, seed: int) -> Floats:
 
 
 def normal_numbers(count: int, seed: int) -> Floats:
-    """Normally distributed numbers, two even ones each (Box and Muller)."""
+    """Normal pseudo-random numbers, from two uniform ones each (Box and Muller)."""
     radius, turn = even_numbers(2 * count, seed).reshape(2, count)
     return np.asarray(np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * np.pi * turn), dtype=np.float64)
 
@@ -95,7 +95,7 @@ def continuous_grid(side: int = 32) -> Counts:
 
 
 def random_grid(side: int = 32) -> Counts:
-    """A table without any shape: every cell holds 0 to 99 rows, all alike likely (ISPE's random data)."""
+    """Unstructured table: every cell uniform on 0 to 99 rows (ISPE's random data)."""
     return np.floor(100 * even_numbers(side * side, seed=5)).astype(np.int64).reshape(side, side)
 
 
@@ -152,7 +152,7 @@ def schema_of(shape: tuple[int, ...]) -> Schema:
 
 
 def curator_of(counts: NDArray[np.int64], epsilon: Fraction, entropy: Entropy) -> Curator:
-    """A curator over counts that are made up, with a charge of its own."""
+    """Curator over made-up counts, with a charge of its own."""
     return over_counts(schema_of(counts.shape), counts, Budget.pure(epsilon), entropy)
 
 

@@ -221,7 +221,7 @@ class Shares:
 
     @classmethod
     def beside_tree(cls, domain: Domain, tree: BinaryTree, budget: Budget) -> Shares:
-        """Division where a tree is measured; its root is the number of all rows."""
+        """Division of the budget where a tree is measured; its root is the number of all rows."""
         first = margins_beside_tree(domain, tree, pure=budget.is_pure)
         known = first.known | {BLOCKS}  # a tree measures these
         most, errors, (margins,) = shared_out(budget, part_of_budget(domain, known), first.part)
@@ -229,7 +229,7 @@ class Shares:
 
     @classmethod
     def beside_cells(cls, domain: Domain, budget: Budget, *, seen: bool = True) -> Shares:
-        """Division where cells, or buckets chosen without looking at data (seen=False), are measured."""
+        """Division of the budget where all cells, or buckets chosen without data (seen=False), are measured."""
         first = margins_beside_cells(domain, pure=budget.is_pure)
         known, whole = first.known, part_for_all_rows(domain) if seen else Fraction(0)
         parts = part_of_budget(domain, known, seen=seen), first.part, whole, part_for_blocks(domain, seen=seen)

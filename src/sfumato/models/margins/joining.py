@@ -330,7 +330,7 @@ class Step:
         return values
 
     def _cells(self, rows: Codes) -> Codes:
-        """Combination of given values of every row, (rows,)."""
+        """Flat index of each row's combination of given values, (rows,)."""
         cells = np.zeros(rows.shape[1], dtype=np.int64)
         for place, size in zip(self.given, self.sizes, strict=True):
             cells = cells * size + rows[place]

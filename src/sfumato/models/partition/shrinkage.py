@@ -286,7 +286,7 @@ class Sorted:
 
     @cached_property
     def changes(self) -> Codes:
-        """Number of entries so far whose weights differ from those of the entry before, (entries,)."""
+        """Cumulative number of changes of weights between consecutive entries, (entries,)."""
         changed = (self.weights[1:] != self.weights[:-1]).any(axis=1)
         return np.concatenate([[0], np.cumsum(changed)])
 

@@ -120,7 +120,7 @@ def adbc_vendor(table: Any) -> str | None:
 
 
 def is_postgres(table: object) -> bool:
-    """Whether a table is the URL of a server, or a connection to one."""
+    """Whether a table is given as the URL of a PostgreSQL server, or as a connection to one."""
     if isinstance(table, str):
         return table.lower().startswith(("postgresql:", "postgres:"))
     if (url := alchemy_url(table)) is not None:

@@ -137,7 +137,7 @@ class DuckDB:
         """Accept every statement: it is written for DuckDB, which could only refuse values, and none is read yet."""
 
     def run(self, statement: exp.Expression, used: Sequence[Column]) -> pa.Table:
-        """The statement's result."""
+        """Run the statement and return its result."""
         text = statement.sql(dialect=self.dialect, identify=True, copy=False)
         failed = "could not be read to its end; it may be damaged, or memory or free disk space may have run out"
 
@@ -170,7 +170,7 @@ class DuckDB:
 
 
 def _share(connection: Any) -> float | None:
-    """The share of its sources that DuckDB has read; unknown for rows that are handed to it."""
+    """Share of its files that DuckDB has read; None where it is unknown."""
     done = float(connection.query_progress())
     return done / 100 if done > 0 else None
 
@@ -185,7 +185,7 @@ def open_duckdb(table: object, name: str | None, dialect: Dialect = PLAIN, wante
 
 
 def over_origin(origin: Origin, engine: type[DuckDB] = DuckDB) -> DuckDB:
-    """The engine over something that it can read. engine: the audit's broken ones are kinds of it."""
+    """Engine over a source that DuckDB can read. engine: a subclass, for the audit's broken ones."""
     session = Session()
     columns = silenced(
         lambda: tuple(origin.describe(session.open())), f"{origin.shown} cannot be opened; check that it is complete"

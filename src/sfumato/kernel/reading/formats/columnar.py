@@ -133,7 +133,7 @@ def _is_float(kind: Any) -> bool:
 
 
 def _from_pandas(column: Any) -> Any:
-    """A pandas column as text."""
+    """Text of every value of a pandas column, as Arrow."""
     import pyarrow as pa
 
     if type(column.dtype).__name__ == "CategoricalDtype":
@@ -300,7 +300,7 @@ def _leaves(schema: Any) -> list[str]:
 
 
 def find_parquet(paths: tuple[Path, ...]) -> ParquetFiles:
-    """The files as one table."""
+    """Source of some Parquet files as one table."""
     odd = next((path for path in paths if "\\" in path.as_posix() and _PATTERN.search(path.as_posix())), None)
     if odd is not None:
         raise TableError(f"{odd} has a backslash beside one of * ? [ in its path; rename the file or folder")

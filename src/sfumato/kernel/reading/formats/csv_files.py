@@ -93,7 +93,7 @@ class CsvFiles(UntypedFiles):
 
 
 def find_csv(paths: tuple[Path, ...], dialect: Dialect = PLAIN, separator: str = ",") -> CsvFiles:
-    """The files as one table; their headers must be equal. separator: where the dialect does not state another."""
+    """Source of some CSV files as one table, with equal headers. separator: where the dialect states none."""
     quote = '"' if dialect.quote is None else dialect.quote
     grammar = Grammar(dialect.delimiter or separator, quote)
     files = tuple(TextFile(path, dialect.encoding or "utf-8") for path in paths)

@@ -75,7 +75,7 @@ class Grammar:
         return rb"%s([^%s]*+(?:%s%s[^%s]*+)*+)" % (q, q, q, q, q)
 
     def unquoted(self, field: bytes) -> bytes:
-        """A field without the quotes around it, and with doubled quotes inside made single.
+        """Strip the quotes around a field, and halve doubled quotes inside.
 
         >>> plain = Grammar()
         >>> plain.unquoted(b'"a ""b"" c"'), plain.unquoted(b'"a"b"'), plain.unquoted(b'5" pipe')

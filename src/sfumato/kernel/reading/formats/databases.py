@@ -147,7 +147,7 @@ class Sqlite(_TableOfFile):
 
 
 def find_database(url: str, name: str | None) -> Database | Sqlite:
-    """The table that an address, duckdb:///FILE or sqlite:///FILE, and a name mean.
+    """Source for an address, duckdb:///FILE or sqlite:///FILE, and a table's name.
 
     FILE is relative as written, or else from the root.
     """
@@ -169,7 +169,7 @@ def is_sqlite(table: Any) -> bool:
 
 
 def file_behind(table: Any) -> str | None:
-    """The URL of the file of a connection, or of an engine of SQLAlchemy, for SQLite; None for others.
+    """URL of the SQLite file behind a connection or an engine of SQLAlchemy; None for others.
 
     It is opened once more, for reading, so that nothing that the connection has not yet committed is read.
     """

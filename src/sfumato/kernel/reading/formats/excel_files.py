@@ -66,7 +66,7 @@ class ExcelFiles(UntypedFiles):
 
 
 def find_excel(paths: tuple[Path, ...], dialect: Dialect) -> ExcelFiles:
-    """The sheets as one table; their headers must be equal."""
+    """Source of some sheets as one table, with equal headers."""
     if dialect.columns is not None:
         return ExcelFiles(paths, dialect.columns, dialect)
     header, *others = (_header(path, dialect.sheet) for path in paths)
@@ -118,7 +118,7 @@ class Sheet:
     durations: frozenset[int]
 
     def rows(self, most: int | None = None) -> Iterator[Row]:
-        """The rows in the order of the file; most: cells from this place on are left out."""
+        """Rows in the order of the file. most: number of columns kept."""
         with self.archive.open(self.part) as source:
             yield from _elements(source, _Rows(most))
 

@@ -91,7 +91,7 @@ class UntypedFiles:
 
     @property
     def only_once(self) -> bool:
-        """Whether they can be read once only."""
+        """Whether the files can be read only once (the standard input)."""
         return STANDARD_INPUT in self.paths
 
     def describe(self, connection: Any) -> list[Column]:

@@ -46,7 +46,7 @@ class JsonLines(UntypedFiles):
 
 
 def find_json(paths: tuple[Path, ...], dialect: Dialect, wanted: Sequence[str]) -> JsonLines:
-    """The files as one table of the wanted columns."""
+    """Source of some files of JSON lines, as one table of the wanted columns."""
     names = dialect.columns or tuple(wanted)
     if not names:
         raise TableError(
@@ -62,7 +62,7 @@ def find_json(paths: tuple[Path, ...], dialect: Dialect, wanted: Sequence[str]) 
 
 
 def reader_of(decimal: str | None) -> json.JSONDecoder:
-    """The JSON decoder of a line, with numbers as text, spelled like numbers in quotes.
+    """JSON decoder of a line that returns numbers as text, with the decimal sign of the column.
 
     >>> reader_of(",").decode('[1.5, "1,5", 2]')
     ['1,5', '1,5', '2']

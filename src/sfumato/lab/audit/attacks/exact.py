@@ -168,7 +168,7 @@ def watched(
 def selecting(
     score: Score | Callable[[int], Score], epsilon: Fraction, contributions: int, *, kind: type[Curator] = Curator
 ) -> Law:
-    """Output distribution of `Curator.select`, with the scores and the rate it really uses.
+    """Output distribution of `Curator.select`, with the scores and rate recorded from the curator.
 
     score: or what makes one for so many cells.
     """
@@ -183,7 +183,7 @@ def selecting(
 
 
 def cutting(quantile: Fraction, epsilon: Fraction, contributions: int, *, pieces: int = 2) -> Law:
-    """Distribution of the piece of a line that `Lines.cut` chooses, with the scores and the rate it really uses."""
+    """Output distribution of `Lines.cut`, with the scores and rate recorded from the lines."""
 
     def cut(curator: Curator, budget: Budget) -> int:
         lines = curator.lines(curator.domain.names, budget, pieces=pieces)

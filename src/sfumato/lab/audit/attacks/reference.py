@@ -33,7 +33,7 @@ UNIT = 256  # prices are rounded down to such parts
 
 
 def misfits(queries: Queries, targets: Sequence[int], counts: Sequence[int]) -> list[int]:
-    """|A[j] x - targets[j]| for every row."""
+    """Misfit |A[j] x - targets[j]| of every query j."""
     return [
         abs(sum(weight * count for weight, count in zip(row, counts, strict=True)) - target)
         for row, target in zip(queries.dense().tolist(), targets, strict=True)
@@ -67,7 +67,7 @@ def margin_misfit(
 
 
 def sums_by_group(values: Sequence[int], labels: Sequence[int]) -> list[int]:
-    """The sum of the values of each group."""
+    """Sum of values by group."""
     return [sum(v for v, label in zip(values, labels, strict=True) if label == g) for g in range(max(labels) + 1)]
 
 

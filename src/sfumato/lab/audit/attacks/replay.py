@@ -65,7 +65,7 @@ class Complaint:
 
 @dataclass(frozen=True)
 class Replay:
-    """Result of one replay. loss: bounds |log P(y) - log P'(y)| of all that is published, in rho if the budget is."""
+    """Result of one replay. loss: bound on |log P(y) - log P'(y)| of the whole output, in rho for zCDP budgets."""
 
     loss: float
     complaints: list[Complaint]
@@ -257,7 +257,7 @@ def _published(run: _Run) -> int:
 
 
 def _alike(table: Table) -> Hashable:
-    """Hashable form, equal for tables with the same counts and sums: the owner of a row is not part of it."""
+    """Hashable form of a table, equal for equal counts and sums; owners of rows are left out."""
     return tuple(sorted((row.cell, tuple((step is None, step or 0) for step in row.steps)) for row in table))
 
 
@@ -300,7 +300,7 @@ def _file(made: object, schema: Schema, budget: Budget) -> Hashable:
 
 
 def _loss(one: Call, other: Call, *, pure: bool) -> Fraction | float:
-    """Bound on the loss of a call between the two tables, all earlier outcomes being equal."""
+    """Bound on the privacy loss of one call between the two tables, all earlier outcomes being equal."""
     moves = [abs(mine - its) for mine, its in zip(one.answers, other.answers, strict=True)]
     if one.rate is not None:
         return _loss_of_choice(one, other, one.rate, pure=pure) if any(moves) else Fraction(0)

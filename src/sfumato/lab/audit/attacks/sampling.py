@@ -36,7 +36,7 @@ SHARES = (0.5, 0.3, 0.1)  # of the allowed error, spent on the numerator
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of the sampling audit. bound: epsilon is at least this, but for a chance of `confidence_miss`."""
+    """Result of the sampling audit. bound: lower bound of epsilon, wrong with probability `confidence_miss`."""
 
     subject: str
     claimed: Fraction

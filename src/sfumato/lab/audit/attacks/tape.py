@@ -33,7 +33,7 @@ class Apart(SfumatoError):
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """One use of a verb that spends.
+    """Record of one call of a verb that spends budget.
 
     asked: the queries, scales and thresholds, in a form that can be compared. loads: what each cell of the whole table
     was charged. answers: without noise; for a choice, the scores; for a first answer, what is compared with the
@@ -53,7 +53,7 @@ class Call:
 
 @dataclass(eq=False)
 class Tape:
-    """The calls of one run in order, and the faults in them. heard: the tape whose results are handed out."""
+    """Transcript of a run: its calls in order, and faults. heard: the tape whose results are replayed."""
 
     heard: Tape | None = None
     calls: list[Call] = field(default_factory=list)

@@ -29,7 +29,7 @@ SIZES = (0, 1, 2, 3, 5, 8, 13, 21, 40, 150, 1000)  # of cells that are put somew
 
 @dataclass(frozen=True, eq=False)
 class Ask:
-    """A question of one number, as a column of a SELECT, and the weights of its truth: a sum of cells, or a ratio."""
+    """Question of one number: SELECT column, and the weights of cells in its true answer, a sum or a ratio."""
 
     kind: str
     column: str
@@ -62,7 +62,7 @@ class Ground:
         return cast(Select, compile_statement(f"SELECT {columns} FROM t", self.schema))
 
     def grouped(self, by: Sequence[int]) -> Select:
-        """Counts by some attributes, in the order of their cells."""
+        """Compile COUNT(*) GROUP BY some attributes, in the order of their cells."""
         names = ", ".join(self.schema.domain.names[place] for place in by)
         return cast(Select, compile_statement(f"SELECT {names}, COUNT(*) AS n FROM t GROUP BY {names}", self.schema))
 
@@ -154,7 +154,7 @@ def rich(number: int) -> Table:
 
 
 def beginnings(chance: Random, asked: int, *, gaussian: bool) -> list[Table]:
-    """Known bad shapes: nothing, one spike, spikes as small as noise, neighbours that differ, halves, heavy tails."""
+    """Starting tables of the search: empty, one spike, noise-sized spikes, alternating, halves, heavy tails."""
     found = []
     for ground in grounds():
         cells, shape = ground.schema.domain.size, ground.shape

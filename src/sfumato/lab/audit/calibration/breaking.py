@@ -101,7 +101,7 @@ class SureFinding:
 
 
 def sure_finding(name: str, search: Search, entropy: Entropy, *, seed: int = 1) -> SureFinding | None:
-    """The search for one mechanism of the registry; None where it has no guaranteed intervals."""
+    """Run the search for one mechanism of the registry; None where it has no guaranteed intervals."""
     mechanism = find_mechanism(name)
     if mechanism.special:
         return None
@@ -162,7 +162,7 @@ class _Asking:
         return found
 
     def scores(self, releases: int) -> dict[int, float]:
-        """Expected evidence of one more release against each question: Kullback and Leibler's divergence.
+        """Score of each question: Kullback-Leibler divergence of its observed miss rate from the promised one.
 
         Misses are taken together with a few that are as they should be, so that no chance of few releases stands out.
         """

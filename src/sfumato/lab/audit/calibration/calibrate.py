@@ -101,7 +101,7 @@ def _too_few(shares: Floats, alpha: float) -> NDArray[np.bool_]:
 
 
 def pooled(answers: Iterable[Answered]) -> Pool:
-    """Answers of all cases and kinds, by release."""
+    """Pool the outcomes of all cases and kinds by release."""
     found: dict[tuple[str, int], list[bool]] = defaultdict(list)
     for one in answers:
         found[one.case, one.release].append(one.held)

@@ -67,7 +67,7 @@ class Case:
 
 @lru_cache(maxsize=1)
 def small_cases() -> tuple[Case, ...]:
-    """Tables of two attributes and 100 cells: smooth, sparse, one spike, alternating and empty."""
+    """Cases of two attributes and 100 cells: smooth, sparse, one spike, alternating and empty."""
     x, g = np.meshgrid(np.arange(50), np.arange(2), indexing="ij")
     shapes = {
         "smooth": 200 + 60 * np.sin(x / 8) + 30 * g,
@@ -104,7 +104,7 @@ def _small_questions(counts: Whole) -> tuple[Question, ...]:
 
 @lru_cache(maxsize=1)
 def wide_cases() -> tuple[Case, ...]:
-    """Seven answers of 8,000 people, once independent and once dependent, and six attributes of 48,000."""
+    """Cases of many attributes: seven answers of 8,000 people, independent and dependent, and six of 48,000."""
     seven = _categories({f"a{place}": size for place, size in enumerate(ANSWERS)})
     alone = _product([_uneven(size, 400 + place) for place, size in enumerate(ANSWERS)])
     latent = [  # five kinds of people, who answer alike among themselves
@@ -199,7 +199,7 @@ def _is(schema: Schema, name: str, code: int) -> str:
 
 
 def _cells(schema: Schema, counts: Whole, most: int) -> Iterator[str]:
-    """Conditions for some cells that hold rows, evenly taken from all that do."""
+    """SQL conditions for some non-empty cells, evenly spaced."""
     held = np.flatnonzero(counts)
     for cell in held[np.linspace(0, len(held) - 1, min(most, len(held))).astype(int)]:
         codes = np.unravel_index(int(cell), schema.domain.shape)

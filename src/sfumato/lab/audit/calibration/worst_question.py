@@ -152,7 +152,7 @@ class Ground:
                     yield Answer(question, group, estimate, float(value))
 
     def sql(self, questions: Sequence[Question]) -> str:
-        """One statement for questions that have their groups in common."""
+        """SELECT statement for questions that share their groups."""
         by = ", ".join(map(quoted, questions[0].by))
         columns = ", ".join(f"{question.column} AS q{place}" for place, question in enumerate(questions))
         listed, group = (f"{by}, {columns}", f" GROUP BY {by}") if by else (columns, "")
@@ -271,7 +271,7 @@ DOUBT = 0.025  # that one of the two bounds which are shown is wrong
 
 @dataclass(frozen=True)
 class Search:
-    """Effort of a search: questions drawn, about how many sets of attributes; releases; how many are confirmed."""
+    """Effort of a search: questions drawn, sets of attributes they are about, releases, and questions confirmed."""
 
     questions: int = 200
     sets: int = 8
@@ -296,12 +296,12 @@ class WorstQuestion:
 
     @property
     def between(self) -> tuple[float, float]:
-        """Bounds on the share that holds, each wrong with a chance of 2.5 %."""
+        """Confidence bounds on the coverage, each wrong with probability 2.5 %."""
         return mean_at_least(self.shares, DOUBT), mean_at_most(self.shares, DOUBT)
 
     @property
     def broken(self) -> bool:
-        """Whether it holds less often than the floor, beyond doubt."""
+        """Whether the coverage is significantly below the floor."""
         return mean_at_most(self.shares, self.alpha) < FLOOR
 
     def __str__(self) -> str:

@@ -59,7 +59,7 @@ def first_believed(measured: Sequence[Measurement], low: Floats, high: Floats, t
 
 
 def largest_first(measured: Sequence[Measurement]) -> Sequence[Measurement]:
-    """NOT GUARANTEED: puts first what noise made the largest, and trusts it as if it had been asked for anyway."""
+    """NOT GUARANTEED: sorts measurements by noisy total, largest first, and bounds as if the order were fixed."""
     return sorted(measured, key=lambda one: -int(one.answers.sum()))
 
 

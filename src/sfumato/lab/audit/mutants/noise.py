@@ -33,7 +33,7 @@ def laplace(scale: Fraction, runs: int, columns: int, entropy: Entropy) -> Outpu
 
 
 def honest(without: Sequence[int], added: Sequence[int], scale: Fraction = ONE) -> Run:
-    """Counts with the noise they need: nothing is wrong here."""
+    """Control: counts with the noise that epsilon 1 needs."""
     inputs = np.array([without, np.add(without, added)], dtype=np.int64)
 
     def run(which: int, runs: int, entropy: Entropy) -> Outputs:
@@ -172,7 +172,7 @@ def noiseless_threshold(which: int, runs: int, entropy: Entropy) -> Outputs:
 
 
 def honest_threshold(which: int, runs: int, entropy: Entropy) -> Outputs:
-    """Whether a cell is published is decided by its noisy count: nothing is wrong here."""
+    """Control: the noisy count decides whether a cell is published."""
     noisy = 4 + which + laplace(ONE, runs, 1, entropy)
     return np.where(noisy >= 5, noisy, HIDDEN)
 
@@ -186,7 +186,7 @@ def ordered_by_count(which: int, runs: int, entropy: Entropy) -> Outputs:
 
 
 def honestly_ordered(which: int, runs: int, entropy: Entropy) -> Outputs:
-    """Cells are listed by their noisy counts, largest first: nothing is wrong here."""
+    """Control: cells are listed by their noisy counts, largest first."""
     noisy = np.array([5, 5 + which]) + laplace(ONE, runs, 2, entropy)
     order = np.argsort(-noisy, axis=1, kind="stable")
     return np.column_stack([order, np.take_along_axis(noisy, order, axis=1)])

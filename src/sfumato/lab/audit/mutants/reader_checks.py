@@ -78,7 +78,7 @@ def rank_moves(score: Rank) -> str | None:
 
 
 def float_people(random: Random, folder: Path, frame: type[Frame]) -> Case:
-    """Arrow tables whose identifiers are floats."""
+    """Case of an Arrow table whose identifiers are floats."""
     table = awkward_table(random)
     while (unit := table.schema.privacy_unit.column) is None or table.types[unit] != "float64":
         table = awkward_table(random)
@@ -92,7 +92,7 @@ def float_people(random: Random, folder: Path, frame: type[Frame]) -> Case:
 
 
 def wide_decimals(random: Random, folder: Path, frame: type[Frame]) -> Case:
-    """Arrow tables whose numbers are decimals of 256 bits."""
+    """Case of an Arrow table whose numbers are 256-bit decimals."""
     import pyarrow as pa
 
     def opening(rows: Sequence[Row]) -> Table:
@@ -123,7 +123,7 @@ def limited_view(random: Random, folder: Path, allow_views: bool) -> Case:
 
 
 def names_in_two_cases(random: Random, folder: Path, files: type[ParquetFiles]) -> Case:
-    """Two files with the columns A and a, in another order."""
+    """Case of two Parquet files with columns A and a in different orders."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -156,7 +156,7 @@ def people_in_utf16(random: Random, folder: Path, files: type[Sqlite]) -> Case:
 
 
 def _table(name: str, lower: int, upper: int, rows: list[dict[str, int]], unit: Any = "row") -> AwkwardTable:
-    """Rows of whole numbers, and a schema of one attribute."""
+    """Awkward table of integer rows, with a schema of one attribute."""
     schema = reading_schema({name: {"type": "integer", "lower": lower, "upper": upper}}, unit)
     return AwkwardTable(schema, tuple(rows), dict.fromkeys(rows[0], "int64"))
 

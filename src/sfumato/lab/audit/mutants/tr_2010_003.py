@@ -60,7 +60,7 @@ def limited_domain_max(
 
 
 def limited_domain_loss(alpha: Fraction | int, cells: int, rows: int, *, width: int = 1, overlap: bool = True) -> float:
-    """The largest loss over all tables of up to `rows` rows in every order, each with any one row taken away.
+    """Largest privacy loss over all tables of up to `rows` rows in every order, with and without any one row.
 
     >>> round(limited_domain_loss(1, cells=4, rows=3), 2)
     1.77

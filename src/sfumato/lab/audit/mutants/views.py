@@ -59,7 +59,7 @@ def margins_until_refused(curator: Curator, schema: Schema, budget: Budget) -> l
 
 
 def a_chosen_margin(curator: Curator, schema: Schema, budget: Budget) -> int:
-    """Choose, of both margins and the square, the one farthest from zero, less its cells."""
+    """Choose among both margins and the square the one farthest from zero, penalised by its number of cells."""
     guesses = [(names, np.zeros(2 ** len(names), dtype=np.int64)) for names in MARGINS]
     guesses[1] = ["b"], np.array([0, 9])  # which a row in its second cell comes nearer to
     return curator.select_margin(guesses, (0, 9, 4), budget)
@@ -136,7 +136,7 @@ def honest(curator: Curator, schema: Schema, budget: Budget) -> Conjunctions:
 
 
 def each_subset_in_full(curator: Curator, schema: Schema, budget: Budget) -> list[Measurement]:
-    """Measure the cells of four subsets, each with a quarter of the budget that a shared charge would leave them."""
+    """Measure four subsets of rows, each with the noise of the whole budget, as if charges did not add up."""
     cells = Identity(schema.domain.size)
     return [curator.subset(0, number).measure(cells, scales=1 / Fraction(budget.amount)) for number in range(4)]
 

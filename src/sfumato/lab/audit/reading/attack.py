@@ -49,7 +49,7 @@ class ReadingFinding:
 
 
 def sources_here() -> list[str]:
-    """The sources that can be attacked on this machine."""
+    """Names of the sources whose libraries and servers are available."""
     return [name for name, source in SOURCES.items() if source.here]
 
 

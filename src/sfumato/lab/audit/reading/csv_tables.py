@@ -112,12 +112,12 @@ class AwkwardFile:
     body: tuple[bytes, ...]  # the bytes of each record as the grammar cuts them, wherever they came from
 
     def records(self, data: bytes) -> list[Record]:
-        """Records of some UTF-8, by the slow grammar."""
+        """Parse UTF-8 bytes into records by the reference grammar."""
         quote = ord(self.grammar.quote) if self.grammar.quote else -1
         return records(data, ord(self.grammar.separator), quote, header=self.dialect.columns is None)
 
     def rows(self, body: Sequence[bytes]) -> list[Row]:
-        """Rows of a file of these records, by the grammar."""
+        """Parse the rows of a file of these records by the reference grammar."""
         encoding = self.dialect.encoding
         found = self.records(b"".join(turned(piece, encoding) for piece in (self.header, *body)))
         found = found if self.dialect.columns else found[1:]
@@ -137,7 +137,7 @@ class AwkwardFile:
 
 
 def awkward_file(random: Random, separator: str, dialect: Dialect = PLAIN) -> AwkwardFile:
-    """A random schema, and a file of a few records in every spelling."""
+    """Random schema and CSV file of a few records with awkward values and spellings."""
     schema, names = awkward_schema(random, PLAIN_NAMES)
     grammar = Grammar(separator, '"' if dialect.quote is None else dialect.quote)
     line, people = random.choice([b"\n", b"\r\n"]), random.sample(FIELDS["who"], 4)

@@ -88,11 +88,11 @@ SERVER = "SFUMATO_AUDIT_MARIADB"  # mysql+pymysql://USER:PASSWORD@HOST/DATABASE,
 
 @dataclass(frozen=True)
 class NamedServer(Source):
-    """A source that is attacked where the environment names a server for it."""
+    """Source that is audited only where an environment variable names a server."""
 
     @property
     def here(self) -> bool:
-        """Whether it can be attacked on this machine."""
+        """Whether a server is named and the libraries are installed."""
         return SERVER in os.environ and find_spec("sqlalchemy") is not None and super().here
 
 

@@ -86,7 +86,7 @@ def difference(schema: Schema, rows: Sequence[Row], found: Aggregate, *, typed: 
 
 
 def unit_of(value: object) -> Hashable:
-    """Person whom a row is about: text by its bytes, the rest by type and value; None if missing or not a number."""
+    """Privacy unit named by a value: text by bytes, others by type and value; None if missing or NaN."""
     if isinstance(value, str):
         return ("text", value.encode("utf-8", "surrogatepass"))
     if isinstance(value, float) and math.isnan(value):
@@ -164,7 +164,7 @@ def steps(measure: Any, value: object, typed: bool) -> int | None:
 
 
 def number_of(value: object, typed: bool) -> float | None:
-    """A value as a number."""
+    """Parse a value as a number; None if it is none."""
     if isinstance(value, bool):
         return float(value)
     if isinstance(value, str):
@@ -193,7 +193,7 @@ def text_of(value: object) -> str | None:
 
 
 def boolean_of(value: object) -> bool | None:
-    """A value as a boolean."""
+    """Parse a value as a boolean; None if it is none."""
     if isinstance(value, str):
         word = value.lower()
         return True if word in _TRUE else False if word in _FALSE else None

@@ -76,7 +76,7 @@ class PostgresSource(Source):
 
     @property
     def here(self) -> bool:
-        """Whether it can be attacked on this machine."""
+        """Whether a driver, and a server or the wheel that brings one, are available."""
         return find_spec("psycopg") is not None and (SERVER in os.environ or super().here)
 
 
@@ -137,7 +137,7 @@ def _leave(connection: Any) -> None:
 
 @cache
 def _connection() -> Any:
-    """A connection to make tables with, in a schema of the audit's own."""
+    """Connection that creates tables in a schema of the audit's own."""
     import psycopg
 
     connection = psycopg.connect(server_url(), autocommit=True)

@@ -47,7 +47,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Source:
-    """A source: how its cases are made, the share of the pairs that it is worth, and the library that it needs.
+    """Source of cases: their maker, share of the pairs to try, and library needed.
 
     first: cases that come before those, where a few readings have to find what elsewhere hundreds do.
     """
@@ -59,7 +59,7 @@ class Source:
 
     @property
     def here(self) -> bool:
-        """Whether it can be attacked on this machine."""
+        """Whether the library that the source needs is installed."""
         return find_spec(self.needs) is not None
 
 
@@ -174,7 +174,7 @@ class AwkwardTable:
 
 
 def awkward_table(random: Random) -> AwkwardTable:
-    """A random schema, and a few rows of a few people."""
+    """Random schema, and a few rows of a few people, as a table."""
     schema, names = awkward_schema(random)
     types = {names[part]: random.choice(list(POOLS[part])) for part in names}
     pools = {names[part]: _pool(random, part, types[names[part]]) for part in names}

@@ -34,7 +34,7 @@ Option = tuple[float, Callable[[], str]]  # how often, beside the others, and wh
 
 @dataclass(frozen=True, eq=False)
 class Expressions:
-    """Draws parts of statements about the columns of a schema."""
+    """Generator of random parts of statements about the columns of a schema."""
 
     schema: Schema
     random: Random
@@ -68,11 +68,11 @@ class Expressions:
         return self.any(*NUMBERS) if self.careful or self.chance(0.5) else self.any(*NUMBERS, *EXTREMES)
 
     def anything(self) -> str:
-        """A constant of any type."""
+        """Random constant of any type."""
         return self.any(self.number(), self.number(), *TEXTS, *DATES, *FAR_DATES, *LONG_AFTER, "NULL", "TRUE")
 
     def constant(self, axis: Axis) -> str:
-        """A constant to compare an attribute with."""
+        """Random constant to compare an attribute with."""
         if not self.careful and self.chance(0.3):
             return self.anything()
         if axis.kind in ("category", "boolean"):
@@ -90,7 +90,7 @@ class Expressions:
     # expressions of attributes
 
     def scalar(self, depth: int = 2) -> str:
-        """An expression of attributes whose values can be grouped by."""
+        """Random expression of attributes that GROUP BY accepts."""
         axes = self.keys()
         if not axes or depth == 0:
             return quoted(self.random.choice(axes).name) if axes else self.number()
@@ -155,7 +155,7 @@ class Expressions:
     # conditions
 
     def condition(self, depth: int = 2) -> str:
-        """Condition of WHERE, FILTER or CASE."""
+        """Random condition of WHERE, FILTER or CASE."""
         axes = self.axes()
         options: list[Option] = [(1, lambda: self.any("TRUE", "1 = 1", "1 > 2"))]
         if axes:
@@ -277,12 +277,12 @@ class Expressions:
 
 
 def quoted(name: str) -> str:
-    """A name as SQL quotes it."""
+    """Quoted SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def literal(value: object) -> str:
-    """A value of a schema's list as SQL writes it."""
+    """SQL literal of a listed value."""
     if isinstance(value, bool):
         return str(value).upper()
     return str(value) if isinstance(value, int | float) else "'" + str(value).replace("'", "''") + "'"

@@ -174,13 +174,13 @@ def all_subjects() -> list[Subject]:
 
 
 def mechanism_subject(name: str, *, contributions: int = 1, before: Counts = EMPTY_CELL) -> Subject:
-    """A mechanism of the registry, with one measure, at epsilon 1: a person adds `contributions` rows to cell 0."""
+    """Subject for a registered mechanism, with one measure, at epsilon 1; a person adds rows to cell 0."""
     mechanism = find_mechanism(name)
     return subject_of(mechanism.with_options(mechanism.lab.tried_with), contributions=contributions, before=before)
 
 
 def mechanism_subjects(name: str) -> list[Subject]:
-    """One mechanism on its worst cases: an empty cell, two rows in a table of nothing, a cell at the threshold."""
+    """Subjects for one mechanism's worst cases: an empty cell, two rows in an empty table, a cell at the threshold."""
     nothing, crowded = (0,) * CELLS, (15, 0, 0, 3, 40, 0)
     cases = (1, EMPTY_CELL), (2, nothing), (1, crowded)
     return [mechanism_subject(name, contributions=rows, before=before) for rows, before in cases]

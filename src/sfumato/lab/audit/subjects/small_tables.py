@@ -22,7 +22,7 @@ from sfumato.schema.parts import missing_of
 
 
 class Row(NamedTuple):
-    """One row of a table that is made up for the audit: whose it is, its cell, and its steps of each measure.
+    """Row of a made-up table: person, cell, and steps of each measure.
 
     A step of None is a missing value.
     """

@@ -71,7 +71,7 @@ def primitives() -> list[Subject]:
 
 
 def plain_laplace(epsilon: Fraction = ONE, *, scale: Fraction | None = None) -> Subject:
-    """One count, 0 or 1, with noise of scale 1 / epsilon; another `scale` breaks the promise on purpose."""
+    """Subject: one count, 0 or 1, with noise of scale 1 / epsilon; another `scale` breaks the promise on purpose."""
     noise = Laplace(1 / epsilon if scale is None else scale)
     return Subject("laplace", epsilon, lambda which, runs, entropy: (which + draw(noise, runs, entropy))[:, None])
 
@@ -101,15 +101,14 @@ def _one_by_one(
 
 
 def select_subject(name: str, score: Score, cells: int = 12) -> Subject:
-    """`Curator.select`. With one row in cell 1, a row more in the last cell moves every score it can: the median's
-    falls for cell 0 and rises for all cells from 2 on."""
+    """Subject: `Curator.select`. With one row in cell 1, a row more in the last cell moves every score it can."""
     one_row = tuple(int(cell == 1) for cell in range(cells))
     tables = one_row, (*one_row[:-1], 1)
     return _one_by_one(f"select {name}", line(cells), tables, lambda curator: [curator.select(score, BUDGET)])
 
 
 def first_above_subject() -> Subject:
-    """`Curator.first_above`, on misfits that a row in the last cell raises, before one that it lowers."""
+    """Subject: `Curator.first_above`, on misfits that a row in the last cell raises, before one that it lowers."""
 
     def ask(curator: Curator) -> list[int]:
         place = curator.first_above(GUESSES, 0, BUDGET)
@@ -119,7 +118,7 @@ def first_above_subject() -> Subject:
 
 
 def misfit_sums() -> Subject:
-    """`Curator.measure_misfit`: one sum over each of many runs, side by side in one long domain."""
+    """Subject: `Curator.measure_misfit`, many runs side by side in one long domain."""
     targets = np.array([0, 5, 2])
 
     def run(which: int, runs: int, entropy: Entropy) -> Outputs:
@@ -148,7 +147,7 @@ def margin_subject() -> Subject:
 
 
 def best_partition_subject() -> Subject:
-    """`Curator.best_partition` of four cells, where a row more evens out all three longer buckets around its cell."""
+    """Subject: `Curator.best_partition` of four cells; a row evens out all three longer buckets around its cell."""
     tables, prices = ((1, 0, 1, 1), (1, 1, 1, 1)), [Fraction(2), Fraction(2), Fraction(6)]
     order = np.arange(4)
     return _one_by_one(
@@ -211,7 +210,7 @@ def line(cells: int) -> Domain:
 
 
 def aggregate_of(counts: Counts, sums: Counts | None = None) -> Aggregate:
-    """The counts of a small table, as reading it would give them."""
+    """Aggregate of given counts, as a reading would return it."""
     held = np.flatnonzero(np.array(counts))
     steps = {} if sums is None else {"m": np.array(sums, dtype=np.int64)[held]}
     return Aggregate(held, np.array(counts, dtype=np.int64)[held], steps)

@@ -252,7 +252,7 @@ class Conjunctions(Content):
 
     @classmethod
     def check_values(cls, manifest: Manifest, schema: Schema, columns: Columns) -> None:
-        """Noisy counts may be anything."""
+        """Accept any integers: noisy counts have no bounds."""
 
     @classmethod
     def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Conjunctions:

@@ -95,7 +95,7 @@ def coefficients(sizes: Iterable[int]) -> int:
 
 
 def downward_closure(wanted: Iterable[Places], sizes: Sequence[int]) -> tuple[Places, ...]:
-    """All sets of attributes within one that is wanted, the smaller ones first; attributes of one value tell nothing.
+    """All subsets of the wanted sets of attributes, smaller ones first; attributes of one value are left out.
 
     >>> downward_closure([(0, 2)], (2, 2, 3))
     ((), (0,), (2,), (0, 2))
@@ -194,7 +194,7 @@ class Listed(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Coefficients(Content):
-    """sets: of attributes, with all their subsets. measured: their Walsh coefficients, set by set, with one noise.
+    """Noisy Walsh coefficients `measured` of sets of attributes (with all subsets), set by set, with one noise.
 
     table: fitted to them; None where the total was raised instead.
     """

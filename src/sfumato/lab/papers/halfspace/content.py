@@ -116,7 +116,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, eq=False)
 class Halfspaces(Content):
-    """net: the canonical halfspaces. measured: rows by bin along every direction, one after the other.
+    """Noisy counts `measured` by bin along every canonical direction of `net`, one direction after the other.
 
     misfits: noisy sums of what answers to the net's test questions are off by; tests: how many these are.
     """
@@ -136,7 +136,7 @@ class Halfspaces(Content):
 
     @cached_property
     def counts(self) -> Floats:
-        """Rows by projection, direction and bin, brought to one total."""
+        """Rows by projection, direction and bin, shifted evenly so that all directions have one total."""
         shape = (*self.net.vectors.shape[:2], self.net.offsets)
         noisy = np.array([each.answers for each in self.measured], dtype=np.float64).reshape(shape)
         sums = noisy.sum(axis=2, keepdims=True)
@@ -219,7 +219,7 @@ class Halfspaces(Content):
     # -- SQL
 
     def answer_text(self, sql: str, confidence: float) -> Result:
-        """COUNT(*) of rows on one side of a line."""
+        """Answer SELECT COUNT(*) with a linear condition (a halfspace)."""
         asked = read_halfspace(sql, self.schema)
         found = self._total(confidence) if not asked.weights else self._asked(asked, confidence)
         return Result((asked.name,), ((found,),), confidence, self._notes(asked), numbers=frozenset({asked.name}))

@@ -70,12 +70,12 @@ class Net:
 
     @property
     def plain(self) -> bool:
-        """Whether nothing is projected."""
+        """Whether points are used without projection."""
         return self.dimensions >= len(self.axes)
 
     @cached_property
     def matrices(self) -> Floats:
-        """The projections: entries of 1 or -1 at random, divided by the root of the dimensions."""
+        """Random projection matrices: entries +-1 over the root of the dimensions."""
         width = len(self.axes)
         if self.plain:
             return np.eye(width)[None]
@@ -85,12 +85,12 @@ class Net:
 
     @cached_property
     def canonical(self) -> Floats:
-        """The directions within a projection."""
+        """Canonical directions within a projection, (directions, dimensions)."""
         return spread_directions(self.seed, self.directions, min(self.dimensions, len(self.axes)))
 
     @cached_property
     def vectors(self) -> Floats:
-        """Every canonical direction, by projection, as a direction among the attributes."""
+        """Canonical directions in attribute space, by projection."""
         return np.asarray(np.einsum("pak,dk->pda", self.matrices, self.canonical))
 
     @cached_property

@@ -144,7 +144,7 @@ def refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN)
 
 
 def cannot_learn(schema: Schema, options: Options) -> str | None:
-    """Reason why a training set would teach nothing, or None."""
+    """Reason why a training set would be of no use, or None."""
     if (reason := not_comparable(schema, options)) is not None:
         return reason
     blocks = _even_blocks(schema, options)

@@ -30,7 +30,7 @@ FEATURES: Source = ("x", 0)
 
 
 class BadGraph(QueryError):
-    """A model that is not one of ours."""
+    """Refusal of an ONNX file that Sfumato would not have written."""
 
 
 @dataclass(frozen=True)
@@ -260,12 +260,12 @@ def _bytes(value: int | bytes) -> bytes:
 
 
 def missing() -> str:
-    """Advice where models cannot be run."""
+    """Message that onnxruntime is not installed."""
     return f"a learned model is opened with onnxruntime, which is not installed: {install_command('models')}"
 
 
 def can_run() -> bool:
-    """Whether models can be run here."""
+    """Whether onnxruntime is installed."""
     return find_spec("onnxruntime") is not None
 
 

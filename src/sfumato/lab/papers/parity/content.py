@@ -101,7 +101,7 @@ TINY, HALVINGS = 1e-9, 20  # below the first Chernoff's bound will do; above it,
 
 
 def parity_doubt(lead: float, gap: float, cells: int, noise: Laplace) -> float:
-    """Bound on the probability that another vector fits the true table better although this one is so far ahead.
+    """Upper bound on the probability that another vector fits the true table better, given this lead.
 
     lead: |C(v)| of the one that was found. gap: to the next.
 

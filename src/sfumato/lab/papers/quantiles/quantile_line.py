@@ -202,7 +202,7 @@ SURELY = 8.0  # standard deviations beyond which no interval of any confidence t
 
 
 class Found(NamedTuple):
-    """A position and the ends of its interval, in pieces from the start of the line. chosen: whether it was a cut."""
+    """Quantile estimate: position and interval, in pieces from the start. chosen: whether it was a cut."""
 
     value: float
     low: float
@@ -325,7 +325,7 @@ class QuantileLine:
         return widths
 
     def _end(self, inside: int, outside: int, rising: Floats, widths: Floats, pulled: float, evenly: bool) -> float:
-        """Position at which T leaves its interval, between the last edge inside and the next; evenly: or the whole run.
+        """Position where T leaves its interval, interpolated between the edges `inside` and `outside` if evenly.
 
         A part f of a run has f times its rows and f times the noise of its count, so that squares of widths grow with
         the square of f.

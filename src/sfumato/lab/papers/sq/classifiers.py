@@ -78,7 +78,7 @@ def class_counts(tables: Sequence[Floats], errors: Sequence[float]) -> Floats:
 
 
 def posterior(scores: Whole) -> Floats:
-    """The probability of each class, if attributes were independent within classes."""
+    """Class probabilities under naive Bayes, from scores."""
     lifted = np.exp((scores - scores.max(axis=1, keepdims=True)) / UNITS)
     return np.asarray(lifted / lifted.sum(axis=1, keepdims=True))
 
@@ -207,7 +207,7 @@ class Tree:
 
     @property
     def features(self) -> list[int]:
-        """The attributes that it splits on."""
+        """Indices of the attributes that the tree splits on."""
         return sorted({node.feature for node in self.nodes if node.feature >= 0})
 
     def places(self, codes: Sequence[Codes]) -> Codes:

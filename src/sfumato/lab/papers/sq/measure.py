@@ -72,7 +72,7 @@ PLAIN = Options()
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """The target to be learnt from the features of a table."""
+    """Learning task: target and features of a table, with its curator."""
 
     curator: Curator
     schema: Schema
@@ -210,7 +210,7 @@ def _cells(schema: Schema, names: Sequence[str]) -> int:
 
 
 def _refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN) -> str | None:
-    """Reason why there is nothing to learn, or too much."""
+    """Reason why a table has nothing to learn, or too many cells, or None."""
     names = schema.domain.names
     target, features = _asked_for(schema, options)
     for name in (target, *features):

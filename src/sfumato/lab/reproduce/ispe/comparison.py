@@ -66,7 +66,7 @@ def compare(table: str, entropy: Entropy, *, runs: int) -> Comparison:
 
 
 def comparison(entropy: Entropy, tick: Tick, *, quick: bool) -> list[Exhibit]:
-    """Figures 16 to 18 and 19 to 21."""
+    """Exhibits of figures 16 to 18 (by kind of query) and 19 to 21 (by size)."""
     found = []
     for place, table in enumerate(TABLES):
         tick(f"comparison on {table} data", 0.7 + 0.06 * place)
@@ -197,7 +197,7 @@ SPLITS = (
 
 
 def hierarchy_errors(split: Split, entropy: Entropy, *, runs: int) -> Floats:
-    """Absolute errors of 100 random ranges, (runs, ways, ranges)."""
+    """Absolute errors of 100 random ranges by every estimate of a tree, (runs, ways, ranges)."""
     counts, tree = adult_grid().sum(axis=1), Tree(CELLS, BRANCHING)
     start, stop = drawn_intervals(100, CELLS, seed=22)
     scales = [1 / (ALPHA * share) for share in split.shares]
@@ -218,7 +218,7 @@ def hierarchy_errors(split: Split, entropy: Entropy, *, runs: int) -> Floats:
 
 
 def hierarchy(entropy: Entropy, tick: Tick, *, quick: bool) -> Exhibit:
-    """Figures 22 and 23."""
+    """Exhibit of figures 22 and 23: trees of counts."""
     rows, lines = [], []
     start, stop = drawn_intervals(100, CELLS, seed=22)
     for split in SPLITS:

@@ -42,7 +42,7 @@ class Posterior:
 
     @cached_property
     def mean(self) -> float:
-        """The estimate of least expected squared error."""
+        """Posterior mean."""
         return float(self.values @ self.mass)
 
     @cached_property
@@ -179,7 +179,7 @@ def posteriors(theta: Floats) -> tuple[Floats, Floats]:
 
 
 def estimate() -> Posterior:
-    """Estimate of the example by the product's own estimator; the noises are whole numbers there.
+    """Posterior of the worked example with discrete noise, by `posterior`.
 
     >>> round(estimate().mean, 2)
     -5.82

@@ -155,7 +155,7 @@ def cell_errors(estimate: Floats, counts: Whole) -> float:
 
 
 def region_errors(estimate: Floats, published: Published) -> float:
-    """The mean absolute error of the regions that were found."""
+    """Mean absolute error of the totals of the regions found."""
     off = np.bincount(published.labels.ravel(), weights=(estimate - published.counts).ravel())
     return float(np.abs(off).mean())
 
@@ -241,7 +241,7 @@ class Curve:
 
 
 def sweep_errors(sweep: Sweep, table: str, entropy: Entropy, *, runs: int, every: int = 1) -> Curve:
-    """Run ISPE several times for each value of the parameter, or for every few of them."""
+    """Errors of ISPE over several runs for each value of the parameter, or for every few of them."""
     counts = TABLES[table]()
     values = list(sweep.settings)[::every]
     settings = [sweep.settings[value] for value in values]
@@ -252,7 +252,7 @@ def sweep_errors(sweep: Sweep, table: str, entropy: Entropy, *, runs: int, every
 
 
 def tuning(entropy: Entropy, tick: Tick, *, quick: bool) -> list[Exhibit]:
-    """Figures 7 to 15, three to an exhibit."""
+    """Exhibits of figures 7 to 15, three figures each."""
     exhibits = []
     for place, sweep in enumerate(SWEEPS):
         curves = []

@@ -148,7 +148,7 @@ def ratings() -> Counts:
 
 
 def cosines(profiles: Floats) -> Floats:
-    """The similarity of every two users, each pair once."""
+    """Cosine similarity of every pair of users."""
     unit = profiles / np.maximum(np.sqrt((profiles**2).sum(axis=1, keepdims=True)), 1e-9)
     return np.asarray((unit @ unit.T)[np.triu_indices(len(unit), 1)])
 
@@ -302,7 +302,7 @@ def figure_5(tables: Tables, entropy: Entropy, *, quick: bool) -> Exhibit:
 
 
 def subsets(entropy: Entropy, *, quick: bool) -> Exhibit:
-    """The simulated histogram: all subsets of ten bins."""
+    """Exhibit: errors on all subsets of the ten bins of the simulated histogram."""
     counts = histogram()
     asked = (np.arange(1, 2**BINS)[:, None] >> np.arange(BINS) & 1).astype(np.float64)
     runs, options, singles = 5 if quick else 50, Options(queries="subsets"), np.eye(BINS)

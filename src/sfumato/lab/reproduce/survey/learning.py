@@ -69,7 +69,7 @@ def missed(questions: int, epsilon: Fraction, rows: int, runs: int, entropy: Ent
 
 
 def learners_exhibit(entropy: Entropy, *, quick: bool) -> Exhibit:
-    """Three learners on a made-up halfspace with a tenth of its labels turned around."""
+    """Exhibit: three learners on a made-up halfspace with a tenth of its labels flipped."""
     counts, runs = halfspace_table(), 1 if quick else 5
     rows = []
     for learner in LEARNERS:
@@ -108,7 +108,7 @@ CLASSES = (Options(rules="thresholds", of="axis_0"), Options(rules="stumps"), Op
 
 
 def survey_rows(rules: int, epsilon: float, alpha: float = ALPHA, beta: float = BETA) -> float:
-    """Theorem 7 with a constant of 1: (ln |H| + ln 1 / beta) max(1 / (epsilon alpha), 1 / alpha^2).
+    """Sample size of theorem 7 with constant 1: (ln |H| + ln 1 / beta) max(1 / (epsilon alpha), 1 / alpha^2).
 
     >>> round(survey_rows(200, 1.0))
     3318

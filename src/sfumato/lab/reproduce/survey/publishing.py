@@ -44,7 +44,7 @@ def binary_table(axes: int, rows: int, seed: int) -> Whole:
 
 
 def coefficients_of(counts: Whole, entropy: Entropy, **options: Any) -> Coefficients:
-    """Publication of the mechanism on a table, at epsilon 1, for margins of three attributes."""
+    """Release of `fourier` on a table, at epsilon 1, for 3-way margins."""
     stated = fourier.Options(order=ORDER, **options)
     return fourier.fourier(curator_of(counts, ONE, entropy), schema_of(counts.shape), Budget.pure(ONE), options=stated)
 
@@ -167,7 +167,7 @@ def inference_exhibit(entropy: Entropy, *, quick: bool) -> Exhibit:
 
 
 def sample_exhibit() -> Exhibit:
-    """Number of rows that data inference needs."""
+    """Exhibit: number of rows that data inference needs."""
     rows = []
     for axes, literals in ((10, 1), (20, 1), (10, 2)):
         number = comb(axes, literals) * 2**literals
@@ -260,7 +260,7 @@ def clustered() -> Whole:
 
 
 def released(counts: Whole, epsilon: Fraction, options: dict[str, int], entropy: Entropy) -> Halfspaces:
-    """A release of a made-up table."""
+    """Release of `halfspace` on a made-up table."""
     mechanism = find_mechanism("halfspace").with_options(options)
     made = mechanism.run(curator_of(counts, epsilon, entropy), schema_of(counts.shape), Budget.pure(epsilon), None)
     return cast(Halfspaces, made)

@@ -59,7 +59,7 @@ def parity_table() -> Whole:
 
 
 def release_of(entropy: Entropy, alpha: Fraction = PARITY_ALPHA) -> ParityCube:
-    """The mechanism on the parity data."""
+    """Release of `parity` on the parity data."""
     counts = parity_table().reshape((2,) * ATTRIBUTES)
     return parity_release(curator_of(counts, alpha, entropy), schema_of(counts.shape), Budget.pure(alpha))
 
@@ -80,7 +80,7 @@ def parity(entropy: Entropy, *, repetitions: int, seed: int = 0, alpha: Fraction
 
 
 def noise_rates(entropy: Entropy, releases: int) -> Floats:
-    """The noise rate of several releases."""
+    """Noise rates of several releases."""
     return np.array([noise_rate(cut_at_zero(release_of(entropy).cells())) for _ in range(releases)])
 
 
@@ -185,7 +185,7 @@ def paper_output(values: Whole, alpha: Fraction, cells: int, width: int) -> Floa
 
 
 def our_output(values: Whole, alpha: Fraction, cells: int, quantile: Fraction) -> Floats:
-    """The distribution of `select` with the rank score: exp(alpha score / spread), normalised."""
+    """Output distribution of `select` with the rank score: exp(alpha score / spread), normalised."""
     rank = Rank(quantile)
     scores = rank.scores(np.bincount(values, minlength=cells))
     weights = np.exp(float(alpha) * (scores - scores.max()) / rank.spread)

@@ -131,7 +131,7 @@ def best_sums(gram: Gram, pure: bool, *, swept: bool = False) -> Floats:
 
 
 def _looks(n: int, swept: bool) -> int:
-    """Number of function evaluations by size of the axis."""
+    """Limit on function evaluations by size of the axis."""
     if swept and n > FEW_CELLS:
         return A_SWEEP
     return next(looks for cells, looks in LOOKS.items() if n <= cells)

@@ -110,7 +110,7 @@ def _type(word: str) -> exp.DataType:
 
 
 def _own_words(node: Any) -> SQL | None:
-    """ClickHouse's replacement of a node; None if it stays as it is."""
+    """ClickHouse's replacement of a syntax node; None if it stays."""
     if isinstance(node, exp.Nullif) and is_nan(node.expression):
         return choose([(exp.IsNan(this=node.this), exp.Null())], node.this.copy())
     if isinstance(node, exp.NEQ) and is_nan(node.expression):

@@ -78,7 +78,7 @@ class Other:
         silenced(lambda: self._planned(statement), f"{self.session.table} cannot be read as it is asked")
 
     def run(self, statement: exp.Expression, used: Sequence[Column]) -> pa.Table:
-        """The statement's result."""
+        """Run the statement and return its result."""
         failed = f"{self.session.table} could not be read to its end; ask whoever runs the database"
         return silenced(lambda: self._answered(statement), failed)
 

@@ -70,7 +70,7 @@ class Session(Protocol):
     """Interface of a connection for a dialect's own queries."""
 
     def rows(self, text: str) -> list[tuple[object, ...]]:
-        """All rows of a small result."""
+        """Fetch all rows of a small result."""
 
 
 class Words(ABC):
@@ -121,7 +121,7 @@ class Words(ABC):
         """SQL hash of some values."""
 
     def spelled(self, statement: SQL) -> str:
-        """The statement's text, in the dialect's own words."""
+        """Text of a statement in the dialect's SQL."""
         own = statement.copy()
         for node in reversed(list(own.walk())):  # from the inside out: what is replaced is not looked at again
             if (instead := self.instead(node)) is not None:
@@ -185,7 +185,7 @@ def _unless_missing(value: SQL) -> SQL:
 
 
 def is_nan(node: object) -> bool:
-    """Whether an expression is the NaN of the kernel's statement."""
+    """Whether an expression is the NaN constant of the kernel's statement."""
     return isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.this == "nan"
 
 
@@ -310,7 +310,7 @@ def _binary(text: SQL) -> SQL:
 
 
 def _own_words(node: Any) -> SQL | None:
-    """MySQL's replacement of a node; None if it stays as it is."""
+    """MySQL's replacement of a syntax node; None if it stays."""
     found: SQL | None = None
     if isinstance(node, exp.Nullif | exp.NEQ) and is_nan(node.expression):  # which no double is
         found = node.this if isinstance(node, exp.Nullif) else is_present(node.this)

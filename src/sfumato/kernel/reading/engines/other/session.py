@@ -91,7 +91,7 @@ class Connected:
         self._connection = connection
 
     def rows(self, text: str) -> list[tuple[Any, ...]]:
-        """All rows of a small result."""
+        """Fetch all rows of a small result."""
         cursor = self._connection.cursor()
         try:
             cursor.execute(text)
@@ -136,7 +136,7 @@ def _stoppable(cursor: Any, text: str) -> pa.Table:
 
 
 class Session:
-    """The caller's connection: an engine of SQLAlchemy, an address that it opens, or an open connection."""
+    """Session on the caller's connection: an engine of SQLAlchemy, an address that it opens, or an open connection."""
 
     def __init__(self, given: Any, words: Words) -> None:
         self.words = words

@@ -58,7 +58,7 @@ WHERE t.typtype <> 'd' ORDER BY a.attnum
 
 @dataclass(frozen=True)
 class Relation:
-    """A table by its full name, and its columns."""
+    """Table of a PostgreSQL catalogue: full name and columns."""
 
     schema: str
     name: str
@@ -136,7 +136,7 @@ class AdbcSession(Session):
                 connection.rollback()
 
     def rows(self, text: str) -> list[tuple[Any, ...]]:
-        """All rows of a small result."""
+        """Fetch all rows of a small result."""
         found = self._fetched(text)  # by place: columns without a name share one
         return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
@@ -145,7 +145,7 @@ class AdbcSession(Session):
         return self._fetched(f"SELECT * FROM ({text}) AS answer LIMIT 0")
 
     def answer(self, text: str) -> pa.Table:
-        """A statement's result."""
+        """Run a statement and return its result."""
         return self._fetched(text)
 
     def _fetched(self, text: str) -> pa.Table:
@@ -177,7 +177,7 @@ class AdbcSession(Session):
 
 @dataclass(frozen=True)
 class Postgres:
-    """One table, read by one connection that is closed after its statement. Nothing is made on the server."""
+    """Engine over one PostgreSQL table, with a connection that is closed after its statement; creates nothing."""
 
     relation: Relation
     name: str | None
@@ -229,7 +229,7 @@ class Postgres:
         )
 
     def run(self, statement: exp.Expression, used: Sequence[Column]) -> pa.Table:
-        """The statement's result."""
+        """Run the statement and return its result."""
 
         def work() -> pa.Table:
             try:

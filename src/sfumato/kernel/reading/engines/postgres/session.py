@@ -132,7 +132,7 @@ class Session:
         return list(path)
 
     def rows(self, text: str) -> list[tuple[Any, ...]]:
-        """All rows of a small result."""
+        """Fetch all rows of a small result."""
         return list(self._connection.execute(text).fetchall())
 
     def try_out(self, text: str) -> Any:

@@ -212,7 +212,7 @@ class Spark:
             silenced(lambda: self._asked(statement, self.columns, lambda frame: frame.schema), refused)
 
     def run(self, statement: exp.Expression, used: Sequence[Column]) -> pa.Table:
-        """The statement's result."""
+        """Run the statement and return its result."""
         failed = "could not be read to its end; Spark may have lost a worker, its memory or a file"
         return silenced(lambda: self._asked(statement, used, as_arrow), f"{self.source.shown} {failed}")
 

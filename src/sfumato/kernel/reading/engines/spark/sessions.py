@@ -151,7 +151,7 @@ def followed_tasks(session: Any) -> Iterator[None]:
 
 
 def share_of_tasks(tracker: Any, seen: dict[int, tuple[int, int]]) -> float | None:
-    """Tasks done over tasks known. seen: the stages so far, done and known tasks of each; one that is over is done."""
+    """Tasks done over tasks known. seen: (done, known) by stage so far; a finished stage counts as done."""
     active = {number: tracker.getStageInfo(number) for number in tracker.getActiveStageIds()}
     for number, (_, known) in seen.items():
         seen[number] = known, known
