@@ -87,7 +87,7 @@ class Selected(Queries):
 
 
 def in_order(queries: Queries, order: Array) -> Queries:
-    """Rows of a family in this order; the family itself if that is its own."""
+    """Reorder the rows of a family; the family itself if the order is its own."""
     if len(order) == queries.rows and (order == np.arange(queries.rows)).all():
         return queries
     return Selected(queries, order)

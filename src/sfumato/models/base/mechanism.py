@@ -69,7 +69,7 @@ Foretells = Callable[["Schema", "Budget", float, "Workload | None"], Promises]
 
 
 def sure(confidence: float) -> str:
-    """Confidence level as it is written behind a figure.
+    """Text of a confidence level, for figures of a plan.
 
     >>> sure(0.95)
     '95 % sure'
@@ -189,7 +189,7 @@ class Run(Protocol):
 
 
 def fits_every_schema(schema: Schema, workload: Workload | None) -> str | None:
-    """No refusal besides the size of the domain."""
+    """Refuse nothing: default of `Mechanism.refuses`, for mechanisms limited only by the size of the domain."""
     return None
 
 
@@ -331,7 +331,7 @@ class Mechanism:
 
     @property
     def special(self) -> bool:
-        """Whether it serves one purpose, on schemas that suit it."""
+        """Whether the mechanism has a single purpose, on schemas that suit it."""
         return self.lab.example is not None
 
     @property
@@ -353,7 +353,7 @@ class Mechanism:
 
     @property
     def docs(self) -> str:
-        """File name of its page."""
+        """File name of the mechanism's page in docs/."""
         return f"{self.page or self.name}.md"
 
     def is_sparse(self, schema: Schema) -> bool:
@@ -371,7 +371,7 @@ class Mechanism:
         return f"{self.name} takes at most {self.holds.most_cells:,} cells, there are {cells:,}; use {others}"
 
     def check(self, schema: Schema, workload: Workload | None = None) -> None:
-        """Raise MechanismError where it does not fit."""
+        """Raise MechanismError where the mechanism does not fit a schema and workload."""
         if (reason := self.why_not(schema, workload)) is not None:
             named = reason.startswith(self.name)
             raise MechanismError(reason if named else f"{self.name} does not fit: {reason}")

@@ -373,7 +373,7 @@ class Model:
 
     @classmethod
     def of(cls, fit: Spreading, along: Along) -> Model:
-        """Compute the covariances from a fit, a few runs at a time."""
+        """Compute the covariances of runs and cells from a fit, a few runs at a time."""
         columns = along.columns
         sums = np.column_stack([columns, np.ones(len(columns))])
         some = range(0, sums.shape[1], AT_ONCE)

@@ -228,7 +228,7 @@ def expected_sizes(beside: Floats, model: Floats, noise: Floats | float = 0.0, *
 
 
 def _ends_of(far: Floats) -> Floats:
-    """Error function, evaluated only where it differs from 1."""
+    """Error function of an array, evaluated only where it differs from 1."""
     result, near = np.ones(far.shape), far < FAR
     result[near] = erf_of(far[near])
     return result

@@ -233,7 +233,7 @@ class _Sizing:
                     self.blocks[places] = replace(finer, model=(factors.spread, *finer.model[1:]))
 
     def _take(self, places: Places, scales: Mapping[tuple[int, ...], float]) -> None:
-        """Scale the errors of one set by its factors, by levels of blocks."""
+        """Scale the error variances of one set of attributes by its measured factors, by level of blocks."""
         scale, table = scales[(ALL,) * len(places)], self.known.get(places)
         spread = self.claimed.get(places, 1.0)
         if table is None:

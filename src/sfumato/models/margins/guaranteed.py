@@ -227,7 +227,7 @@ class Boxes:
     def _nearest(
         self, of: _Round, box: Mapping[int, Flags], bounds: Sequence[tuple[float, _Bound]], *, upper: bool
     ) -> float:
-        """Tightest of some bounds, each with its part of the tail."""
+        """Tightest of some confidence bounds, each with its share of the tail."""
         fitted, sign = self._fit(of, box), 1.0 if upper else -1.0
         estimate = fitted.estimate(box)
         return sign * min(
@@ -327,7 +327,7 @@ def _of_pairs(of: _Round, far: Mapping[Places, float], guess: Floats, fitted: _F
 
 
 def _uppers(of: _Round, far: Mapping[Places, float], guess: Floats, fitted: _Fitted) -> Iterator[_Bound]:
-    """Upper bounds of n_S."""
+    """Candidate upper bounds of n_S, the rows in a box over the attributes S."""
     yield from (_Bound(0.0, of.unit((part, 1.0))) for part in of.known if part or len(of.known) == 1)
     yield from _of_misfits(of, far).values()
     if len(of.asked) < 3:

@@ -260,7 +260,7 @@ class RowsOfMargins:
     sums: Mapping[str, Mapping[Places, Floats]]
 
     def margin(self, groupings: Sequence[Grouping]) -> Floats:
-        """Counts along one or two groupings."""
+        """Estimated counts by one or two groupings of attribute values."""
         places = tuple(self.schema.domain.place(grouping.name) for grouping in groupings)
         table = self.answers(tuple(sorted(places)))
         return gather_margin(table if places == tuple(sorted(places)) else table.T, groupings)
@@ -281,7 +281,7 @@ class RowsOfMargins:
 
     @cached_property
     def _drawing(self) -> Drawing:
-        """Sampler of codes."""
+        """Sampler of rows as codes, made on first use."""
         singles, pairs = possible_margins(self.schema.domain, self.answers)
         return Drawing.by([single for _, single in singles], dict(pairs) | dict(self.larger))
 

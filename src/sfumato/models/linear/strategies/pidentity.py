@@ -138,7 +138,7 @@ def _looks(n: int, swept: bool) -> int:
 
 
 def _starts(n: int) -> list[Floats]:
-    """Starting values of Theta."""
+    """Starting matrices Theta (p, n) of the optimisation."""
     if n > FEW_CELLS:
         return [np.vstack([_bumps(n, n // 256), _bumps(n, n // 16)])]
     return [_bumps(n, p) for p in (1, 2, 3, 4, 6, 8, 10, 12, 13) if p == 1 or n // 32 <= p <= n // 6]
