@@ -33,7 +33,7 @@ _MOMENT = re.compile(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """One attribute as numbered cells."""
+    """Axis of a domain: one attribute as numbered cells."""
 
     name: str
     kind: Kind

@@ -39,7 +39,7 @@ class Box:
 
     @classmethod
     def of(cls, sets: Mapping[str, ValueSet]) -> Box:
-        """A box from a mapping.
+        """Box from a mapping of attributes to value sets.
 
         >>> Box.of({"age": ValueSet.everything()}) == Box()
         True
@@ -130,12 +130,12 @@ class Predicate:
 
     @classmethod
     def everything(cls) -> Predicate:
-        """All rows."""
+        """Predicate that holds for all rows."""
         return cls((Box(),))
 
     @classmethod
     def nothing(cls) -> Predicate:
-        """No row."""
+        """Predicate that holds for no row."""
         return cls(())
 
     @classmethod

@@ -79,7 +79,7 @@ Short = NDArray[np.unsignedinteger[Any]]  # whole numbers from 0, in no more byt
 
 
 def words_of(domain: Domain) -> tuple[range, ...]:
-    """Runs of attributes whose cells each word numbers."""
+    """Runs of consecutive attributes, such that the cells of each run are numbered by one word."""
     runs, first, cells = [], 0, 1
     for place, size in enumerate(domain.shape):
         if place > first and cells * size > LONGEST_WORD:
@@ -110,7 +110,7 @@ class Rows:
         return len(self.words[0])
 
     def codes(self, name: str, these: slice) -> Short:
-        """The codes of some rows on an axis."""
+        """Codes of some rows along an attribute."""
         if name not in self._found:
             self._found[name] = self._find(name)
         word, along = self._found[name]

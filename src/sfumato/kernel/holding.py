@@ -36,7 +36,7 @@ MOST_SUBSETS = 2**16
 
 
 def checked_subset(seed: int, number: int) -> int:
-    """Validate the number of a subset."""
+    """Validate the seed and number of a public subset of rows."""
     if not 0 <= seed < 2**32 or not 0 <= number < MOST_SUBSETS:
         raise QueryError(f"a subset has a seed below 2^32 and a number below {MOST_SUBSETS:,}; state such")
     return int(number)

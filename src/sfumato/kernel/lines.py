@@ -102,7 +102,7 @@ class Lines:
         return Measurement("count", Identity(len(answers)), answers, (noise,))
 
     def _rows(self, ends: Sequence[Codes]) -> Whole:
-        """Rows between edges, line by line."""
+        """Private number of rows between consecutive edges, line by line."""
         found = [
             np.diff(rows_before(counts, self.pieces, each)) for counts, each in zip(self._counts, ends, strict=True)
         ]

@@ -51,7 +51,7 @@ class Terms:
 
     @property
     def wanted(self) -> Wanted:
-        """The reservation that the ledger is asked for."""
+        """Request for a reservation in the ledger, from these terms."""
         schema = self.schema
         return Wanted(
             schema.dataset,

@@ -163,7 +163,7 @@ class Promise:
 
     @property
     def whom(self) -> str:
-        """The protected unit in words."""
+        """Text of the privacy unit, for messages."""
         return "a unit that was not recorded" if self.unit is None else self.unit.in_words(*self.contributions)
 
 

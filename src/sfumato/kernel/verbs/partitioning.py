@@ -130,7 +130,7 @@ class Cutting:
         return self.cells, sum(len(self.starts(length)) for length in self.lengths[1:])
 
     def starts(self, length: int) -> range:
-        """The starts of buckets of a length."""
+        """Allowed start positions of buckets of a length."""
         return range(0, self.cells - length + 1, max(1, length // QUARTERS))
 
 

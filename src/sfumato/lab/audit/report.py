@@ -76,7 +76,7 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """Verdict in words; never more than was found."""
+        """Sentence on the result of the audit, claiming no more than was found."""
         return "VIOLATION FOUND" if self.violated else "no violation found"
 
 

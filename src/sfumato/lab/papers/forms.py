@@ -83,5 +83,5 @@ def small_table(dataset: str, **attributes: dict[str, Any]) -> Callable[[int], S
 
 
 def whole_up_to(upper: int) -> dict[str, Any]:
-    """An attribute of the whole numbers from 0."""
+    """Declaration of an integer attribute from 0 to `upper`."""
     return {"type": "integer", "lower": 0, "upper": upper}

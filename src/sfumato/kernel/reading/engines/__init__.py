@@ -76,7 +76,7 @@ class Engine(Protocol):
         """Whether a subquery finds a value in a list as fast as a join; otherwise lists are bisected."""
 
     def table(self) -> exp.Expression:
-        """The table expression for the statement's FROM."""
+        """SQL table expression for the statement's FROM."""
 
     def bytes_of(self, text: exp.Expression) -> exp.Expression:
         """SQL of a text's UTF-8 bytes, which are equal only if the texts are, whatever the collation."""

@@ -98,7 +98,7 @@ class DuckDB:
     subqueries: bool = True
 
     def table(self) -> exp.Expression:
-        """The table expression for the statement's FROM."""
+        """SQL table expression for the statement's FROM."""
         from sqlglot import exp
 
         return exp.to_table(SOURCE)
@@ -218,7 +218,7 @@ def _find_origin(table: object, name: str | None, dialect: Dialect, wanted: Sequ
 
 
 def find_files(table: str | Path, dialect: Dialect = PLAIN, wanted: Sequence[str] = ()) -> Origin:
-    """The files that a path or a pattern names.
+    """Source for the files that a path or a pattern names.
 
     >>> find_files("nowhere/census.parquet")
     Traceback (most recent call last):

@@ -43,7 +43,7 @@ class Frame:
 
     @property
     def shown(self) -> str:
-        """Name for messages."""
+        """Name of the frame for messages."""
         return f"the {self.library} {self.kind}" if self.kind in LAZY else f"the {self.library} frame"
 
     def describe(self, connection: Any) -> list[Column]:
@@ -183,7 +183,7 @@ class ArrowFiles:
 
     @property
     def shown(self) -> str:
-        """Name for messages."""
+        """Names of the files for messages."""
         return shown_files(self.paths)
 
     def describe(self, connection: Any) -> list[Column]:
@@ -221,7 +221,7 @@ class ParquetFiles:
 
     @property
     def shown(self) -> str:
-        """Name for messages."""
+        """Names of the files for messages."""
         return shown_files(self.paths)
 
     def describe(self, connection: Any) -> list[Column]:

@@ -230,7 +230,7 @@ def _structure(data: bytes, grammar: Grammar) -> Places:
 
 
 def _field_ends(data: bytes, field: re.Pattern[bytes]) -> list[int]:
-    """Offsets as in `_structure`, field by field."""
+    """Offsets of the separators and line feeds that end fields, by matching field after field."""
     ends, at = list[int](), 0
     while at < len(data):
         found = field.match(data, at)

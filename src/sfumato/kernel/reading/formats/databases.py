@@ -31,7 +31,7 @@ class _TableOfFile:
 
     @property
     def shown(self) -> str:
-        """Name for messages."""
+        """Name of the file for messages."""
         return self.path.name
 
     def _named_in(self, tables: Mapping[str, T]) -> T:

@@ -86,7 +86,7 @@ class UntypedFiles:
 
     @property
     def shown(self) -> str:
-        """Name for messages."""
+        """Names of the files for messages."""
         return shown_files(self.paths)
 
     @property
@@ -113,7 +113,7 @@ class TextFile:
 
     @property
     def name(self) -> str:
-        """Name for messages."""
+        """Name of the file for messages."""
         return "standard input" if self.path == STANDARD_INPUT else self.path.name
 
     def start(self, size: int) -> bytes:

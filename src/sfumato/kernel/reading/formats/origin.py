@@ -29,7 +29,7 @@ class Origin(Protocol):
 
     @property
     def shown(self) -> str:
-        """Name for messages."""
+        """Name of the source for messages."""
 
     def describe(self, connection: Any) -> list[Column]:
         """Columns of the source, from names and types alone."""

@@ -102,7 +102,7 @@ QUANTILES = np.concatenate([[0.002, 0.005, 0.01, 0.02], np.arange(1, 24) / 24, [
 
 @dataclass(frozen=True)
 class Feature:
-    """One number computed from each run's outputs."""
+    """Named function from runs' outputs to one number per run."""
 
     name: str
     values: Callable[[Outputs], Values]

@@ -54,7 +54,7 @@ class ExactFinding:
 
     @property
     def sound(self) -> bool:
-        """Whether the claim holds on every pair."""
+        """Whether the privacy loss stays within the claim on every pair."""
         return self.loss <= float(self.claimed) + TOLERANCE
 
 

@@ -83,7 +83,7 @@ class ReplayFinding:
 
     @property
     def sound(self) -> bool:
-        """Whether nothing was found."""
+        """Whether the replays found no fault and no loss beyond the claim."""
         return not self.complaints
 
 

@@ -94,7 +94,7 @@ class SureFinding:
 
     @property
     def verdict(self) -> str:
-        """Verdict in words; never more than was found."""
+        """Sentence on the result of the search, claiming no more than was found."""
         if self.sound:
             return "no violation found"
         return f"VIOLATION: {self.confidence:.0%} intervals held {self.held:.1%} of {self.releases:,}: {self.where}"

@@ -277,7 +277,7 @@ class Caught(NamedTuple):
 
 
 def catch(mutant: Mutant, entropy: Entropy) -> Caught:
-    """Try the audits on a mutant, the quick ones first."""
+    """Run the audits on a mutant, quick ones first, until one catches it."""
     if mutant.check is not None:
         complaint = mutant.check()
         if complaint is not None:

@@ -44,7 +44,7 @@ class ReadingFinding:
 
     @property
     def verdict(self) -> str:
-        """Verdict in words; never more than was found."""
+        """Sentence on the result of the reading audit, claiming no more than was found."""
         return f"VIOLATION: {self.complaints[0]}" if self.complaints else "no violation found"
 
 

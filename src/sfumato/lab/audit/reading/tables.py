@@ -212,7 +212,7 @@ def awkward_schema(random: Random, names: dict[str, str] | None = None) -> tuple
 
 
 def reading_schema(attributes: dict[str, Any], unit: Any = "row", measures: dict[str, Any] | None = None) -> Schema:
-    """A schema of these parts."""
+    """Schema of given attributes, privacy unit and measures."""
     parts = {"privacy_unit": unit, "attributes": attributes, "measures": measures or {}}
     return Schema.from_dict({"dataset": "reading", **parts})
 
@@ -245,7 +245,7 @@ def _pool(random: Random, part: str, kind: str) -> list[object]:
 
 
 def arrow_type(kind: str) -> Any:
-    """An Arrow type by the name that it has in POOLS."""
+    """Arrow type of a kind of column in POOLS."""
     import pyarrow as pa
 
     if kind == "dictionary":

@@ -91,7 +91,7 @@ class _Grammar:
         return f"{kind}() OVER ({within}ORDER BY {', '.join(rules)})"
 
     def _grouping(self, keys: Sequence[str]) -> str:
-        """GROUP BY of some keys, in one of its forms."""
+        """Random form of GROUP BY over some keys."""
         if not keys:
             return ""
         listed = ", ".join(keys)
@@ -102,7 +102,7 @@ class _Grammar:
         return form
 
     def _tail(self, keys: Sequence[str], number: str) -> str:
-        """ORDER BY and LIMIT."""
+        """Random ORDER BY and LIMIT clauses."""
         of = self.of
         if of.careful:
             if not keys or of.chance(0.5):

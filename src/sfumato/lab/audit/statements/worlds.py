@@ -180,7 +180,7 @@ def _measured(schema: Schema, random: Random) -> list[float | None]:
 
 
 def full_table(schema: Schema, random: Random) -> list[Row]:
-    """One to four rows in every cell."""
+    """Random table with one to four rows in every cell."""
     cells = product(*(axis.labels() for axis in schema.domain))
     return [(*cell, *_measured(schema, random)) for cell in cells for _ in range(random.choice([1, 1, 1, 2, 4]))]
 

@@ -59,7 +59,7 @@ def most_rows(cells: int) -> Misfit:
 
 
 def primitives() -> list[Subject]:
-    """All primitives of this file as subjects."""
+    """Subjects for all primitives of the kernel."""
     choices = [
         exponential_choice(),
         select_subject("median", Rank(Fraction(1, 2))),

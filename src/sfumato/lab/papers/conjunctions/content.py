@@ -135,7 +135,7 @@ class Conjunctions(Content):
 
     @cached_property
     def tables(self) -> list[tuple[int, ...]]:
-        """The attributes of each table."""
+        """Attribute indices of each measured table."""
         return list(combinations(range(len(self.domain.shape)), self.literals))
 
     def select(self, select: Select, confidence: float) -> Result:

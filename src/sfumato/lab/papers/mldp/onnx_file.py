@@ -35,7 +35,7 @@ class BadGraph(QueryError):
 
 @dataclass(frozen=True)
 class Step:
-    """One operator and its inputs."""
+    """Step of a graph: one operator and its inputs."""
 
     operator: str
     sources: tuple[Source, ...]
@@ -283,6 +283,6 @@ class Running:
         self._session: Any = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
 
     def predict(self, rows: Floats) -> Floats:
-        """One number for each row of features."""
+        """Run the model on rows of features: one number each, (rows,)."""
         (answers,) = self._session.run(None, {"x": np.ascontiguousarray(rows, dtype=np.float64)})
         return np.asarray(answers[:, 0], dtype=np.float64)

@@ -134,7 +134,7 @@ WIDTHS = (0.5, 1.0, 2.0)  # of bumps, in farthest distances between two queries
 
 
 def train(name: str, lesson: Lesson) -> Model:
-    """The model of that name."""
+    """Train the model of a given name on a training set."""
     if name == "gaussian":
         return _gaussian(lesson)
     if name != "ridge":
@@ -226,7 +226,7 @@ class Curve(Protocol):
     """Non-linear part of a model."""
 
     def predict(self, rows: Floats) -> Floats:
-        """One number for each row of features."""
+        """Value of the curve for each row of features, (rows,)."""
 
     def steps(self, made: Building) -> Source:
         """Append the curve to a graph."""
@@ -349,7 +349,7 @@ class Lesson:
     variance: float
 
     def part(self, keep: NDArray[np.bool_]) -> Lesson:
-        """Subset of the queries."""
+        """Training set of some of the queries."""
         return Lesson(self.rows[keep], self.answers[keep], self.blocks, self.variance)
 
 

@@ -75,7 +75,7 @@ def learn(zeros: Whole, ones: Whole) -> Learnt:
 
 
 def odd(bits: Whole) -> Whole:
-    """Whether the number of ones is odd.
+    """Parity of the number of ones in each integer: 1 if odd.
 
     >>> odd(np.array([0, 1, 3, 7])).tolist()
     [0, 1, 0, 1]

@@ -114,7 +114,7 @@ class Quantiles(Content):
 
     @cached_property
     def by_attribute(self) -> dict[str, list[QuantileLine]]:
-        """For each attribute, the line of each group."""
+        """Quantile lines by attribute, one for each group."""
         wanted = choices(self.quantiles)
         scale = self.schema.privacy_unit.contributions / self.epsilon
         found: dict[str, list[QuantileLine]] = {}

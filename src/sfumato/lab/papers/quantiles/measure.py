@@ -113,7 +113,7 @@ def _ordered(schema: Schema, by: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN) -> str | None:
-    """Reason why it does not fit, or None."""
+    """Reason why a schema or options do not fit `quantiles`, or None."""
     return _wrong_attributes(schema, options) or _wrong_quantiles(options) or _too_many(schema, options)
 
 

@@ -83,7 +83,7 @@ class Task:
     def classifier(
         self, tables: Sequence[Measurement], further: Sequence[Measurement] = (), tree: Tree | None = None
     ) -> Classifier:
-        """The classifier that was learnt."""
+        """Classifier content from measurements and, for ID3, the tree."""
         learner = self.options.learner
         return Classifier(self.schema, learner, self.target, self.features, tuple(tables), tuple(further), tree)
 

@@ -33,7 +33,7 @@ class Questions:
 
     @property
     def rest(self) -> Budget | None:
-        """Budget that is left."""
+        """Budget of the questions not yet asked; None if there are none."""
         left = sum((share.amount for share in self._shares), Fraction(0))
         return Budget.pure(left) if left else None
 

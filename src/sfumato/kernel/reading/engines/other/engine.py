@@ -44,7 +44,7 @@ class Other:
         return self.words.subqueries
 
     def table(self) -> exp.Expression:
-        """The table by its full name."""
+        """SQL of the table by its full name."""
         return self.source.copy()
 
     def bytes_of(self, text: exp.Expression) -> exp.Expression:

@@ -44,7 +44,7 @@ _DAYS = [dt.date(2020, 2, 29), dt.date(2019, 12, 31), dt.date(2020, 12, 31), dt.
 
 
 def kind_of(source: Column, dialect: str) -> Kind:
-    """The kind of constants for a column's type."""
+    """Kind of trial constants that fits a column's type."""
     found = type_of(source, dialect)
     if found in TEXTS:
         return "text"

@@ -191,7 +191,7 @@ class Postgres:
         return self.relation.columns
 
     def table(self) -> exp.Expression:
-        """The table by its full name."""
+        """SQL of the table by its full name."""
         own, schema = (exp.to_identifier(name, quoted=True) for name in (self.relation.name, self.relation.schema))
         return exp.Table(this=own, db=schema)
 

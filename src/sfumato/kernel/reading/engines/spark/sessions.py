@@ -46,7 +46,7 @@ def patient() -> Any | None:
     allowed = Allowance()
 
     class Patient(DefaultPolicy):  # type: ignore[misc,unused-ignore]
-        """Spark's own retry policy, as long as time is left."""
+        """Spark's own retry policy, limited by the time left in an `Allowance`."""
 
         def can_retry(self, error: BaseException) -> bool:
             return bool(super().can_retry(error)) and allowed.more()
