@@ -151,7 +151,7 @@ class Iterative(LeastSquares):
         self._guess = guess
 
     def roughly(self, tolerance: float, rounds: int) -> Iterative:
-        """Copy of the solver with a larger tolerance and fewer rounds."""
+        """Copy of the solver with another tolerance and limit on rounds."""
         return Iterative(self._normal.queries, self._normal.precisions, self._guess, tolerance=tolerance, rounds=rounds)
 
     def solve(self, columns: Floats) -> tuple[Floats, Flags]:

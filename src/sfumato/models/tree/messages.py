@@ -161,7 +161,7 @@ class Level:
 
     @cached_property
     def _step(self) -> Floats | None:
-        """`foretold` of the rows estimated in the last EM round; None in the first round."""
+        """`foretold` of the rows estimated in the last EM round; None in the first round or without a trend."""
         return None if self.prior.rows is None or not self.prior.trend else self.foretold(self.prior.rows)
 
     def _first_guess(self, nodes: Codes, below: Messages) -> Floats:

@@ -59,7 +59,7 @@ def most_rows(cells: int) -> Misfit:
 
 
 def primitives() -> list[Subject]:
-    """Subjects for all primitives of the kernel."""
+    """Subjects for the kernel's primitives."""
     choices = [
         exponential_choice(),
         select_subject("median", Rank(Fraction(1, 2))),

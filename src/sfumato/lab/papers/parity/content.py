@@ -115,7 +115,7 @@ def parity_doubt(lead: float, gap: float, cells: int, noise: Laplace) -> float:
 
 
 def enough_ahead(cells: int, noise: Laplace, doubt: float) -> int:
-    """Least lead over the next vector, in rows, for which `parity_doubt` is at most this.
+    """Lead over the next vector, in rows, that bounds `parity_doubt` by `doubt`; nearly the least.
 
     >>> from fractions import Fraction
     >>> enough_ahead(16, Laplace(Fraction(1)), 0.05)

@@ -62,7 +62,7 @@ def tables(folder: Path | None = None) -> dict[str, Counts]:
 
 
 def made_up() -> dict[str, Counts]:
-    """Made-up tables: connections of hosts (steep), searches by day (seasonal), friends (heavy-tailed)."""
+    """Made-up tables: connections of hosts (steep decay), searches by day (seasonal), friends (slow decay)."""
     place = np.arange(CELLS)
     rough = np.exp(0.6 * normal_numbers(CELLS, seed=17))
     masses = {
@@ -124,7 +124,7 @@ def model_error(found: tuple[Model, Blocks], counts: Counts, asked: Floats) -> f
 
 
 def mechanism_error(counts: Counts, asked: Floats, epsilon: float, entropy: Entropy, options: Options) -> float:
-    """Mean absolute error of the mechanism as released, half of whose budget goes to error bars."""
+    """Mean absolute error of the mechanism as released, with half of its budget for training queries."""
     share, schema = Fraction(str(epsilon)), schema_of(counts.shape)
     curator = curator_of(counts, share, entropy)
     content = mldp(curator, schema, curator.charge.budget, options=options)

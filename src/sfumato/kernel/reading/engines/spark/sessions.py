@@ -165,7 +165,7 @@ _LACKING = "jdk.incubator.vector"  # Spark 4 asks for it, to be faster; the whee
 
 
 def use_java() -> None:
-    """Set JAVA_HOME so that child processes find a Java of sufficient version."""
+    """Point child processes, by JAVA_HOME or the path, to a Java of sufficient version."""
     home = os.environ.get("JAVA_HOME")
     found = (Path(home, "bin", "java") if home else None, _on_the_path())
     if any(java is not None and (version_of(java) or 0) >= OLDEST_JAVA for java in found):
