@@ -117,7 +117,7 @@ def _even_blocks(schema: Schema, options: Options) -> Blocks:
 
 
 def _found_blocks(curator: Curator, schema: Schema, budget: Budget, options: Options, looks: int) -> Blocks:
-    """Refine half the blocks adaptively: measure their counts, halve the fullest, and repeat."""
+    """Find blocks adaptively: from half their number, measure counts, halve the fullest, and repeat."""
     half = options.features // 2
     blocks = Blocks.at_most(schema.domain, half, options.whole)
     for look, share in enumerate(budget.evenly(looks), 1):
