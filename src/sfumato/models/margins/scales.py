@@ -67,7 +67,7 @@ class Spreads:
     contrasts: Mapping[Places, float] = field(default_factory=dict)
 
     def of(self, places: Places) -> float:
-        """Spread of a set of attributes.
+        """Overdispersion factor of a set of attributes.
 
         >>> Spreads((0.0, 1.0, 2.0), {(0, 1): 5.0}).of((0, 1)), Spreads((0.0, 1.0, 2.0)).of((1, 2, 3, 4))
         (5.0, 2.0)
@@ -192,7 +192,7 @@ class Contrasts:
     depth: int = MEASURED
 
     def of(self, table: Floats) -> Floats:
-        """Contrasts of a table."""
+        """Haar contrasts of a table (analysis)."""
         return along_all([haar.signs for haar in self.signs], table)
 
     def rows(self, table: Floats) -> Floats:
