@@ -76,6 +76,7 @@ class Release:
         simultaneous: bool = False,
         selected: bool = True,
         unbiased: bool = False,
+        errors: bool = True,
     ) -> Result:
         """Answer a statement, with an interval for every number; DESCRIBE, with the columns that there are.
 
@@ -84,7 +85,8 @@ class Release:
         possible: no interval reaches beyond what a table can hold. simultaneous: all intervals of the answer hold
         together with the confidence (docs/intervals.md). selected: where noisy values choose which rows are shown
         (LIMIT after ORDER BY a number, HAVING, QUALIFY), intervals are wide enough to hold after that choice. unbiased:
-        counts and sums as they were measured, without what a model made of them; refused where they were not.
+        counts and sums as they were measured, without what a model made of them; refused where they were not. errors:
+        whether tables, records and frames of the answer have standard errors and intervals beside the numbers.
         """
         from sfumato.answers.question import Manner
         from sfumato.schema.schema import counted_in_short
@@ -97,7 +99,7 @@ class Release:
             return describe_columns(self.schema, confidence, (made, self.guarantee.statement))
         manner = Manner(interval, possible, simultaneous, selected, unbiased)
         result = self._answer(sql, confidence, strict, manner)
-        return replace(result, counted=counted_in_short(self.schema))
+        return replace(result, counted=counted_in_short(self.schema), errors=errors)
 
     def _answer(self, sql: str, confidence: float, strict: bool, manner: Manner) -> Result:
         """Answer a statement that is no DESCRIBE."""
