@@ -20,6 +20,7 @@ from sfumato.frozen import dataclass
 from sfumato.schema import Schema
 from sfumato.serve.pgwire import protocol as pg
 from sfumato.serve.pgwire.catalogue.tables import Catalogue, Who
+from sfumato.serve.pgwire.copying import Copy, copied_rows
 from sfumato.serve.pgwire.packets import data_row
 from sfumato.serve.pgwire.protocol import Column, Failure, Value
 from sfumato.serve.pgwire.statements import (
@@ -40,13 +41,18 @@ from sfumato.sql.reading import parameters_apart, too_deep
 
 @dataclass(frozen=True)
 class Answer:
-    """Answer to a statement: columns, number of rows, notes, parameter types, and all rows as messages."""
+    """Answer to a statement: columns, number of rows, notes, parameter types, and all rows as messages.
+
+    copied: the format code of rows that are sent by COPY. tag: what is said to be done at the end.
+    """
 
     columns: tuple[Column, ...]
     count: int
     notes: tuple[str, ...]
     parameters: tuple[int, ...]
     rows: bytes
+    copied: int | None = None
+    tag: str = "SELECT"
 
     @classmethod
     def unpacked(cls, packed: bytes) -> Answer:
@@ -54,7 +60,14 @@ class Answer:
         head, _, rows = packed.partition(b"\n")
         about = json.loads(head)
         columns = tuple((str(name), int(oid)) for name, oid in about["columns"])
-        return cls(columns, about["count"], tuple(about["notes"]), tuple(about["parameters"]), rows)
+        copied = about["copied"]
+        said = tuple(about["notes"]), tuple(about["parameters"])
+        return cls(columns, about["count"], *said, rows, copied, "SELECT" if copied is None else "COPY")
+
+    @property
+    def described(self) -> bool:
+        """Whether its columns are described to the client: rows of COPY describe themselves, and MOVE has none."""
+        return self.copied is None and self.tag != "MOVE"
 
     def part(self, start: int, most: int) -> tuple[bytes, int, int]:
         """Slice rows from an offset, at most so many (0: all): the bytes, the next offset, and the number of rows."""
@@ -74,15 +87,20 @@ def pack_answer(
     formats: Sequence[int] = (),
     notes: Sequence[str] = (),
     parameters: Sequence[int] = (),
+    copy: Copy | None = None,
 ) -> bytes:
     """Encode an answer. formats: 0 for text and 1 for binary; none, one for all, or one for each column."""
+    about = {"columns": list(columns), "count": len(rows), "notes": list(notes), "parameters": list(parameters)}
+    about["copied"] = None if copy is None else copy.code
+    head = json.dumps(about).encode() + b"\n"
+    if copy is not None:
+        return head + copied_rows(copy, columns, rows)
     writers = [pg.as_binary if form else pg.as_text for form in spread(formats, len(columns))]
     lines = []
     for row in rows:
         cells = zip(writers, row, columns, strict=True)
         lines.append(data_row([write(value, oid) for write, value, (_, oid) in cells]))
-    about = {"columns": list(columns), "count": len(rows), "notes": list(notes), "parameters": list(parameters)}
-    return json.dumps(about).encode() + b"\n" + b"".join(lines)
+    return head + b"".join(lines)
 
 
 def spread(formats: Sequence[int], many: int) -> tuple[int, ...]:
@@ -198,7 +216,8 @@ class Asked:
     """Request of a client: all that an answer depends on, so that equal requests are answered once.
 
     types: of the parameters, as far as the client says them. values: None where it only wants to know the columns.
-    announced: the columns that it was told of, if it was. how: the session's confidence and interval.
+    announced: the columns that it was told of, if it was. how: the session's confidence and interval. copy: how rows
+    are copied, by COPY.
     """
 
     text: str
@@ -208,19 +227,20 @@ class Asked:
     values: tuple[Given, ...] | None = ()
     formats: tuple[int, ...] = ()
     announced: tuple[Column, ...] | None = None
+    copy: Copy | None = None
 
     def packed(self) -> bytes:
         """Encode as JSON for a worker; bytes that a client sent become the Latin-1 characters of the same numbers."""
         values = None
         if self.values is not None:
             values = [(None if one.value is None else one.value.decode("latin-1"), one.binary) for one in self.values]
-        told = (self.text, self.who, self.how.model_dump(), self.types, values, self.formats, self.announced)
+        told = (self.text, self.who, self.how.model_dump(), self.types, values, self.formats, self.announced, self.copy)
         return json.dumps(told).encode()
 
     @classmethod
     def unpacked(cls, packed: bytes) -> Asked:
         """Decode the request, in the worker."""
-        text, who, how, types, values, formats, announced = json.loads(packed)
+        text, who, how, types, values, formats, announced, copy = json.loads(packed)
         given = values and [Given(None if one is None else one.encode("latin-1"), binary) for one, binary in values]
         return cls(
             text,
@@ -230,6 +250,7 @@ class Asked:
             None if given is None else tuple(given),
             tuple(formats),
             None if announced is None else tuple((name, oid) for name, oid in announced),
+            None if copy is None else Copy(*copy),
         )
 
 
@@ -260,13 +281,13 @@ def _answer(shelf: Shelf, catalogue: Catalogue | None, asked: Asked) -> bytes:
         types, values = _values(tree, asked, book.release.schema)
         any_as_in(tree)
         sql = as_release_reads_it(text, tree, book, changed=bool(types))
-        result = ask(book, sql, asked.how, strict=asked.how.strict)
+        result = ask(book, sql, asked.how, strict=asked.how.strict, errors=asked.how.errors)
         columns, rows = _table(result, book)
         notes = result.remarks
     if asked.announced is not None:
         as_announced(columns, rows, asked.announced)
         columns = list(asked.announced)
-    return pack_answer(columns, rows, formats=asked.formats, notes=notes, parameters=types)
+    return pack_answer(columns, rows, formats=asked.formats, notes=notes, parameters=types, copy=asked.copy)
 
 
 def _values(tree: object, asked: Asked, schema: Schema | None) -> tuple[tuple[int, ...], list[Value]]:

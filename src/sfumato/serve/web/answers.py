@@ -128,13 +128,13 @@ def _columns(book: Book, about: dict[str, Any]) -> list[dict[str, Any]]:
 
 def query(book: Book, asked: Query) -> bytes:
     """Answer a statement: rows as `sfumato query --format json` has them, with notes."""
-    result = ask(book, asked.sql, asked, strict=asked.strict)
+    result = ask(book, asked.sql, asked, strict=asked.strict, errors=asked.errors)
     return as_json({"rows": result.records(), "columns": list(result.headers)} | _about(book, asked.sql, asked, result))
 
 
 def csv(book: Book, asked: Query) -> bytes:
     """Answer a statement as comma-separated values, with the notes below them as comments."""
-    return ask(book, asked.sql, asked, strict=asked.strict).to_csv(notes=True).encode()
+    return ask(book, asked.sql, asked, strict=asked.strict, errors=asked.errors).to_csv(notes=True).encode()
 
 
 def chart(book: Book, asked: Chart) -> bytes:
@@ -175,11 +175,11 @@ def compare(book: Book, asked: Compare) -> bytes:
     return as_json(as_comparison(result, asked) | found | _about(book, sql, asked, result))
 
 
-def ask(book: Book, sql: str, how: Manner, *, strict: bool = False) -> Result:
+def ask(book: Book, sql: str, how: Manner, *, strict: bool = False, errors: bool = True) -> Result:
     """Answer a statement after checking its size."""
     size_of(sql, book.release).refuse_if_too_large(slow=how.slow)
     manner = {name: getattr(how, name) for name in Manner.model_fields}
-    return book.release.query(sql, strict=strict, **manner)
+    return book.release.query(sql, strict=strict, errors=errors, **manner)
 
 
 def _about(book: Book, sql: str, how: Manner, result: Result, notes: Sequence[str] = ()) -> dict[str, Any]:

@@ -100,9 +100,19 @@ def _type(oid: int, name: str, category: str) -> Row:
         **{"oid": oid, "typname": name, "typnamespace": PG_CATALOG, "typowner": OWNER, "typlen": pg.length_of(oid)},
         **{"typtype": "b", "typcategory": category, "typisdefined": True, "typdelim": ",", "typrelid": 0, "typelem": 0},
         **{"typnotnull": False, "typbasetype": 0, "typtypmod": -1, "typndims": 0, "typbyval": pg.length_of(oid) > 0},
-        **{"typispreferred": False, "typcollation": 100 if category == "S" else 0, "typinput": f"{name}in"},
-        **{"typoutput": f"{name}out", "typreceive": f"{name}recv", "typsend": f"{name}send", "typstorage": "p"},
+        **{"typispreferred": False, "typcollation": 100 if category == "S" else 0, "typstorage": "p"},
+        **{column: _procedure(name, category, end) for column, end in _PROCEDURES.items()},
     }
+
+
+_PROCEDURES = {"typinput": "in", "typoutput": "out", "typreceive": "recv", "typsend": "send"}
+_LONG = ("date", "time", "timestamp", "timestamptz", "interval", "numeric", "uuid")
+
+
+def _procedure(name: str, category: str, end: str) -> str:
+    """Name of the function that reads or writes a type; drivers know types by it. PostgreSQL has two spellings."""
+    owner = "array" if category == "A" else name
+    return f"{owner}_{end}" if category == "A" or name in _LONG else f"{owner}{end}"
 
 
 def _release(oid: int, book: Book) -> Iterator[tuple[str, Row]]:
