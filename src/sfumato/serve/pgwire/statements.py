@@ -1,13 +1,15 @@
 """Resolve a statement: find the release it asks, rename its table and columns, and bind $1, $2, ...
 
-A table may be called by its release's name or that of its dataset, with or without `public.`. Where something has to be
-renamed, or values stand for $1, the syntax tree is changed and written out again; a bound value is one literal.
+A table may be called by its release's name, by that of its dataset or by that of its file, with or without `public.`.
+Where something has to be renamed, or values stand for $1, the syntax tree is changed and written out again; a bound
+value is one literal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from sqlglot import exp
@@ -130,6 +132,7 @@ def find_book(table: Any, shelf: Shelf) -> Book | None:
     if len(found) > 1:
         names = ", ".join(book.name for book in found)
         raise Failure(pg.AMBIGUOUS, "several releases are of this dataset", f"write one of {names}")
+    found = found or [book for book in shelf if Path(book.file).stem.lower() == name]
     if not found and name == "release" and len(shelf.books) == 1:
         return shelf.books[0]
     return found[0] if found else None
