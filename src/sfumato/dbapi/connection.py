@@ -131,9 +131,7 @@ class _Open:
 class Connection(_Open):
     """A release opened to be read. There is nothing to commit."""
 
-    def __init__(
-        self, release: Release, confidence: float = 0.95, strict: bool = False, errors: bool = True
-    ) -> None:
+    def __init__(self, release: Release, confidence: float = 0.95, strict: bool = False, errors: bool = True) -> None:
         super().__init__()
         self.release, self.confidence, self.strict, self.errors = release, confidence, strict, errors
 

@@ -14,6 +14,8 @@ from datetime import timedelta
 from struct import unpack_from
 from typing import NamedTuple
 
+from sqlglot import exp
+
 from sfumato.answers.results import Result
 from sfumato.effort import MOST_CHARACTERS, at_most
 from sfumato.frozen import dataclass
@@ -33,6 +35,7 @@ from sfumato.serve.pgwire.statements import (
     put_values,
     release_asked,
 )
+from sfumato.serve.pgwire.top_groups import allowing_for, keep_top_groups
 from sfumato.serve.web.answers import ask
 from sfumato.serve.web.questions import Query
 from sfumato.serve.web.shelf import Book, Shelf
@@ -280,14 +283,30 @@ def _answer(shelf: Shelf, catalogue: Catalogue | None, asked: Asked) -> bytes:
         book, tree = found
         types, values = _values(tree, asked, book.release.schema)
         any_as_in(tree)
-        sql = as_release_reads_it(text, tree, book, changed=bool(types))
-        result = ask(book, sql, asked.how, strict=asked.how.strict, errors=asked.how.errors)
-        columns, rows = _table(result, book)
-        notes = result.remarks
+        columns, rows, notes = _of_release(book, text, tree, asked.how, changed=bool(types))
     if asked.announced is not None:
         as_announced(columns, rows, asked.announced)
         columns = list(asked.announced)
     return pack_answer(columns, rows, formats=asked.formats, notes=notes, parameters=types, copy=asked.copy)
+
+
+def _of_release(
+    book: Book, text: str, tree: exp.Expression, how: Query, *, changed: bool
+) -> tuple[list[Column], list[tuple[object, ...]], tuple[str, ...]]:
+    """Answer a statement about a release: columns, rows and notes."""
+
+    def asked(sql: str, how: Query) -> Result:
+        return ask(book, sql, how, strict=how.strict, errors=how.errors)
+
+    sql = as_release_reads_it(text, tree, book, changed=changed)
+    selections = keep_top_groups(tree, lambda inner: asked(inner, how))
+    notes: tuple[str, ...] = ()
+    if selections is not None:
+        sql = tree.sql(dialect="duckdb")
+        how, notes = allowing_for(how, selections)
+    result = asked(sql, how)
+    columns, rows = _table(result, book)
+    return columns, rows, (*(f"note: {note}" for note in notes), *result.remarks)
 
 
 def _values(tree: object, asked: Asked, schema: Schema | None) -> tuple[tuple[int, ...], list[Value]]:

@@ -5,6 +5,7 @@ The database holds names only. It can reach no file, network or private data.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -197,6 +198,15 @@ class Who(NamedTuple):
     database: str
 
 
+_KEYWORDS = re.compile(
+    r"""'[^']*' | "[^"]*" | \bAS \s+ (?P<name> select|insert|update|delete|table|user) \b""", re.I | re.X
+)
+
+
+def _as_name(found: re.Match[str]) -> str:
+    return found[0] if found["name"] is None else f'AS "{found["name"].lower()}"'
+
+
 class Catalogue:
     """Catalogue database, filled before the first client connects and read-only afterwards."""
 
@@ -249,8 +259,8 @@ class Catalogue:
             self.database.execute(f'CREATE TABLE cat."{table}" ({listed})')
 
     def read(self, text: str) -> exp.Expression:
-        """Parse a statement about the catalogue."""
-        return parse(text, "postgres")
+        """Parse a statement about the catalogue. After AS PostgreSQL takes any word for a name, `select` too."""
+        return parse(_KEYWORDS.sub(_as_name, text), "postgres")
 
     def answer(
         self, tree: exp.Expression, types: Sequence[int], values: Sequence[Value], who: Who

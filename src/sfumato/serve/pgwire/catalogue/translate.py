@@ -192,7 +192,9 @@ def _all(tree: exp.Expression, kind: Any) -> list[Any]:
 def _refuse_growth(replaced: list[Any]) -> None:
     """Refuse functions that make a text thousands of times longer, such as repeated replacement of a letter."""
     texts = [node.args.get("replacement") for node in replaced]
-    if len(texts) > 3 or any(text is None or text.key != "literal" or len(text.name) > 16 for text in texts):
+    apart = all(node.find_ancestor(exp.Replace) is None for node in replaced)
+    longest = 16 if len(texts) <= 3 else 2 if len(texts) <= 16 and apart else -1
+    if any(text is None or text.key != "literal" or len(text.name) > longest for text in texts):
         raise Failure(TOO_LARGE, "too much is replaced here", "put in short texts, and few of them")
 
 
