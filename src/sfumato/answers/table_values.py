@@ -140,6 +140,15 @@ def _or_else(*args: Any) -> Any:
     return _instead(first, float(read(others[0])))
 
 
+def _unless(first: Any, other: Any) -> Any:
+    """NULLIF: an estimate is unknown where its published value is a constant; NULL equals nothing."""
+    if not isinstance(first, Estimate):
+        return first
+    value = _plain(first)
+    alike = value is not None and other is not None and functions.compared(value, other) == 0
+    return replace(first, value=math.nan, stderr=math.nan, noise=math.nan) if alike else first
+
+
 def _instead(unknown: Estimate, other: float) -> Estimate:
     """Replace an unknown value by another; the error spans the possible range."""
     low, high = min(unknown.low, other), max(unknown.high, other)
@@ -176,10 +185,11 @@ _NUMBERS: dict[str, Callable[..., Any]] = {
     "to_integer": lambda estimate: _mapped(estimate, round),
     "to_number": lambda estimate: estimate,
     "coalesce": _or_else,
+    "nullif": _unless,
     "greatest": _limit(max),
     "least": _limit(min),
 }
-_OF_DATES = ("coalesce", "greatest", "least")
+_OF_DATES = ("coalesce", "nullif", "greatest", "least")
 
 
 Row = list[Any]

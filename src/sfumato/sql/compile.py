@@ -25,6 +25,7 @@ from sfumato.sql.predicates import check_clauses, noted, table_scope, where, who
 from sfumato.sql.reading import compiling, parse
 from sfumato.sql.scope import Scope, bare, in_words, place_in, place_of, unsupported
 from sfumato.sql.select_list import read_column
+from sfumato.sql.spellings import asks_clock, clock_notes
 from sfumato.sql.table.build import build_table
 from sfumato.sql.table.flatten import RawStep, flatten
 from sfumato.sql.table.plan import Item, Rule, Sort, Step, Table, Tables, Take
@@ -185,6 +186,8 @@ def compile_statement(text: str, schema: Schema) -> Statement:
     known, key = _KNOWN.found, (text, id(schema))
     if key not in known:
         found = _compiled(text, schema)
+        if asks_clock(text):
+            return found
         if len(known) >= MOST_KNOWN or len(text) > MOST_CHARACTERS:
             known.clear()
         known[key] = schema, found  # the schema too, so that its id stays its own
@@ -194,15 +197,18 @@ def compile_statement(text: str, schema: Schema) -> Statement:
 def _compiled(text: str, schema: Schema) -> Statement:
     with compiling():
         tree = parse(text)
+        notes = clock_notes(tree)
         try:
-            return compile_tree(tree, schema)
+            select = compile_tree(tree, schema)
+            return replace(select, notes=(*select.notes, *notes))
         except TooMuchWork:
             raise
         except QueryError as plain:
             if tree.key not in ("select", "union", "subquery"):
                 raise plain from None
         query = flatten(tree, schema)
-        tables = tuple(build_table(flat, schema) for flat in query.flats)
+        first, *others = (build_table(flat, schema) for flat in query.flats)
+        tables = (replace(first, notes=(*first.notes, *notes)), *others)
         return Tables(tables, tuple(_step(step, tables[0]) for step in query.steps))
 
 

@@ -143,11 +143,19 @@ def _attribute(function: exp.Expression, node: Any, scope: Scope) -> tuple[str, 
         raise unsupported(f"{in_words(node)} inside {quoted(function)}", _WRITE)
     name = scope.name_of(node)
     if name not in scope.schema.domain:
-        raise QueryError(
-            f"{quoted(function)}: {name} is a measure, of which a release has sums alone; SUM({name}) and AVG({name}) "
-            "have answers, and an attribute with bins would have quantiles and a variance"
-        )
+        raise _of_a_measure(quoted(function), name, scope)
     return name, ~rows_without(name, scope)
+
+
+def _of_a_measure(function: str, name: str, scope: Scope) -> QueryError:
+    """The refusal of a quantile or variance of a measure, with what to declare for it."""
+    measure = scope.schema.measures[name]
+    column = "" if measure.column == name else f", column: {measure.column}"
+    bounds = f"lower: {float(measure.lower):.15g}, upper: {float(measure.upper):.15g}, bins: 20"
+    return QueryError(
+        f"{function}: {name} is a measure, of which a release has sums alone (SUM, AVG); for quantiles and variances "
+        f"declare it as an attribute too, and release again: attributes: {{{name}: {{type: number, {bounds}{column}}}}}"
+    )
 
 
 def _chosen(function: exp.Expression, node: Any, scope: Scope) -> tuple[str, Predicate]:
@@ -299,10 +307,21 @@ def _product(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
 
 
 def _quotient(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
-    left, right = _operands(node, scope, within)
+    divisor = bare(node.args["expression"])
+    while divisor.key == "nullif" and number(divisor.args["expression"]) == 0:  # what is divided by zero is unknown
+        divisor = bare(divisor.this)
+    left, right = _read(node.this, scope, within), _read(divisor, scope, within)
     if right == 0:
         raise QueryError("the query divides by zero")
     return over(left, right)
+
+
+def _coalesce(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
+    """COALESCE of a count or sum, which is never NULL here: a sum of no rows is 0."""
+    value = _read(bare(node.this), scope, within)
+    if not isinstance(value, Ratio) or value.bottom is not None:
+        raise unsupported("COALESCE of a ratio or a quantile inside arithmetic", "put COALESCE around the whole")
+    return value
 
 
 def _operands(node: exp.Expression, scope: Scope, within: Predicate) -> tuple[Value, Value]:
@@ -323,6 +342,7 @@ _READERS: dict[str, Callable[[Any, Scope, Predicate], Value]] = {
     "sub": _sum_of_two,
     "mul": _product,
     "div": _quotient,
+    "coalesce": _coalesce,
     "count": _count,
     "countif": _count_if,
     "sum": _sum,

@@ -27,7 +27,7 @@ ARITHMETIC = ("add", "sub", "mul", "div")
 DECISIONS = ("eq", "neq", "lt", "lte", "gt", "gte", "between", "in", "and", "or", "not", "is_null", "is_true")
 OF_NUMBERS = (
     *(*ARITHMETIC, "neg", "abs", "floor", "ceil", "trunc", "round", "to_integer", "to_number"),
-    *("case", "coalesce", "greatest", "least", *DECISIONS),
+    *("case", "coalesce", "nullif", "greatest", "least", *DECISIONS),
 )
 
 _CAN = "an aggregate can be rounded, shifted, scaled, compared with constants, and chosen by CASE or COALESCE"
@@ -81,7 +81,7 @@ class ItemReader:
         tree = translate(node, lambda part: self._leaf(part, facts), place)
         for part in calls(tree):
             numbers = sum(map(self.is_number, part.args))
-            several = part.name in (*ARITHMETIC, "greatest", "least", "coalesce") and numbers > 1
+            several = part.name in (*ARITHMETIC, "greatest", "least", "coalesce", "nullif") and numbers > 1
             upside_down = part.name == "div" and self.is_number(part.args[1])
             if numbers and (part.name not in OF_NUMBERS or several or upside_down):
                 raise unsupported(f"{quoted(node)} in {place}", _CAN)
@@ -99,7 +99,8 @@ class ItemReader:
 
     def decides(self, tree: Tree) -> bool:
         """Whether an expression compares a number that has an interval."""
-        return any(part.name in DECISIONS and any(map(self.is_number, part.args)) for part in calls(tree))
+        deciding = (*DECISIONS, "nullif")
+        return any(part.name in deciding and any(map(self.is_number, part.args)) for part in calls(tree))
 
     def note(self, step: Step, word: str) -> str | None:
         """The note on a step that depends on noisy numbers; None if it does not."""
