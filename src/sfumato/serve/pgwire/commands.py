@@ -24,7 +24,7 @@ _NO_SETTING = re.compile(
 )
 _SHOWN = {"time_zone": "TimeZone", "transaction_isolation_level": "transaction_isolation"}
 _READS = ("select", "with", "values", "table", "describe", "desc")
-_WRITES = """insert update delete merge truncate create alter drop comment grant revoke lock vacuum analyze analyse
+_WRITES = """insert update delete merge truncate alter comment grant revoke lock vacuum analyze analyse
     cluster reindex refresh import security call do load checkpoint reassign notify into"""
 _PREPARED = "statements are prepared by the protocol; write SELECT"
 _OTHERS = {
@@ -37,9 +37,10 @@ _OTHERS = {
 class Command(NamedTuple):
     """Command on the session, parsed.
 
-    kind: one of begin, end, undo, recover, set, show, reset, forget, copy, declare, fetch, close, ignored, empty. name:
-    of a setting, a prepared statement or a cursor. query: the statement inside a COPY or DECLARE. copy: how it is
-    copied. held: whether a cursor outlives its transaction. way, step: of a FETCH; None takes all.
+    kind: one of begin, end, undo, recover, set, show, reset, forget, copy, declare, fetch, close, view, drop, ignored,
+    empty. name: of a setting, a prepared statement, a cursor or a view. query: the statement inside a COPY, DECLARE or
+    CREATE VIEW. copy: how it is copied. held: whether a cursor outlives its transaction. lax: OR REPLACE, IF EXISTS.
+    way, step: of a FETCH; None takes all.
     """
 
     kind: str
@@ -49,6 +50,7 @@ class Command(NamedTuple):
     query: str = ""
     copy: Copy | None = None
     held: bool = False
+    lax: bool = False
     way: str = "forward"
     step: int | None = 1
 
@@ -185,12 +187,38 @@ def _name(text: str) -> str:
     return text[1:-1].replace('""', '"') if text.startswith('"') else text.lower()
 
 
+_CREATED = re.compile(
+    r'create\s+(?P<again>or\s+replace\s+)?temp(?:orary)?\s+view\s+(?P<name>"[^"]+"|\w+)\s+as\b(?P<query>.*)',
+    re.I | re.S,
+)
+_DROPPED = re.compile(r'drop\s+view\b(?P<lax>\s+if\s+exists\b)?(?:\s+(?P<name>"[^"]+"|\w+))?(?:\s+cascade)?', re.I)
+
+
+def _create(body: str, _rest: str) -> Command:
+    """Parse CREATE TEMPORARY VIEW, which is kept by the session; all else that creates would write."""
+    found = _CREATED.fullmatch(body)
+    if found is None:
+        raise _read_only()
+    query = found["query"].strip()
+    _is_question(query, "CREATE VIEW")
+    return Command("view", "CREATE VIEW", _name(found["name"]), query=query, lax=found["again"] is not None)
+
+
+def _drop(body: str, _rest: str) -> Command:
+    """Parse DROP VIEW. ibis 12 forgets the name: it means the view that was made last."""
+    found = _DROPPED.fullmatch(body)
+    if found is None or not (found["name"] or found["lax"]):
+        raise _read_only()
+    return Command("drop", "DROP VIEW", _name(found["name"] or ""), lax=found["lax"] is not None)
+
+
 _SETTINGS: dict[str, Callable[[str, str], Command | None]] = {
     "show": _show,
     "set": _set,
     "reset": lambda _, rest: Command("reset" if rest.lower() == "all" else "set", "RESET", rest.strip('"')),
     "deallocate": lambda _, rest: Command("forget", "DEALLOCATE", re.sub(r"(?i)^prepare\s+", "", rest).strip('"')),
     **{"copy": _copy, "declare": _declare, "fetch": _fetch, "move": _fetch, "close": _close},
+    **{"create": _create, "drop": _drop},
     "discard": lambda _, rest: Command("reset", f"DISCARD {rest.upper()[:20]}"),
 }
 

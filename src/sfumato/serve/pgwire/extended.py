@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.serve.pgwire import packets as outgoing
 from sfumato.serve.pgwire import protocol as pg
-from sfumato.serve.pgwire.asking import Answer, Given, spread
+from sfumato.serve.pgwire.asking import Answer, spread
 from sfumato.serve.pgwire.commands import Command, read_command
 from sfumato.serve.pgwire.cursors import Cursor
 from sfumato.serve.pgwire.packets import Parse, read_bind, read_execute, read_named, read_parse
+from sfumato.serve.pgwire.parameters import Given
 from sfumato.serve.pgwire.protocol import Column, Failure
 from sfumato.serve.web.bounds import MOST_KEPT_BY_SESSION, MOST_PREPARED
 

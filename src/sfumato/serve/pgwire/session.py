@@ -21,6 +21,7 @@ from sfumato.serve.pgwire.extended import Extended
 from sfumato.serve.pgwire.packets import read_query
 from sfumato.serve.pgwire.protocol import Failure, malformed
 from sfumato.serve.pgwire.settings import TOLD, Settings
+from sfumato.serve.pgwire.views import View, Views
 from sfumato.serve.web.answering import Desk, Question
 from sfumato.serve.web.bounds import MOST_BODY
 from sfumato.serve.web.requests import Refusal, where
@@ -41,7 +42,7 @@ class Session:
         self.desk, self.who, self.settings, self.send, self.gone = desk, who, settings, send, gone
         self.status = "I"  # I: no transaction; T: in one; E: in one that has failed
         self.skipping = False  # after an error in the extended protocol, until Sync
-        self.extended = Extended(self)
+        self.extended, self.views = Extended(self), Views()
         self.working: asyncio.Task[Answer] | None = None
 
     async def take(self, kind: bytes, body: bytes) -> bool:
@@ -122,13 +123,17 @@ class Session:
             raise Failure(pg.FAILED_TRANSACTION, "an earlier statement of this transaction has failed", "ROLLBACK")
         if command is not None and command.kind == "show":
             return self._shown(command.name)
-        asked = Asked(command.query if command else text, self.who, self.settings.how)
+        inside = command.query if command else text
+        asked = Asked(inside, self.who, self.settings.how, views=self.views.asked_by(inside))
         if command is not None and command.kind == "fetch":
             return await self._fetched(command, **given)
         if command is not None and command.kind == "declare":
             return await self._declared(command, replace(asked, **given | {"announced": None}))
         if command is not None and command.kind == "copy":
             return command if given.get("values", ()) is None else await self._answer(replace(asked, copy=command.copy))
+        if command is not None and command.kind == "view" and given.get("values", ()) is not None:
+            found = await self._answer(asked)
+            self.views.put(View(command.name, command.query, found.columns), replace=command.lax)
         return command or await self._answer(replace(asked, **given))
 
     async def _declared(self, command: Command, asked: Asked) -> Command:
@@ -191,8 +196,11 @@ class Session:
                 self.extended.forget()
             if command.tag == "DISCARD ALL":
                 self.extended.close("")
+                self.views = Views()
         elif command.kind == "forget":
             self.extended.forget(command.name)
+        elif command.kind == "drop":
+            self.views.drop(command.name, if_exists=command.lax)
         elif command.kind == "close":
             self.extended.close(command.name)
         elif command.kind == "set" and (changed := self.settings.set(command.name, command.value)) is not None:

@@ -20,6 +20,7 @@ from sfumato.errors import QueryError
 from sfumato.schema import Schema
 from sfumato.serve.pgwire import protocol as pg
 from sfumato.serve.pgwire.protocol import Failure, Value
+from sfumato.serve.pgwire.views import View, with_views
 from sfumato.serve.web.shelf import Book, Shelf
 from sfumato.sql.reading import parse
 
@@ -96,14 +97,18 @@ PUBLIC = ("", "public")
 _KINDS = {"integer": pg.INT8, "number": pg.FLOAT8, "boolean": pg.BOOL, "date": pg.DATE}
 
 
-def release_asked(text: str, shelf: Shelf) -> tuple[Book, exp.Expression] | None:
-    """Find the release that a statement is about, with its syntax tree; None where it is about the catalogue."""
+def release_asked(text: str, shelf: Shelf, views: Sequence[View] = ()) -> tuple[Book, exp.Expression, bool] | None:
+    """Find the release that a statement is about, with its syntax tree and whether this was changed for views.
+
+    None where it is about the catalogue.
+    """
     try:
         tree = parse(text)
     except QueryError:
         if any(word in text.lower() for word in ("pg_", "information_schema")):
             return None  # whose own SQL is of another kind
         raise
+    changed = with_views(tree, views)
     books = [find_book(table, shelf) for table in tables_of(tree)]
     found = {id(book): book for book in books if book is not None}
     if not found:
@@ -111,7 +116,7 @@ def release_asked(text: str, shelf: Shelf) -> tuple[Book, exp.Expression] | None
     if len(found) > 1 or None in books:
         raise Failure(pg.UNSUPPORTED, "a question is about one table", "ask one release after the other")
     (book,) = found.values()
-    return book, tree
+    return book, tree, changed
 
 
 def tables_of(tree: exp.Expression) -> list[Any]:
