@@ -23,7 +23,6 @@ from sfumato.serve.pgwire.packets import data_row
 from sfumato.serve.pgwire.parameters import Given, decoded
 from sfumato.serve.pgwire.protocol import Column, Failure, Value
 from sfumato.serve.pgwire.statements import (
-    any_as_in,
     as_release_reads_it,
     example,
     kind_of,
@@ -31,6 +30,7 @@ from sfumato.serve.pgwire.statements import (
     places_of,
     put_values,
     release_asked,
+    respelled,
 )
 from sfumato.serve.pgwire.top_groups import allowing_for, keep_top_groups
 from sfumato.serve.pgwire.views import View, with_views
@@ -196,8 +196,8 @@ def _answer(shelf: Shelf, catalogue: Catalogue | None, asked: Asked) -> bytes:
     else:
         book, tree, changed = found
         types, values = _values(tree, asked, book.release.schema)
-        any_as_in(tree)
-        columns, rows, notes = _of_release(book, text, tree, asked.how, changed=changed or bool(types))
+        changed |= respelled(tree) or bool(types)
+        columns, rows, notes = _of_release(book, text, tree, asked.how, changed=changed)
     if asked.announced is not None:
         as_announced(columns, rows, asked.announced)
         columns = list(asked.announced)

@@ -85,12 +85,26 @@ def _length(value: Value) -> int:
     return len(value) + 2 if isinstance(value, str) else 8
 
 
-def any_as_in(tree: exp.Expression) -> None:
-    """Rewrite `x = ANY (list)`, as drivers write it, to `x IN (...)`, which a release reads."""
+_MOMENTS = ("YYYY-MM-DD HH24:MI:SS", "YYYY-MM-DD HH24:MI:SS.US", "YYYY-MM-DD HH24:MI:SS.MS")
+
+
+def respelled(tree: exp.Expression) -> bool:
+    """Rewrite what PostgreSQL's tools spell otherwise than a release reads it; whether there was anything.
+
+    `x = ANY (list)`, as drivers write it, becomes `x IN (...)`; TO_TIMESTAMP of a text becomes a timestamp.
+    """
+    changed = False
     for node in list(tree.find_all(exp.EQ)):
         listed = node.expression
         if isinstance(listed, exp.Any) and isinstance(found := listed.this.unnest(), exp.Array) and found.expressions:
             node.replace(exp.In(this=node.this, expressions=found.expressions))
+            changed = True
+    for moment in list(tree.find_all(exp.UnixToTime)):
+        form = moment.args.get("scale")
+        if isinstance(form, exp.Literal) and form.name in _MOMENTS and isinstance(moment.this, exp.Literal):
+            moment.replace(exp.cast(moment.this.copy(), "timestamp"))
+            changed = True
+    return changed
 
 
 PUBLIC = ("", "public")

@@ -104,8 +104,9 @@ def _top(joined: Joined, ask: Callable[[str], Result]) -> tuple[list[tuple[Cell,
 
 def _ordered_by(order: Any, groups: Any) -> set[str]:
     """Columns of the select list that an order goes by; all of them where it is an expression."""
-    names = {column.alias_or_name for column in groups.selects}
-    return {order.this.name} & names or names
+    by, names = order.this, {column.alias_or_name: column.unalias() for column in groups.selects}
+    same = {name for name, column in names.items() if column == by or (isinstance(by, exp.Column) and by.name == name)}
+    return same or set(names)
 
 
 def _condition(joined: Joined, keys: Sequence[tuple[Cell, ...]]) -> exp.Expression:
