@@ -489,9 +489,9 @@ def test_functions_of_an_estimate_are_functions_of_its_ends(noisy):
 
 
 def test_all_values_are_listed_once(release):
-    listed = release.query("SELECT * FROM visits WHERE age = 30 LIMIT 5")
+    listed = release.query("SELECT * FROM visits WHERE age = 30")
     assert listed.columns == ("age", "ward", "sex", "urgent", "day")
-    assert listed.rows[0] == (30, "East", "F", False, "2024-01-30") and len(listed) == 5
+    assert listed.rows[0] == (30, "East", "F", False, "2024-01-30") and len(listed) == 3 * 2 * 2 * 33
     assert len(release.query("SELECT sex, ward FROM visits")) == 6
     with pytest.raises(QueryError, match="228,096 combinations of values would be listed"):
         release.query("SELECT *, FLOOR(age / 10), age + 1, LOWER(sex) FROM visits")

@@ -17,6 +17,7 @@ import numpy as np
 
 from sfumato.answers.evaluate import Evaluation, Terms
 from sfumato.answers.fieller import NORMAL, SMOOTH, Functional, Interval, Noises, Shared, Term
+from sfumato.answers.distinct import distinct_values
 from sfumato.answers.function_interval import Function, function_interval
 from sfumato.answers.noise_sum import Ends
 from sfumato.answers.quantiles import quantiles
@@ -25,7 +26,7 @@ from sfumato.answers.spreads import spreads
 from sfumato.arrays import Floats
 from sfumato.frozen import dataclass
 from sfumato.sql import Amount, Column, Formula
-from sfumato.sql.plan import Quantile
+from sfumato.sql.plan import Distinct, Quantile
 
 
 class Number(Protocol):
@@ -70,12 +71,14 @@ class Dual:
 
 
 def estimates_by_rule(column: Column, evaluation: Evaluation) -> list[Estimate]:
-    """Estimate a column that is a formula, a quantile or a variance, for every present group."""
+    """Estimate a column that is no ratio of sums, for every present group: by formula or as a statistic."""
     if isinstance(column.rule, Formula):
         with np.errstate(all="ignore"):  # what is beyond all numbers is found unknown, and its interval unbounded
             return _Together(column, column.rule, evaluation).estimates()
     if isinstance(column.rule, Quantile):
         estimates = quantiles(column, column.rule, evaluation)
+    elif isinstance(column.rule, Distinct):
+        estimates = distinct_values(column.rule, evaluation)
     else:
         assert column.rule is not None  # noqa: S101 (for the type checker)
         estimates = spreads(column, column.rule, evaluation)

@@ -18,6 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from sfumato.answers.distinct import values_with_rows
 from sfumato.answers.evaluate import Evaluation, Sum
 from sfumato.answers.fit import Fit
 from sfumato.answers.fitted_noise import spread_over
@@ -33,7 +34,7 @@ from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.schema import Schema
 from sfumato.sql import Amount, Column, Formula
-from sfumato.sql.plan import Quantile
+from sfumato.sql.plan import Distinct, Quantile
 
 
 def possible(column: Column, estimates: list[Estimate], schema: Schema) -> list[Estimate]:
@@ -232,6 +233,8 @@ def sums_tested(column: Column, groups: int, domain: Domain) -> int:
     """Number of sums bounded for the guaranteed intervals of a column in so many groups."""
     if isinstance(column.rule, Formula):
         return sum(sums_tested(part, groups, domain) for part in column.rule.columns)
+    if isinstance(column.rule, Distinct):
+        return groups * len(column.rule.predicates)
     if isinstance(column.rule, Quantile):
         size = domain[column.rule.of].size
         tested = size if size * groups <= MOST_TESTED else 2 * max(1, ceil(log2(size)))
@@ -253,6 +256,12 @@ class _Columns:
         if isinstance(column.rule, Quantile):
             scale = Ends(column.scale, column.scale)
             return [ends * scale for ends in quantile_ends(column.rule, self.at, self.source, tail)]
+        if isinstance(column.rule, Distinct):
+            counts = column.rule.counts
+            by_value = [self.ends(count, tail / len(counts)) for count in counts]
+            present = len(self.at.groups.present)
+            numbers = [values_with_rows([ends[place] for ends in by_value]) for place in range(present)]
+            return [Ends(*number) * Ends(column.scale, column.scale) for number in numbers]
         if column.rule is not None:
             raise QueryError(
                 f"{column.name} has no guaranteed interval in a release that was fitted: variances have typical ones "

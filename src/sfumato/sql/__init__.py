@@ -7,6 +7,7 @@ noisy counts are not whole.
 from sfumato.sql.compile import Statement, compile_select, compile_statement, selects_of
 from sfumato.sql.plan import Amount, Column, Cut, Formula, Key, Order, Select, strict_check
 from sfumato.sql.reading import read_workload
+from sfumato.sql.synthetic import Rows
 
 __all__ = [
     "Amount",
@@ -15,6 +16,7 @@ __all__ = [
     "Formula",
     "Key",
     "Order",
+    "Rows",
     "Select",
     "Statement",
     "compile_select",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.schema import Schema
-from sfumato.sql.plan import Amount, Bounds, Column, Formula, Kind, Quantile, Spread, ratio_bounds
+from sfumato.sql.plan import Amount, Bounds, Column, Distinct, Formula, Kind, Quantile, Spread, ratio_bounds
 from sfumato.sql.scope import bare, number, unsupported
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ TOO_MANY = f"a column is made of more than {MOST_COLUMNS} averages or counts; as
 class Single:
     """A statistic, times a constant."""
 
-    rule: Quantile | Spread
+    rule: Quantile | Spread | Distinct
     scale: float = 1.0
 
 
@@ -167,8 +167,9 @@ def column_of(value: Value, schema: Schema) -> Column:
     if isinstance(value, Single):
         check_sizes(value.scale)
         rule = value.rule
-        kind: Kind = "quantile" if isinstance(rule, Quantile) else "stddev" if rule.root else "variance"
-        return Column("", (), scale=value.scale, kind=kind, rule=rule)
+        kinds: dict[type, Kind] = {Quantile: "quantile", Distinct: "distinct"}
+        spread: Kind = "stddev" if isinstance(rule, Spread) and rule.root else "variance"
+        return Column("", (), scale=value.scale, kind=kinds.get(type(rule), spread), rule=rule)
     if len(_parts(value)) > MOST_COLUMNS:
         raise QueryError(TOO_MANY)
     _refuse_dates(value, schema)
@@ -212,6 +213,8 @@ def _refuse_dates(value: Mixed, schema: Schema) -> None:
 def _dates(value: Value, schema: Schema) -> list[float]:
     """The signs of the dates in a value, those that are subtracted from each other left out."""
     if isinstance(value, Single):
+        if isinstance(value.rule, Distinct):
+            return []
         return [value.scale] if schema.domain[value.rule.of].kind == "date" else []
     if not isinstance(value, Mixed):
         return []

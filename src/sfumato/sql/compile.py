@@ -26,6 +26,7 @@ from sfumato.sql.reading import compiling, parse
 from sfumato.sql.scope import Scope, bare, in_words, place_in, place_of, unsupported
 from sfumato.sql.select_list import read_column
 from sfumato.sql.spellings import asks_clock, clock_notes
+from sfumato.sql.synthetic import Rows, asks_for_rows, compile_rows
 from sfumato.sql.table.build import build_table
 from sfumato.sql.table.flatten import RawStep, flatten
 from sfumato.sql.table.plan import Item, Rule, Sort, Step, Table, Tables, Take
@@ -165,7 +166,7 @@ def _alike(first: str, second: str) -> bool:
     return first.lower() == second.lower()
 
 
-Statement = Select | Tables
+Statement = Select | Tables | Rows
 
 
 MOST_KNOWN, MOST_CHARACTERS = 64, 2**12  # statements that a thread keeps, and of what length it keeps several
@@ -207,6 +208,8 @@ def _compiled(text: str, schema: Schema) -> Statement:
             if tree.key not in ("select", "union", "subquery"):
                 raise plain from None
         query = flatten(tree, schema)
+        if len(query.flats) == 1 and not query.steps and asks_for_rows(query.flats[0]):
+            return replace(compile_rows(query.flats[0], schema), notes=notes)
         first, *others = (build_table(flat, schema) for flat in query.flats)
         tables = (replace(first, notes=(*first.notes, *notes)), *others)
         return Tables(tables, tuple(_step(step, tables[0]) for step in query.steps))
@@ -214,6 +217,8 @@ def _compiled(text: str, schema: Schema) -> Statement:
 
 def selects_of(statement: Statement) -> tuple[Select, ...]:
     """Every plain SELECT that a statement is made of."""
+    if isinstance(statement, Rows):
+        return ()
     return (statement,) if isinstance(statement, Select) else tuple(statement.selects)
 
 

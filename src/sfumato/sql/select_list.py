@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.domain.predicates import Predicate
-from sfumato.effort import OF_A_NODE, spend
+from sfumato.effort import OF_A_NODE, at_most, spend
 from sfumato.errors import QueryError
 from sfumato.sql.column_arithmetic import (
     LINEAR,
@@ -24,7 +24,8 @@ from sfumato.sql.column_arithmetic import (
     regrouped,
     times,
 )
-from sfumato.sql.plan import Amount, Column, Quantile, Spread
+from sfumato.sql.expressions import read_classes
+from sfumato.sql.plan import Amount, Column, Distinct, Quantile, Spread
 from sfumato.sql.predicates import check_clauses, compare, read_condition, rows_without, table_scope, where
 from sfumato.sql.rows import RowAmount, read_row_amount, rows_with_value
 from sfumato.sql.scope import Scope, bare, in_words, keeps_numbers, nodes_in, number, quoted, unsupported
@@ -48,6 +49,7 @@ _NAMES = {
     "stddevpop": "stddev",
     "withingroup": "quantile",
 }
+MOST_DISTINCT = 1_000  # values of a COUNT(DISTINCT): each is counted by itself, for every group
 _WRITE = "write the name of an attribute, or CASE WHEN ... THEN attribute END"
 
 
@@ -57,22 +59,46 @@ def statistic_name(node: exp.Expression, rule: Any) -> str:
 
 
 def counts_units(node: exp.Expression, scope: Scope) -> bool:
-    """Whether COUNT of this counts rows because it counts units with one row each; other DISTINCTs are refused."""
+    """Whether COUNT of this counts rows because it counts units with one row each."""
     if node.key != "distinct":
         return False
     unit = scope.schema.privacy_unit
-    named = [bare(part) for part in node.expressions]
-    shown = f"COUNT(DISTINCT {', '.join(quoted(part) for part in named)})"
-    one = named[0] if len(named) == 1 and named[0].key == "column" else None
-    if unit.column is None or one is None or str(one.name).lower() != unit.column.lower():
-        raise unsupported(shown, "a release counts rows, and does not say which values occur; write COUNT(*)")
+    one = bare(node.expressions[0]) if len(node.expressions) == 1 else None
+    if unit.column is None or one is None or one.key != "column" or str(one.name).lower() != unit.column.lower():
+        return False
     if unit.contributions > 1:
         raise unsupported(
-            shown,
+            f"COUNT(DISTINCT {quoted(one)})",
             f"up to {unit.contributions} rows of each {unit.column} are counted, and a release does not say whose "
             "rows they are; write COUNT(*) for the rows",
         )
     return True
+
+
+def _distinct(node: exp.Expression, scope: Scope, within: Predicate) -> Single:
+    """COUNT(DISTINCT x): the values of an attribute, or of an expression of attributes, that have rows."""
+    one = bare(node.expressions[0])
+    shown = ", ".join(map(quoted, node.expressions))
+    if len(node.expressions) != 1:
+        raise unsupported(f"COUNT(DISTINCT {shown})", "name one attribute, or put several together by ||")
+    try:
+        columns = [scope.name_of(part) for part in one.walk() if part.key == "column"]
+    except QueryError as unknown:
+        raise unsupported(f"COUNT(DISTINCT {shown})", str(unknown)) from None
+    if one.key == "column" and scope.name_of(one) in scope.schema.domain and scope.axis_of(one, "COUNT").timed:
+        raise unsupported(f"COUNT(DISTINCT {shown})", f"hours are known: COUNT(DISTINCT DATE_TRUNC('hour', {shown}))")
+    if any(name in scope.schema.measures and name not in scope.schema.domain for name in columns):
+        raise unsupported(f"COUNT(DISTINCT {shown}) of a measure", "a release has only sums of measures")
+    classes = read_classes(one, replace(scope, cuts=[]), "COUNT(DISTINCT ...)")
+    rows = [values for value, values in classes.items() if value is not None]
+    if not all(values.exact(scope.schema.domain) for values in rows):
+        raise unsupported(
+            f"COUNT(DISTINCT {shown})",
+            "values inside a bin are not told apart; count those of a function that has one value in each bin",
+        )
+    at_most(len(rows), MOST_DISTINCT, f"values of {shown} would be counted", "use a coarser expression, as DATE_TRUNC")
+    spend(OF_A_NODE * len(rows), "COUNT(DISTINCT ...)")
+    return Single(Distinct(tuple(inside for values in rows if (inside := values & within)), shown))
 
 
 def _median(node: exp.Expression, scope: Scope, within: Predicate) -> Single:
@@ -209,6 +235,8 @@ def read_column(node: exp.Expression, scope: Scope, within: Predicate, *, groupe
 def _default_name(node: exp.Expression, column: Column, scope: Scope) -> str:
     """count, sum_charge, avg_charge, share, ...: what a column is called that has no alias."""
     aggregate = _innermost(node, ("paren", "cast", "filter"))
+    if isinstance(column.rule, Distinct):
+        return f"distinct_{column.rule.of}" if column.rule.of.isidentifier() else "distinct"
     if aggregate.key in STATISTICS and column.rule is not None:
         return statistic_name(aggregate, column.rule)
     if aggregate.key in ("sum", "avg"):
@@ -234,11 +262,13 @@ def _read(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
     return read(node, scope, within)
 
 
-def _count(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio:
+def _count(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
     if node.expressions:
         raise unsupported("COUNT of several columns", "write COUNT(*)")
     if node.this is None or node.this.key == "star" or counts_units(node.this, scope):
         return Ratio((Amount(within, None),))
+    if node.this.key == "distinct":
+        return _distinct(node.this, scope, within)
     return Ratio(rows_with_value(bare(node.this), scope).counted(within))
 
 

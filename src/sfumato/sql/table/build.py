@@ -59,7 +59,7 @@ def _check_length(keys: tuple[TableKey, ...], sets: Any, schema: Schema) -> None
     """Refuse to list more values than anyone would look through."""
     sizes = {key.text: len(key.classes) if key.classes else schema.domain[key.attribute or ""].size for key in keys}
     length = max(prod(sizes[text] for text in {text_of(node) for node in chosen}) for chosen in sets)
-    remedy = "name fewer columns, or draw rows with `sfumato sample`"
+    remedy = "name fewer columns, or write LIMIT 10 for synthetic rows"
     at_most(length, MOST_LISTED, "combinations of values would be listed", remedy)
 
 
