@@ -23,10 +23,12 @@ from sfumato.schema import Schema
 from sfumato.sql.plan import Column, Key, Order, Select, unique_names
 from sfumato.sql.predicates import check_clauses, noted, table_scope, where, whole
 from sfumato.sql.reading import compiling, parse
+from sfumato.sql.relation.select import table_of
+from sfumato.sql.relation.statement import read_query
 from sfumato.sql.scope import Scope, bare, in_words, place_in, place_of, unsupported
 from sfumato.sql.select_list import read_column
 from sfumato.sql.table.build import build_table
-from sfumato.sql.table.flatten import RawStep, flatten
+from sfumato.sql.table.flatten import Flat, RawStep
 from sfumato.sql.table.plan import Item, Rule, Sort, Step, Table, Tables, Take
 from sfumato.sql.values.tree import Ref
 
@@ -199,10 +201,12 @@ def _compiled(text: str, schema: Schema) -> Statement:
         except TooMuchWork:
             raise
         except QueryError as plain:
-            if tree.key not in ("select", "union", "subquery"):
+            if tree.key not in ("select", "union", "subquery", "pivot"):
                 raise plain from None
-        query = flatten(tree, schema)
-        tables = tuple(build_table(flat, schema) for flat in query.flats)
+        query = read_query(tree, schema)
+        tables = tuple(
+            build_table(part, schema) if isinstance(part, Flat) else table_of(part, schema) for part in query.parts
+        )
         return Tables(tables, tuple(_step(step, tables[0]) for step in query.steps))
 
 

@@ -47,7 +47,7 @@ class Spread:
     grouped: bool = True
 
 
-Kind = Literal["count", "sum", "average", "share", "ratio", "difference", "quantile", "variance", "stddev"]
+Kind = Literal["count", "sum", "average", "share", "ratio", "difference", "quantile", "variance", "stddev", "extreme"]
 
 
 @dataclass(frozen=True)
@@ -86,13 +86,13 @@ class Column:
     scale: float = 1.0
     bounds: tuple[float, float] | None = None
     kind: Kind = "count"
-    rule: Formula | Quantile | Spread | None = None
+    rule: Formula | Quantile | Spread | Extreme | None = None
     difference: bool = False
 
     @property
     def amounts(self) -> tuple[Amount, ...]:
         """Every sum over rows that it rests on; for a statistic of an attribute, the sum of that attribute."""
-        if isinstance(self.rule, Formula):
+        if isinstance(self.rule, Formula | Extreme):
             return tuple(amount for column in self.rule.columns for amount in column.amounts)
         if self.rule is not None:
             return (Amount(self.rule.predicate, self.rule.of, grouped=self.rule.grouped),)
@@ -101,7 +101,7 @@ class Column:
     @property
     def counted_by(self) -> Iterator[tuple[Amount, tuple[str, ...]]]:
         """Every amount, and the attribute by whose values its rows are told apart, if there is one."""
-        if isinstance(self.rule, Formula):
+        if isinstance(self.rule, Formula | Extreme):
             for column in self.rule.columns:
                 yield from column.counted_by
         else:
@@ -124,6 +124,14 @@ class Formula:
         for part in (self.left, self.right):
             found += part.columns if isinstance(part, Formula) else [part] if isinstance(part, Column) else []
         return tuple(dict.fromkeys(found))
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """The greatest or the least of several columns, such as MAX(n) over the groups of a subquery."""
+
+    columns: tuple[Column, ...]
+    greatest: bool
 
 
 @dataclass(frozen=True)
@@ -263,7 +271,7 @@ def statistic_notes(columns: Iterable[Column], schema: Schema) -> list[str]:
 
 
 def _rules(column: Column) -> Iterator[Quantile | Spread]:
-    if isinstance(column.rule, Formula):
+    if isinstance(column.rule, Formula | Extreme):
         for part in column.rule.columns:
             yield from _rules(part)
     elif column.rule is not None:

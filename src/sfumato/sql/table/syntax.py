@@ -13,7 +13,7 @@ from sfumato.sql.scope import nodes_in, quoted
 if TYPE_CHECKING:
     from sqlglot import exp
 
-RANKS = ("rank", "denserank", "rownumber")
+RANKS = ("rank", "denserank", "rownumber", "ntile", "percentrank")
 _INNER = "inner"  # marks columns that came in with what a subquery calls by another name: no alias of the outer SELECT
 
 

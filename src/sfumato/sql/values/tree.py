@@ -7,6 +7,7 @@ the rows of an answer, whose numbers have intervals.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import date
 from functools import cached_property
 from typing import Any
@@ -72,6 +73,13 @@ def evaluate(tree: Tree, row: Sequence[Any], call: Callable[[str, list[Any]], An
     if isinstance(tree, Lookup):
         return tree.found.get(row[tree.place])
     return call(tree.name, [evaluate(arg, row, call) for arg in tree.args])
+
+
+def relocated(tree: Tree, where: Callable[[int], int]) -> Tree:
+    """An expression over rows whose places are elsewhere."""
+    if isinstance(tree, Call):
+        return Call(tree.name, tuple(relocated(arg, where) for arg in tree.args))
+    return tree if isinstance(tree, Const) else replace(tree, place=where(tree.place))
 
 
 def places(tree: Tree) -> frozenset[int]:
