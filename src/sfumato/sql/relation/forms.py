@@ -140,21 +140,33 @@ def extreme(cells: Iterable[Cell], greatest: bool) -> Cell:
     return forms[0] if len(forms) == 1 else Largest(tuple(forms), greatest)
 
 
-def within(value: Value, rows: Predicate) -> Value:
-    """The value for those rows only; totals that GROUP BY does not split stay as they are."""
+def within(value: Value, rows: Predicate, every: Predicate) -> Value:
+    """The value for some rows of every one only; totals that GROUP BY does not split stay as they are."""
     if isinstance(value, Ratio):
-        bottom = None if value.bottom is None else _amounts_within(value.bottom, rows)
-        return Ratio(_amounts_within(value.top, rows), bottom)
+        bottom = None if value.bottom is None else _amounts_within(value.bottom, rows, every)
+        return Ratio(_amounts_within(value.top, rows, every), bottom)
     if isinstance(value, Single):
         rule = value.rule
         return replace(value, rule=replace(rule, predicate=rule.predicate & rows)) if rule.grouped else value
     if isinstance(value, Mixed):
-        return replace(value, left=within(value.left, rows), right=within(value.right, rows))
+        return replace(value, left=within(value.left, rows, every), right=within(value.right, rows, every))
     return value
 
 
-def _amounts_within(amounts: Amounts, rows: Predicate) -> Amounts:
-    return tuple(replace(one, predicate=one.predicate & rows) if one.grouped else one for one in amounts)
+def _amounts_within(amounts: Amounts, rows: Predicate, every: Predicate) -> Amounts:
+    return tuple(
+        replace(one, predicate=rows if one.predicate is every else one.predicate & rows) if one.grouped else one
+        for one in amounts
+    )
+
+
+def sums_in(value: Value) -> int:
+    """The number of sums over rows that a form is made of."""
+    if isinstance(value, Mixed):
+        return sums_in(value.left) + sums_in(value.right)
+    if isinstance(value, Largest):
+        return sum(map(sums_in, value.values))
+    return len(value.top) + len(value.bottom or ()) if isinstance(value, Ratio) else int(not isinstance(value, float))
 
 
 def merged(amounts: Sequence[Amount]) -> Amounts:

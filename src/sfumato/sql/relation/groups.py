@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
-from itertools import product
 from math import prod
 from operator import and_
 from typing import Any
@@ -83,13 +82,12 @@ def group_release(flat: Flat, schema: Schema, given: Sequence[Cell]) -> tuple[Ro
         many = prod(len(classes[text][0]) for text in texts)
         at_most(many, MOST_LISTED, "groups would be put together one by one", "group by fewer attributes")
         spend(OF_A_FORM * many * (1 + len(values)), "a table of groups")
-        for combination in product(*(classes[text][0].items() for text in texts)):
-            where = reduce(and_, (predicate for _, predicate in combination), rows)
-            if not where and texts:
-                continue
-            labels = {text: label for text, (label, _) in zip(texts, combination, strict=True)}
+        for found, where in _groups([classes[text][0] for text in texts], rows):
+            labels = dict(zip(texts, found, strict=True))
             cells: list[Cell] = [labels.get(text) for text in keys]
-            cells += [value if isinstance(value, float) else regrouped(within(value, where), True) for value in values]
+            cells += [
+                value if isinstance(value, float) else regrouped(within(value, where, rows), True) for value in values
+            ]
             cells += [int(text_of(node.expressions[0]) not in labels) for node in groupings]
             for column, cell in zip(columns, cells, strict=True):
                 column.append(cell)
@@ -98,6 +96,15 @@ def group_release(flat: Flat, schema: Schema, given: Sequence[Cell]) -> tuple[Ro
     reader = RowReader(relation, schema, window_cells, lambda node: not_grouped(node, scope), given)
     reader.texts = dict(zip((*keys, *map(text_of, (*counted, *groupings))), map(Ref, range(len(columns))), strict=True))
     return reader, scope
+
+
+def _groups(classes: Sequence[Classes], rows: Predicate) -> list[tuple[tuple[Any, ...], Predicate]]:
+    """The values of each group's keys, and its rows; a group that can have none is not there."""
+    found: list[tuple[tuple[Any, ...], Predicate]] = [((), rows)]
+    for each in classes:
+        parts = (((*labels, label), where & some) for labels, where in found for label, some in each.items())
+        found = [(labels, where) for labels, where in parts if where]
+    return found
 
 
 def _classes(node: Any, scope: Scope) -> tuple[Classes, str | None]:

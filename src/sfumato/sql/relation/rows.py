@@ -109,6 +109,7 @@ class RowReader:
         self.differences, self.steps, self.notes = set(relation.differences), list(relation.steps), list(relation.notes)
         self.texts: dict[str, Tree] = {}
         self.fields: dict[str, Tree] = {}
+        self._orders: dict[str, dict[Any, int]] = {}  # by attribute, the place of each label
         self._ranks = sum(isinstance(step, Rank) for step in relation.steps)
         self._asked_ranks: list[Tree] = []  # of this SELECT, in the order of their stand-ins
         self.numbers = Numbers(self._is_noisy)
@@ -118,8 +119,9 @@ class RowReader:
 
     @property
     def orders(self) -> Orders:
-        labels = {name: self.schema.domain[name].labels() for name in set(self.axes.values())}
-        return {place: {label: at for at, label in enumerate(labels[name])} for place, name in self.axes.items()}
+        for name in {*self.axes.values()} - self._orders.keys():
+            self._orders[name] = {label: at for at, label in enumerate(self.schema.domain[name].labels())}
+        return {place: self._orders[name] for place, name in self.axes.items()}
 
     @property
     def chosen(self) -> bool:

@@ -13,7 +13,7 @@ from sfumato.schema import Schema
 from sfumato.sql.column_arithmetic import column_of
 from sfumato.sql.plan import Column, Select, unique_names
 from sfumato.sql.predicates import noted
-from sfumato.sql.relation.forms import Cell, Form, is_form
+from sfumato.sql.relation.forms import Cell, Form, is_form, sums_in
 from sfumato.sql.relation.groups import group_release, rows_of_relation
 from sfumato.sql.relation.rows import Field, Relation
 from sfumato.sql.scope import Scope, quoted, unsupported
@@ -71,6 +71,7 @@ def table_of(relation: Relation, schema: Schema) -> Table:
     used = sorted(_used(relation))
     order = [*(place for place in used if place not in noisy), *(place for place in used if place in noisy)]
     keys = len(order) - len(noisy & {*used})
+    _check_work([relation.columns[place] for place in order[keys:]])
     forms: dict[Form, NumberAt] = {}
     by_names: dict[tuple[str, ...], list[Column]] = {}
     names_of: list[tuple[str, ...]] = []
@@ -84,7 +85,6 @@ def table_of(relation: Relation, schema: Schema) -> Table:
                 columns = by_names.setdefault(names, [])
                 forms[cell] = NumberAt(names_of.index(names), len(columns))
                 columns.append(replace(column, name=f"{len(columns)}"))
-    _check_work(by_names.values())
     scope = _together(relation.scopes, schema)
     selects = tuple(noted(Select(tuple(by_names[names]), (), Predicate.everything()), scope) for names in names_of)
     rows = tuple(
@@ -114,9 +114,10 @@ def _names(amount: Any, schema: Schema) -> tuple[str, ...]:
     return (*amount.predicate.names, *of)
 
 
-def _check_work(columns: Any) -> None:
+def _check_work(columns: Sequence[Sequence[Cell]]) -> None:
     """Refuse more sums than are worked out one by one."""
-    amounts = sum(len(column.amounts) for some in columns for column in some)
+    forms = {id(cell): cell for column in columns for cell in column if is_form(cell)}
+    amounts = sum(map(sums_in, forms.values()))
     at_most(
         amounts, MOST_COLUMNS, "sums are in the rows of this answer", "group by coarser keys, or ask for fewer rows"
     )

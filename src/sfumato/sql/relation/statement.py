@@ -23,7 +23,7 @@ from sfumato.sql.relation.lookups import looked_up
 from sfumato.sql.relation.pivots import pivoted, with_named_windows
 from sfumato.sql.relation.rows import Relation
 from sfumato.sql.relation.select import concatenated, distinct, select_rows
-from sfumato.sql.scope import Scope, in_words, nodes_in, quoted, unsupported
+from sfumato.sql.scope import Scope, in_words, quoted, unsupported
 from sfumato.sql.table.flatten import Flat, RawStep, columns_of, last_steps, written_over
 from sfumato.sql.table.syntax import Named, aggregates_in, name_of, own_nodes, ranks_replaced, totals_in
 
@@ -34,7 +34,7 @@ _CLAUSES = (
     *("expressions", "from", "where", "group", "having", "qualify", "order", "limit", "offset", "distinct", "with"),
     *("joins", "windows"),
 )
-_AROUND = ("from", "joins", "with")
+_AROUND = ("from", "from_", "joins", "with", "with_")
 _NO_ROWS = Relation((), (), 1)  # of a SELECT without FROM
 
 
@@ -130,8 +130,10 @@ class _Reading:
         """A SELECT over the rows of a relation."""
         from sqlglot import exp
 
-        alone = exp.Select(**{key: part for key, part in tree.copy().args.items() if key.rstrip("_") not in _AROUND})
-        tree = resolved(self._with_subqueries(alone, of_release=False), source)
+        tree = self._with_subqueries(tree, of_release=False)
+        for name in _AROUND:
+            tree.set(name, None)
+        tree = resolved(tree, source)
         own = tuple(
             Named(one.name, exp.column(exp.to_identifier(name_in(source, place))))
             for place, one in enumerate(source.fields)
@@ -161,7 +163,7 @@ class _Reading:
     def _joined(self, tree: Any, table: Any) -> Query:
         """A SELECT over several tables: relations side by side, or the release with public values looked up."""
         tables = [table, *(join.this for join in tree.args["joins"])]
-        queries = [self._source(one) for one in tables]
+        queries = [self._source(one.copy()) for one in tables]  # of which that of the rows is read once more
         rows = [query for query in queries if query is None or _holds_rows(query)]
         if rows:
             if len(rows) > 1:
@@ -201,14 +203,14 @@ class _Reading:
     def _with_subqueries(self, tree: Any, *, of_release: bool) -> Any:
         """The SELECT with its subqueries in expressions replaced by words for their numbers.
 
-        Over the release plain totals are left; (SELECT COUNT(*) FROM c) is written over it where c is a query.
+        Over the release plain totals are left; (SELECT COUNT(*) FROM c) is written over it where c is a query. The tree
+        is changed in place: copies of all levels at each of them would cost the square of their number.
         """
         from sqlglot import exp
 
         if not any(isinstance(node, exp.Subquery) for node in own_nodes(tree)):
-            return tree.copy()
-        spend(OF_A_NODE * nodes_in(tree), "a statement with subqueries")
-        tree = tree.copy()
+            return tree
+        spend(OF_A_NODE * sum(1 for _ in own_nodes(tree)), "a statement with subqueries")
         done: set[int] = set()  # with all that is inside them
         for node in [node for node in own_nodes(tree) if isinstance(node, exp.Subquery)]:  # from the outside in
             inner = node.this.args.get("from_") or node.this.args.get("from")
@@ -284,7 +286,7 @@ def _rows_together(query: Query, schema: Schema) -> Relation:
 
 def _columns(node: Any, schema: Schema, known: Named_queries | None) -> Mapping[str, tuple[Cell, ...]] | None:
     """The columns of a table that is no release, with their public values; None for the release itself."""
-    query = _Reading(schema, known or {})._source(node)
+    query = _Reading(schema, known or {})._source(node.copy())  # which is read once more
     if query is None or _holds_rows(query):
         return None
     relation = _relation(query, schema)

@@ -207,10 +207,8 @@ class _Frames:
         if far is None or not self.rules:
             return [size if last else 0] * size if not self.rules or direction * (1 if last else -1) > 0 else [0] * size
         if direction == 0:
-            keys = [
-                [sort_key(rule, row, self.reader.orders, self.reader.value) for rule in self.rules]  # type: ignore[arg-type]
-                for row in self.rows
-            ]
+            orders, value = self.reader.orders, self.reader.value
+            keys = [[sort_key(rule, row, orders, value) for rule in self.rules] for row in self.rows]  # type: ignore[arg-type]
             return _peers(keys, last)
         if len(self.rules) > 1 or self.rules[0].descending:
             raise unsupported(f"RANGE in {quoted(self.node)} by more than one ascending key", _FRAMES)

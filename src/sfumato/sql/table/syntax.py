@@ -53,10 +53,10 @@ class Written:
 
 
 def own_nodes(select: Any) -> Iterator[Any]:
-    """The nodes of a SELECT from the outside in, without those of its FROM and WITH, which are other SELECTs."""
+    """The nodes of a SELECT from the outside in, without those of FROM, JOIN and WITH, which are other SELECTs."""
     from sqlglot import exp
 
-    yield from select.walk(prune=lambda node: isinstance(node, exp.From | exp.With))
+    yield from select.walk(prune=lambda node: isinstance(node, exp.From | exp.Join | exp.With))
 
 
 def is_star(node: exp.Expression) -> bool:
