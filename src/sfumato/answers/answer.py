@@ -30,7 +30,7 @@ from sfumato.domain import Domain, Label
 from sfumato.errors import QueryError
 from sfumato.schema import Schema
 from sfumato.sql import Column, Formula, Key, Select
-from sfumato.sql.plan import Distinct, Quantile
+from sfumato.sql.plan import Distinct, Extreme, Quantile
 
 if TYPE_CHECKING:
     from sfumato.answers.guaranteed_columns import Source
@@ -280,7 +280,7 @@ def select_as(content: Viewed, select: Select, confidence: float, manner: Manner
 
 def _counts_values(column: Column) -> bool:
     """Whether a column has a COUNT(DISTINCT), whose counts are taken together, and so in the tails."""
-    parts = column.rule.columns if isinstance(column.rule, Formula) else (column,)
+    parts = column.rule.columns if isinstance(column.rule, Formula | Extreme) else (column,)
     return any(isinstance(part.rule, Distinct) for part in parts)
 
 

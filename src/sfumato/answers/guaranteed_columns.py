@@ -34,7 +34,7 @@ from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.schema import Schema
 from sfumato.sql import Amount, Column, Formula
-from sfumato.sql.plan import Distinct, Quantile
+from sfumato.sql.plan import Distinct, Extreme, Quantile
 
 
 def possible(column: Column, estimates: list[Estimate], schema: Schema) -> list[Estimate]:
@@ -231,7 +231,7 @@ def narrower(
 
 def sums_tested(column: Column, groups: int, domain: Domain) -> int:
     """Number of sums bounded for the guaranteed intervals of a column in so many groups."""
-    if isinstance(column.rule, Formula):
+    if isinstance(column.rule, Formula | Extreme):
         return sum(sums_tested(part, groups, domain) for part in column.rule.columns)
     if isinstance(column.rule, Distinct):
         return groups * len(column.rule.predicates)
@@ -253,6 +253,8 @@ class _Columns:
         """Bounds of a column in each present group; each end is exceeded with probability at most `tail`."""
         if isinstance(column.rule, Formula):
             return self._formula(column, column.rule, tail)
+        if isinstance(column.rule, Extreme):
+            return [ends * Ends(column.scale, column.scale) for ends in self._extreme(column.rule, tail)]
         if isinstance(column.rule, Quantile):
             scale = Ends(column.scale, column.scale)
             return [ends * scale for ends in quantile_ends(column.rule, self.at, self.source, tail)]
@@ -305,6 +307,13 @@ class _Columns:
             return work_out(rule, lambda part: Ends(part, part) if isinstance(part, float) else by_column[part][place])
 
         return [in_group(place) for place in range(len(self.at.groups.present))]
+
+    def _extreme(self, rule: Extreme, tail: float) -> list[Ends]:
+        """Bounds of the greatest or least of several columns, whose bounds hold together (Bonferroni)."""
+        parts = [self.ends(one, tail / len(rule.columns)) for one in rule.columns]
+        choose = max if rule.greatest else min
+        groups = zip(*parts, strict=True)
+        return [Ends(choose(one.low for one in ends), choose(one.high for one in ends)) for ends in groups]
 
     def _asked(self, amounts: tuple[Amount, ...]) -> list[WeightRange]:
         """Weights of a sum, for every present group."""

@@ -105,7 +105,7 @@ class Release:
     def _answer(self, sql: str, confidence: float, strict: bool, manner: Manner, errors: bool) -> Result:
         """Answer a statement that is no DESCRIBE."""
         from sfumato.answers.question import Manner
-        from sfumato.sql import Rows, Select, compile_statement, selects_of, strict_check
+        from sfumato.sql import SyntheticRows, Select, compile_statement, selects_of, strict_check
 
         content = self.content
         plain = manner == Manner(selected=manner.selected)
@@ -119,7 +119,7 @@ class Release:
         if own is not None:
             return own
         statement = compile_statement(sql, self.schema)
-        if isinstance(statement, Rows):
+        if isinstance(statement, SyntheticRows):
             from sfumato.releases.rows.selected import synthetic_rows
 
             return synthetic_rows(statement, self.content.row_model, self.schema, confidence, marked=errors)

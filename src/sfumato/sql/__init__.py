@@ -7,7 +7,7 @@ noisy counts are not whole.
 from sfumato.sql.compile import Statement, compile_select, compile_statement, selects_of
 from sfumato.sql.plan import Amount, Column, Cut, Formula, Key, Order, Select, strict_check
 from sfumato.sql.reading import read_workload
-from sfumato.sql.synthetic import Rows
+from sfumato.sql.synthetic import SyntheticRows
 
 __all__ = [
     "Amount",
@@ -16,9 +16,9 @@ __all__ = [
     "Formula",
     "Key",
     "Order",
-    "Rows",
     "Select",
     "Statement",
+    "SyntheticRows",
     "compile_select",
     "compile_statement",
     "read_workload",

@@ -64,7 +64,9 @@ class Distinct:
         return tuple(Column("", (Amount(rows, None, grouped=self.grouped),)) for rows in self.predicates)
 
 
-Kind = Literal["count", "sum", "average", "share", "ratio", "difference", "quantile", "variance", "stddev", "distinct"]
+Kind = Literal[
+    "count", "sum", "average", "share", "ratio", "difference", "quantile", "variance", "stddev", "extreme", "distinct"
+]
 
 
 @dataclass(frozen=True)
@@ -103,13 +105,13 @@ class Column:
     scale: float = 1.0
     bounds: tuple[float, float] | None = None
     kind: Kind = "count"
-    rule: Formula | Quantile | Spread | Distinct | None = None
+    rule: Formula | Quantile | Spread | Extreme | Distinct | None = None
     difference: bool = False
 
     @property
     def amounts(self) -> tuple[Amount, ...]:
         """Every sum over rows that it rests on; for a statistic of an attribute, the sum of that attribute."""
-        if isinstance(self.rule, Formula):
+        if isinstance(self.rule, Formula | Extreme):
             return tuple(amount for column in self.rule.columns for amount in column.amounts)
         if isinstance(self.rule, Distinct):
             return tuple(amount for column in self.rule.counts for amount in column.numerator)
@@ -120,7 +122,7 @@ class Column:
     @property
     def counted_by(self) -> Iterator[tuple[Amount, tuple[str, ...]]]:
         """Every amount, and the attribute by whose values its rows are told apart, if there is one."""
-        if isinstance(self.rule, Formula):
+        if isinstance(self.rule, Formula | Extreme):
             for column in self.rule.columns:
                 yield from column.counted_by
         else:
@@ -143,6 +145,14 @@ class Formula:
         for part in (self.left, self.right):
             found += part.columns if isinstance(part, Formula) else [part] if isinstance(part, Column) else []
         return tuple(dict.fromkeys(found))
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """The greatest or the least of several columns, such as MAX(n) over the groups of a subquery."""
+
+    columns: tuple[Column, ...]
+    greatest: bool
 
 
 @dataclass(frozen=True)
@@ -282,7 +292,7 @@ def statistic_notes(columns: Iterable[Column], schema: Schema) -> list[str]:
 
 
 def _rules(column: Column) -> Iterator[Quantile | Spread | Distinct]:
-    if isinstance(column.rule, Formula):
+    if isinstance(column.rule, Formula | Extreme):
         for part in column.rule.columns:
             yield from _rules(part)
     elif column.rule is not None:

@@ -226,7 +226,7 @@ def read_column(node: exp.Expression, scope: Scope, within: Predicate, *, groupe
     within: the rows that WHERE keeps. grouped: whether the query has GROUP BY.
     """
     spend(OF_A_NODE * nodes_in(node), "the select list")
-    value = _read(node, scope, within)
+    value = read_value(node, scope, within)
     # Without GROUP BY, a total over all groups is the same thing as the one group.
     column = column_of(value if grouped else regrouped(value, True), scope.schema)
     return replace(column, name=_default_name(node, column, scope), difference=is_difference(node))
@@ -252,7 +252,8 @@ def _innermost(node: Any, wrappings: tuple[str, ...]) -> Any:
     return node
 
 
-def _read(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
+def read_value(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
+    """An aggregate, or arithmetic of aggregates, of the rows within a predicate."""
     constant = number(node)
     if constant is not None:
         return constant
@@ -292,7 +293,7 @@ def _amounts(rows: RowAmount) -> tuple[Amount, ...]:
 def _filter(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
     if node.this.key not in ("count", "countif", "sum", "avg", *STATISTICS):
         raise unsupported(f"FILTER on {in_words(node.this)}", LINEAR)
-    return _read(node.this, scope, within & read_condition(node.args["expression"].this, scope))
+    return read_value(node.this, scope, within & read_condition(node.args["expression"].this, scope))
 
 
 def _window(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
@@ -302,7 +303,7 @@ def _window(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
     if extras or node.this.key != "sum":
         raise unsupported("a window function", _TOTAL)
     rows = within if scope.windows is None else scope.windows.total(node.args.get("partition_by") or [])
-    total = _read(node.this.this, scope, rows)
+    total = read_value(node.this.this, scope, rows)
     if not isinstance(total, Ratio) or total.bottom is not None:
         raise unsupported("a window over something that is not a COUNT or SUM", _TOTAL)
     return regrouped(total, False)
@@ -317,14 +318,14 @@ def _subquery(node: exp.Expression, scope: Scope, _within: Predicate) -> Value:
     inner = table_scope(node.this, scope.schema, scope)
     if len(node.this.expressions) != 1:
         raise unsupported("a subquery of several columns", "select one aggregate in it")
-    value = _read(node.this.expressions[0].unalias(), inner, where(node.this, inner))
+    value = read_value(node.this.expressions[0].unalias(), inner, where(node.this, inner))
     if isinstance(value, float):
         raise unsupported("a subquery of a constant", "write the constant itself")
     return regrouped(value, False)
 
 
 def _negative(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
-    return times(_read(node.this, scope, within), -1.0)
+    return times(read_value(node.this, scope, within), -1.0)
 
 
 def _sum_of_two(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
@@ -340,7 +341,7 @@ def _quotient(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
     divisor = bare(node.args["expression"])
     while divisor.key == "nullif" and number(divisor.args["expression"]) == 0:  # what is divided by zero is unknown
         divisor = bare(divisor.this)
-    left, right = _read(node.this, scope, within), _read(divisor, scope, within)
+    left, right = read_value(node.this, scope, within), read_value(divisor, scope, within)
     if right == 0:
         raise QueryError("the query divides by zero")
     return over(left, right)
@@ -348,24 +349,24 @@ def _quotient(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
 
 def _coalesce(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
     """COALESCE of a count or sum, which is never NULL here: a sum of no rows is 0."""
-    value = _read(bare(node.this), scope, within)
+    value = read_value(bare(node.this), scope, within)
     if not isinstance(value, Ratio) or value.bottom is not None:
         raise unsupported("COALESCE of a ratio or a quantile inside arithmetic", "put COALESCE around the whole")
     return value
 
 
 def _operands(node: exp.Expression, scope: Scope, within: Predicate) -> tuple[Value, Value]:
-    return _read(node.this, scope, within), _read(node.args["expression"], scope, within)
+    return read_value(node.this, scope, within), read_value(node.args["expression"], scope, within)
 
 
 def _cast(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
     if not keeps_numbers(node):
         raise unsupported("a CAST of an aggregate that rounds it or turns it into text", "CAST to DOUBLE, or leave it")
-    return _read(node.this, scope, within)
+    return read_value(node.this, scope, within)
 
 
 _READERS: dict[str, Callable[[Any, Scope, Predicate], Value]] = {
-    "paren": lambda node, scope, within: _read(node.this, scope, within),
+    "paren": lambda node, scope, within: read_value(node.this, scope, within),
     "cast": _cast,
     "neg": _negative,
     "add": _sum_of_two,

@@ -21,7 +21,7 @@ MARK = "synthetic_row"  # the column that numbers rows which are nobody's
 
 
 @dataclass(frozen=True)
-class Rows:
+class SyntheticRows:
     """A plan of synthetic rows.
 
     columns: attributes and measures, whose values items and order refer to by place. where: the rows to keep. number:
@@ -44,7 +44,7 @@ def asks_for_rows(flat: Flat) -> bool:
     return flat.sets is None and limited and named
 
 
-def compile_rows(flat: Flat, schema: Schema) -> Rows:
+def compile_rows(flat: Flat, schema: Schema) -> SyntheticRows:
     """The plan of a SELECT that asks for rows."""
     scope = table_scope(flat.base, schema)
     where = reduce(and_, (read_condition(node, scope) for node in flat.wheres), Predicate.everything())
@@ -68,7 +68,7 @@ def compile_rows(flat: Flat, schema: Schema) -> Rows:
     trees = [(item.name or _called(item.node, scope), read(item.node, "the select list")) for item in flat.items]
     names = unique_names([(name, False) for name, _ in trees])
     items = tuple(Item(name, tree, False) for name, (_, tree) in zip(names, trees, strict=True))
-    return Rows(tuple(columns), where, items, Sort(tuple(rules)), number, offset)
+    return SyntheticRows(tuple(columns), where, items, Sort(tuple(rules)), number, offset)
 
 
 def _called(node: Any, scope: Scope) -> str:

@@ -1,6 +1,6 @@
 """Answer SELECT * FROM t LIMIT 5 with synthetic rows: drawn as `sample` draws them, numbered, and said to be such.
 
-The same statement gives the same rows. Rows that do not meet WHERE are drawn again, so often; what ORDER BY sorts are the
+The same statement gives the same rows. SyntheticRows that do not meet WHERE are drawn again, so often; what ORDER BY sorts are the
 rows that were drawn, which are not the first of any table.
 """
 
@@ -21,7 +21,7 @@ from sfumato.effort import MOST_STEPS, STEPS_OF_A_ROW, at_most, counted, spend
 from sfumato.releases.rows.decode import BATCH, Decoder, draw_blocks, table_columns
 from sfumato.releases.rows.model import Block, RandomNumbers, RowModel
 from sfumato.schema import Schema
-from sfumato.sql.synthetic import MARK, Rows
+from sfumato.sql.synthetic import MARK, SyntheticRows
 from sfumato.sql.values.dates import as_moment
 from sfumato.sql.values.tree import Ref, Tree
 from sfumato.sql.values.tree import size as size_of
@@ -30,8 +30,8 @@ AHEAD = 4  # rows that are drawn at first for each one that is wanted, where the
 SEED = 0  # rows are public: nothing hangs on it but that they are the same tomorrow
 
 
-def synthetic_rows(rows: Rows, model: RowModel, schema: Schema, confidence: float, *, marked: bool) -> Result:
-    """Rows of a plan. marked: number them in a column of their own, by whose name programs see what they are."""
+def synthetic_rows(rows: SyntheticRows, model: RowModel, schema: Schema, confidence: float, *, marked: bool) -> Result:
+    """SyntheticRows of a plan. marked: number them in a column of their own, by whose name programs see what they are."""
     wanted = rows.number + rows.offset
     at_most(wanted, BATCH, "synthetic rows are asked for", "draw more with `sfumato sample`")
     found: list[list[Any]] = []
@@ -66,7 +66,7 @@ def synthetic_rows(rows: Rows, model: RowModel, schema: Schema, confidence: floa
     return Result(tuple(names), tuple(map(tuple, cells)), confidence, notes, numbers=frozenset(), dated=moments)
 
 
-def _dated(tree: Tree, cells: Sequence[Any], rows: Rows, schema: Schema) -> str | None:
+def _dated(tree: Tree, cells: Sequence[Any], rows: SyntheticRows, schema: Schema) -> str | None:
     """Time unit of a column that holds days or times alone."""
     name = rows.columns[tree.place] if isinstance(tree, Ref) else ""
     if name in schema.domain and schema.domain[name].kind == "date":
@@ -75,7 +75,7 @@ def _dated(tree: Tree, cells: Sequence[Any], rows: Rows, schema: Schema) -> str 
     return "day" if kinds == {date} else "hour" if kinds == {datetime} else None
 
 
-def _drawn(rows: Rows, model: RowModel, schema: Schema, size: int) -> Iterator[list[Any]]:
+def _drawn(rows: SyntheticRows, model: RowModel, schema: Schema, size: int) -> Iterator[list[Any]]:
     """Values of the plan's columns in each drawn row that meets its condition."""
     names = (*rows.columns, *(name for name in rows.where.names if name not in rows.columns))
     random = RandomNumbers(SEED)

@@ -23,7 +23,7 @@ from sfumato.serve.web.charts import as_columns, as_comparison, chart_sql, coars
 from sfumato.serve.web.questions import Chart, Compare, Manner, Query
 from sfumato.serve.web.requests import Refusal, as_json
 from sfumato.serve.web.shelf import Book, Shelf
-from sfumato.sql import Column, Rows, Select, compile_statement, selects_of
+from sfumato.sql import Column, SyntheticRows, Select, compile_statement, selects_of
 from sfumato.sql.plan import Distinct
 from sfumato.version import __version__
 
@@ -54,7 +54,7 @@ def size_of(sql: str, release: Release) -> Size:
         statement = compile_statement(sql, release.schema)
     except QueryError:
         return Size(0, 0)
-    if isinstance(statement, Rows):
+    if isinstance(statement, SyntheticRows):
         return Size(release.domain.size, statement.number * len(statement.items))
     selects = selects_of(statement)
     sizes = [_of_select(select, release) for select in selects]
