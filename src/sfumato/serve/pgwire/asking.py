@@ -251,7 +251,7 @@ def _table(result: Result, book: Book) -> tuple[list[Column], list[tuple[object,
         if name in moments:
             found = pg.DATE if moments[name] == "day" else pg.TIMESTAMP
         elif name in keys:  # a month or a week has a name of its own, which is a text
-            known = name in schema.domain and schema.domain[name].kind != "date"
+            known = schema.domain[name].kind != "date" if name in schema.domain else name in schema.measures
             found = found or (kind_of(name, schema) if known else pg.TEXT)
         elif found is None or not any(isinstance(value, str | bool) for value in values):
             found = pg.FLOAT8

@@ -23,7 +23,8 @@ from sfumato.serve.web.charts import as_columns, as_comparison, chart_sql, coars
 from sfumato.serve.web.questions import Chart, Compare, Manner, Query
 from sfumato.serve.web.requests import Refusal, as_json
 from sfumato.serve.web.shelf import Book, Shelf
-from sfumato.sql import Select, compile_statement, selects_of
+from sfumato.sql import Column, SyntheticRows, Select, compile_statement, selects_of
+from sfumato.sql.plan import Distinct
 from sfumato.version import __version__
 
 
@@ -50,21 +51,30 @@ class Size:
 def size_of(sql: str, release: Release) -> Size:
     """Size of a statement; zero for text that is no statement, which is refused when it is asked."""
     try:
-        selects = selects_of(compile_statement(sql, release.schema))
+        statement = compile_statement(sql, release.schema)
     except QueryError:
         return Size(0, 0)
+    if isinstance(statement, SyntheticRows):
+        return Size(release.domain.size, statement.number * len(statement.items))
+    selects = selects_of(statement)
     sizes = [_of_select(select, release) for select in selects]
     return Size(sum(size.cells for size in sizes), sum(size.numbers for size in sizes))
 
 
 def _of_select(select: Select, release: Release) -> Size:
-    domain, aggregates = release.domain, max(1, len(set(select.aggregates)))
+    domain = release.domain
+    aggregates = max(1, sum(_counts(column) for column in set(select.aggregates)))
     whole = prod(domain[name].size for name in select.group_by)
     if whole > MOST_CELLS:  # before it is looked up which groups a WHERE leaves
         return Size(whole, 0)
     told_apart = prod(int(kinds.max(initial=0)) + 1 for kinds in kinds_asked(select, release.schema).values())
     laid_out = domain.size if release.content.answers_linear else 0
     return Size(aggregates * max(told_apart, laid_out), aggregates * len(Groups.of(select, domain).present))
+
+
+def _counts(column: Column) -> int:
+    """Numbers that a column is worked out from in each group: of COUNT(DISTINCT), the counts of all values."""
+    return len(column.rule.predicates) if isinstance(column.rule, Distinct) else 1
 
 
 def list_of(shelf: Shelf) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import QueryError
 from sfumato.sql.scope import bare, constant, in_words, unsupported
 from sfumato.sql.values.dates import part_name, step_name, unit_name
-from sfumato.sql.values.tree import Call, Const, Tree
+from sfumato.sql.values.tree import ERROR, Call, Const, Tree
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -234,6 +234,8 @@ def _anonymous(node: Any, read: Callable[[Any], Tree]) -> Tree:
     """Functions that the parser has no node for."""
     name, args = node.name.lower(), node.expressions
     found = None
+    if name.startswith(f"{ERROR}:"):
+        return Call(name, (read(args[0]),))
     if name in ("date_part", "datepart") and len(args) == 2:
         found = _part(args[0].name, args[1], read)
     elif len(args) == 1 and name in ("isodow", "isoyear", "century", "dayname", "monthname", "decade", "weekday"):
