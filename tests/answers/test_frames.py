@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date, datetime
 from math import inf, nan
 
@@ -28,6 +29,17 @@ def test_every_library_has_the_same_columns_and_rows(result):
     for frame in frames:
         assert list(frame.columns) == COLUMNS and len(frame) == len(result)
     assert frames[1]["n"].to_list() == [record["n"] for record in result.records()]
+
+
+@pytest.mark.parametrize("result", [KNOWN, UNKNOWN, EMPTY], ids=["known", "unknown", "empty"])
+def test_errors_can_be_left_out_of_every_form(result):
+    alone = replace(result, errors=False)
+    for frame in (alone.to_pandas(), alone.to_polars(), alone.to_arrow().to_pandas()):
+        assert list(frame.columns) == ["sex", "n"] and len(frame) == len(result)
+    assert alone.headers == ("sex", "n") and alone.texts()[0] == ["sex", "n"]
+    assert [record["n"] for record in alone.records()] == [record["n"] for record in result.records()]
+    assert all(len(row) == 2 for row in alone.texts()[1]) and "interval" not in alone._repr_html_()
+    assert alone.to_csv().splitlines()[0] == "sex,n" and alone.rows == result.rows
 
 
 def test_what_is_unknown_is_a_number_that_is_not_there():

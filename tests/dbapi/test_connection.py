@@ -80,6 +80,15 @@ def test_it_is_only_read(connection, statement, error):
         connection.cursor().executemany("INSERT INTO census VALUES (?)", [[1]])
 
 
+def test_error_columns_can_be_left_out(path):
+    with sf.connect(path, errors=False) as opened:
+        for end in ("", " LIMIT 0"):
+            cursor = opened.execute(f"SELECT sex, COUNT(*) AS n FROM census GROUP BY sex{end}")
+            assert [column[0] for column in cursor.description] == ["sex", "n"]
+            assert all(len(row) == 2 for row in cursor)
+        assert opened.execute("SELECT COUNT(*) AS n FROM census").result.rows[0][0].stderr > 0
+
+
 def test_closed_is_closed(path):
     connection = sf.connect(path)
     cursor = connection.cursor()

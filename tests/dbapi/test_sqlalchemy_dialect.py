@@ -82,9 +82,19 @@ def test_options_of_the_address(engine, path):
             widths.append(row.c_high - row.c_low)
         one.dispose()
     assert widths[0] < widths[1]
-    for address in ("sfumato://", f"sfumato:///{path}?colour=red"):
+    for address in ("sfumato://", f"sfumato:///{path}?colour=red", f"sfumato:///{path}?errors=some"):
         with pytest.raises(sqlalchemy.exc.ArgumentError):
             sqlalchemy.create_engine(address).connect()
+
+
+def test_error_columns_are_left_out_for_tools_that_count_columns(engine, path):
+    opened = sqlalchemy.create_engine(f"sfumato:///{path}?errors=none")
+    for text, names in (("SELECT sex, COUNT(*) AS n", ["sex", "n"]), ("SELECT sex, AVG(charge) AS c", ["sex", "c"])):
+        for end in ("", " LIMIT 0"):
+            with opened.connect() as connection:
+                found = connection.execute(sqlalchemy.text(f"{text} FROM census GROUP BY sex{end}"))
+                assert list(found.keys()) == names and all(len(row) == 2 for row in found)
+    opened.dispose()
 
 
 def test_dates_are_dates(engine, tmp_path):

@@ -240,8 +240,7 @@ def test_what_is_wrong_is_named(where, message):
     ("where", "construct"),
     [
         ("my_function(sex) = 'f'", "the function MY_FUNCTION"),
-        ("age IS NULL", "age IS NULL or IS NOT NULL is not supported; rows without a value are not in this release"),
-        ("age IS NOT NULL", "IS NULL or IS NOT NULL"),
+        ("charge IS NULL", r"charge IS NULL or IS NOT NULL, of a measure, is not supported; write COUNT\(charge\)"),
         ("age = NULL", "NULL in a condition"),
         ("age IN (1, NULL)", "NULL in a condition"),
         ("age IN (SELECT 1)", "IN with a subquery"),
@@ -249,7 +248,8 @@ def test_what_is_wrong_is_named(where, message):
         ("EXISTS (SELECT 1)", "EXISTS"),
         ("(age, sex) IN ((1, 'F'))", "a list in parentheses"),
         ("age = ?", "a parameter"),
-        ("day + INTERVAL 1 DAY < DATE '2024-01-01'", "INTERVAL in a condition"),
+        ("day + INTERVAL '1 day 2 hours' < DATE '2024-01-01'", "INTERVAL of this form is not supported"),
+        ("day + INTERVAL 5 MINUTE < DATE '2024-01-01'", "an interval of a minute is not supported"),
         ("COUNT(*) > 3", "the function COUNT"),
         ("age BETWEEN SYMMETRIC 3 AND 1", "BETWEEN SYMMETRIC"),
     ],
@@ -257,6 +257,12 @@ def test_what_is_wrong_is_named(where, message):
 def test_what_is_not_supported_is_named(where, construct):
     with pytest.raises(UnsupportedSQL, match=construct):
         predicate(where)
+
+
+def test_every_row_has_a_value_where_rows_without_one_were_left_out():
+    assert predicate("age IS NOT NULL AND NOT sex IS NULL") == Predicate.everything()
+    select = compile_select("SELECT COUNT(*) FROM census WHERE age IS NULL", SCHEMA)
+    assert not select.where and "age IS NULL holds for no row: rows without a value were left out" in select.notes[0]
 
 
 def test_conditions_that_fall_into_too_many_boxes_are_refused():

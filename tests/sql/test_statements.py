@@ -280,6 +280,15 @@ SELECT sex, ABS(AVG(cost) FILTER (WHERE urgent) - AVG(cost) FILTER (WHERE NOT ur
 SELECT ward, a / b FROM (SELECT ward, AVG(cost) AS a, AVG(age) AS b FROM visits GROUP BY ward);
 SELECT MAX(day) FROM visits HAVING MAX(day) > DATE '2024-02-01';
 -- sums over the groups of a subquery
+SELECT AVG(n), MAX(n), MIN(n), COUNT(*) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward);
+SELECT SUM(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ROLLUP (ward));
+SELECT SUM(a) FROM (SELECT ward, AVG(cost) AS a FROM visits GROUP BY ward);
+SELECT SUM(n * n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward);
+SELECT SUM(age) FROM (SELECT age, COUNT(*) AS n FROM visits GROUP BY age);
+SELECT ward, SUM(COUNT(*)) OVER () FROM visits GROUP BY ROLLUP (ward);
+SELECT ward, LAG(COUNT(*)) OVER (ORDER BY ward) FROM visits GROUP BY ward;
+SELECT ward, NTILE(2) OVER (ORDER BY COUNT(*)) FROM visits GROUP BY ward;
+SELECT COUNT(*) FROM visits, (SELECT 1);
 SELECT SUM(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward);
 SELECT SUM(n) AS s FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) WHERE ward <> 'East';
 SELECT sex, SUM(n) AS s, SUM(c) AS q FROM (SELECT ward, sex, COUNT(*) AS n, SUM(cost) AS c FROM visits WHERE age > 25
@@ -315,7 +324,8 @@ def test_answers_are_those_of_duckdb(sql, release, engine):
 REFUSED = {
     "SELECT SQRT(age) AS r, COUNT(*) FROM visits GROUP BY r": "the function SQRT",
     "SELECT COUNT(*) FROM visits WHERE my_function(sex) = 'f'": "the function MY_FUNCTION",
-    "SELECT STRFTIME(day, '%Y') AS y, COUNT(*) FROM visits GROUP BY y": "the function STRFTIME",
+    "SELECT STRFTIME(day, '%Y %H') AS y, COUNT(*) FROM visits GROUP BY y": "known by days; it takes an attribute",
+    "SELECT STRFTIME(day, '%Y %M') AS y, COUNT(*) FROM visits GROUP BY y": "%M is not known in a format of dates",
     "SELECT list(ward) FROM visits": "the function LIST",
     "SELECT string_agg(ward, ',') FROM visits GROUP BY sex": "the function STRING_AGG",
     "SELECT arg_max(ward, age) FROM visits": "the function ARG_MAX",
@@ -324,7 +334,7 @@ REFUSED = {
     "SELECT DATE_TRUNC('hour', day) AS h, COUNT(*) FROM visits GROUP BY h": "known by days; it takes an attribute",
     "SELECT COUNT(*) FROM visits WHERE regexp_matches(ward, 'N.*')": "the function REGEXP_MATCHES",
     "SELECT COUNT(*) FROM visits WHERE ward SIMILAR TO 'N.*'": "SIMILAR",
-    "SELECT COUNT(*) FROM visits WHERE day + INTERVAL 1 DAY < DATE '2024-02-01'": "INTERVAL",
+    "SELECT COUNT(*) FROM visits WHERE day + INTERVAL '1 day 2 hours' < DATE '2024-02-01'": "INTERVAL",
     "SELECT COUNT(*) FROM visits WHERE age IN (SELECT age FROM visits)": "IN with a subquery",
     "SELECT COUNT(*) FROM visits WHERE EXISTS (SELECT 1)": "EXISTS",
     "SELECT COUNT(*) FROM visits WHERE cost > 3": "cost is a measure",
@@ -334,39 +344,26 @@ REFUSED = {
     "SELECT FLOOR(age / 10), COUNT(*) FROM visits GROUP BY sex": "age is named but not in GROUP BY",
     "SELECT ward, COUNT(*) FROM visits GROUP BY ward HAVING age > 3": "age is named but not in GROUP BY",
     "SELECT COUNT(*) FROM visits v JOIN visits w ON v.age = w.age": "JOIN",
-    "SELECT COUNT(*) FROM visits, (SELECT 1)": "a list of tables in FROM",
     "SELECT COUNT(*) FROM elsewhere": "no table 'elsewhere'",
     "WITH a AS (SELECT 1 FROM elsewhere) SELECT * FROM a": "no table 'elsewhere'",
-    "SELECT AVG(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)": "AVG(n) of what a subquery",
-    "SELECT MAX(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)": "MAX(n) of what a subquery",
-    "SELECT MIN(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)": "MIN(n) of what a subquery",
-    "SELECT COUNT(*) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)": "COUNT(*) of what a subquery",
-    "SELECT SUM(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) WHERE n > 9": "WHERE n > 9 chooses",
-    "SELECT n, SUM(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) GROUP BY n": "GROUP BY n chooses by",
-    "SELECT n, SUM(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)": "n beside a sum over groups",
+    "SELECT SUM(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) WHERE n > 9": "SUM(n) over groups that",
+    "SELECT n, SUM(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY 1) GROUP BY n": "GROUP BY n, which goes by",
+    "SELECT n, SUM(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)": "n is named but not in GROUP BY",
     "SELECT SUM(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY 1 HAVING n > 9)": "SUM(n) over groups",
-    "SELECT SUM(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY 1 LIMIT 2)": "SUM(n) over groups",
-    "SELECT SUM(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ROLLUP (ward))": "SUM(n) over groups",
-    "SELECT SUM(a) FROM (SELECT ward, AVG(cost) AS a FROM visits GROUP BY ward)": "SUM(a) over the groups",
-    "SELECT SUM(n * n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)": "SUM(n * n) over the groups",
-    "SELECT SUM(age) FROM (SELECT age, COUNT(*) AS n FROM visits GROUP BY age)": "SUM(age) over the groups",
+    "SELECT MEDIAN(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)": "MEDIAN(n) of what a subquery",
+    "SELECT SUM(ROUND(n)) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)": "ROUND(n) in an aggregate",
     "SELECT m FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)": "no column 'm' in the subquery",
     "SELECT COUNT(*) FROM (SELECT * FROM visits LIMIT 10)": "LIMIT in a subquery",
-    "SELECT COUNT(*) FROM (SELECT sex FROM visits UNION ALL SELECT ward FROM visits)": "of a UNION ALL in a subquery",
+    "SELECT COUNT(*) FROM (SELECT sex FROM visits UNION ALL SELECT ward FROM visits)": "rows that UNION ALL puts",
     "SELECT a FROM (SELECT ward, sex FROM visits) AS t(a)": "names 1 columns of a subquery that has 2",
     "WITH RECURSIVE a AS (SELECT 1) SELECT * FROM a": "WITH RECURSIVE",
-    "SELECT ward FROM visits UNION SELECT sex FROM visits": "UNION is not supported; write UNION ALL",
     "SELECT ward FROM visits UNION ALL SELECT sex, age FROM visits": "different numbers of columns",
     "SELECT ward FROM visits EXCEPT SELECT sex FROM visits": "EXCEPT",
     "SELECT ward FROM visits INTERSECT SELECT sex FROM visits": "INTERSECT",
     "SELECT DISTINCT COUNT(*) FROM visits GROUP BY ward": "SELECT DISTINCT of aggregates",
     "SELECT DISTINCT ON (sex) sex, ward FROM visits": "DISTINCT ON",
     "SELECT COUNT(*) / SUM(COUNT(*)) OVER () FROM visits GROUP BY ward HAVING COUNT(*) > 9": "after groups were left",
-    "SELECT ward, SUM(COUNT(*)) OVER () FROM visits GROUP BY ROLLUP (ward)": "over several grouping sets",
     "SELECT ward, SUM(COUNT(*)) OVER (PARTITION BY sex) FROM visits GROUP BY ward": "PARTITION BY sex",
-    "SELECT ward, SUM(COUNT(*)) OVER (ORDER BY ward) FROM visits GROUP BY ward": "a window function",
-    "SELECT ward, LAG(COUNT(*)) OVER (ORDER BY ward) FROM visits GROUP BY ward": "a window function",
-    "SELECT ward, NTILE(4) OVER (ORDER BY COUNT(*)) FROM visits GROUP BY ward": "a window function",
     "SELECT ward, RANK() OVER () FROM visits GROUP BY ward": "a rank of this form",
     "SELECT ward, COUNT(*) || ' rows' FROM visits GROUP BY ward": "in the select list is not supported",
     "SELECT CAST(COUNT(*) AS VARCHAR) FROM visits": "in the select list is not supported",
@@ -488,9 +485,9 @@ def test_functions_of_an_estimate_are_functions_of_its_ends(noisy):
 
 
 def test_all_values_are_listed_once(release):
-    listed = release.query("SELECT * FROM visits WHERE age = 30 LIMIT 5")
+    listed = release.query("SELECT * FROM visits WHERE age = 30")
     assert listed.columns == ("age", "ward", "sex", "urgent", "day")
-    assert listed.rows[0] == (30, "East", "F", False, "2024-01-30") and len(listed) == 5
+    assert listed.rows[0] == (30, "East", "F", False, "2024-01-30") and len(listed) == 3 * 2 * 2 * 33
     assert len(release.query("SELECT sex, ward FROM visits")) == 6
     with pytest.raises(QueryError, match="228,096 combinations of values would be listed"):
         release.query("SELECT *, FLOOR(age / 10), age + 1, LOWER(sex) FROM visits")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +17,7 @@ import pyarrow as pa
 from waiting import PATIENCE
 
 import sfumato as sf
+from sfumato.serve.pgwire.listening import Wire
 from sfumato.serve.web.answering import Answered, Desk, Question, Solver
 from sfumato.serve.web.shelf import Shelf
 from sfumato.serve.web.working import WORKS, Room, understood
@@ -110,6 +113,30 @@ def desk_for(shelf: Shelf, **settings) -> Desk:
     """A desk without processes."""
     solver: Solver = InProcess(shelf, **settings)
     return Desk(solver)
+
+
+@contextmanager
+def wire(desk: Desk) -> Iterator[int]:
+    """A server of PostgreSQL's protocol in a thread, whose limits a test can set lower; gives its port."""
+    loop, door = asyncio.new_event_loop(), socket.create_server(("127.0.0.1", 0))
+    server = loop.run_until_complete(Wire(desk).listen(door))
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    async def end():
+        server.close()
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    try:
+        yield door.getsockname()[1]
+    finally:
+        asyncio.run_coroutine_threadsafe(end(), loop).result(PATIENCE)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(PATIENCE)
+        loop.close()
 
 
 @contextmanager

@@ -8,6 +8,8 @@ from typing import Self
 
 from waiting import PATIENCE
 
+SYNC, EXECUTE = (b"S", b""), (b"E", b"\0" + bytes(4))
+
 
 class Raw:
     """A connection that sends whatever it is told."""
@@ -64,3 +66,14 @@ def code(messages: list[tuple[bytes, bytes]]) -> str:
 def kinds(messages: list[tuple[bytes, bytes]]) -> bytes:
     """The letters of messages."""
     return b"".join(kind for kind, _ in messages)
+
+
+def parse(text: str, name: bytes = b"") -> tuple[bytes, bytes]:
+    """Parse: prepare a statement."""
+    return b"P", name + b"\0" + text.encode() + b"\0" + bytes(2)
+
+
+def bind(*values: bytes, form: int = 0) -> tuple[bytes, bytes]:
+    """Bind: values for the unnamed statement, whose answer is to come as text."""
+    cells = b"".join(pack("!i", len(value)) + value for value in values)
+    return b"B", b"\0\0" + pack("!hh", 1, form) + pack("!h", len(values)) + cells + pack("!hh", 1, 0)

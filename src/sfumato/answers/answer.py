@@ -29,8 +29,8 @@ from sfumato.answers.results import Estimate, Result
 from sfumato.domain import Domain, Label
 from sfumato.errors import QueryError
 from sfumato.schema import Schema
-from sfumato.sql import Column, Key, Select
-from sfumato.sql.plan import Quantile
+from sfumato.sql import Column, Formula, Key, Select
+from sfumato.sql.plan import Distinct, Extreme, Quantile
 
 if TYPE_CHECKING:
     from sfumato.answers.guaranteed_columns import Source
@@ -265,7 +265,8 @@ def select_as(content: Viewed, select: Select, confidence: float, manner: Manner
                 estimates = _no_wider(column, estimates, at, source)
         return possible(column, estimates, content.schema) if manner.possible or surely else estimates
 
-    far = manner.one_of_many and not (surely and exact is None)
+    many = manner.one_of_many or any(_counts_values(column) for column in select.aggregates)
+    far = many and not (surely and exact is None)
 
     def view(kinds: Kinds) -> View:
         return replace(content.view(kinds), far=True, drawn=content.drawn(confidence)) if far else content.view(kinds)
@@ -275,6 +276,12 @@ def select_as(content: Viewed, select: Select, confidence: float, manner: Manner
     kept = (naming(note, largest[0]) if largest else note for note in result.notes)
     notes = (*(note for note in kept if not (surely and OF_WIDTH in note)), *([GUARANTEED] if surely else []))
     return replace(result, confidence=confidence, notes=notes)
+
+
+def _counts_values(column: Column) -> bool:
+    """Whether a column has a COUNT(DISTINCT), whose counts are taken together, and so in the tails."""
+    parts = column.rule.columns if isinstance(column.rule, Formula | Extreme) else (column,)
+    return any(isinstance(part.rule, Distinct) for part in parts)
 
 
 def _sums(select: Select, domain: Domain) -> int:

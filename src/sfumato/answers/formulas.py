@@ -17,6 +17,7 @@ import numpy as np
 
 from sfumato.answers.evaluate import Evaluation, Terms
 from sfumato.answers.fieller import NORMAL, SMOOTH, Functional, Interval, Noises, Shared, Term
+from sfumato.answers.distinct import distinct_values
 from sfumato.answers.function_interval import Function, function_interval
 from sfumato.answers.noise_sum import Ends
 from sfumato.answers.quantiles import quantiles
@@ -25,7 +26,7 @@ from sfumato.answers.spreads import spreads
 from sfumato.arrays import Floats
 from sfumato.frozen import dataclass
 from sfumato.sql import Amount, Column, Formula
-from sfumato.sql.plan import Quantile
+from sfumato.sql.plan import Distinct, Extreme, Quantile
 
 
 class Number(Protocol):
@@ -70,16 +71,44 @@ class Dual:
 
 
 def estimates_by_rule(column: Column, evaluation: Evaluation) -> list[Estimate]:
-    """Estimate a column that is a formula, a quantile or a variance, for every present group."""
+    """Estimate a column that is no ratio of sums, for every present group: by formula or as a statistic."""
     if isinstance(column.rule, Formula):
         with np.errstate(all="ignore"):  # what is beyond all numbers is found unknown, and its interval unbounded
             return _Together(column, column.rule, evaluation).estimates()
-    if isinstance(column.rule, Quantile):
+    if isinstance(column.rule, Extreme):
+        estimates = _extremes(column.rule, evaluation)
+    elif isinstance(column.rule, Quantile):
         estimates = quantiles(column, column.rule, evaluation)
+    elif isinstance(column.rule, Distinct):
+        estimates = distinct_values(column.rule, evaluation)
     else:
         assert column.rule is not None  # noqa: S101 (for the type checker)
         estimates = spreads(column, column.rule, evaluation)
     return [one.times(column.scale) for one in estimates]
+
+
+def _extremes(rule: Extreme, evaluation: Evaluation) -> list[Estimate]:
+    """Estimate the greatest or least of several columns in every present group.
+
+    Noise chooses which column comes out first. The intervals of all candidates hold together (Bonferroni), so the
+    greatest of their low ends and the greatest of their high ends hold the greatest of the true values.
+    """
+    surer = replace(
+        evaluation,
+        confidence=1.0 - (1.0 - evaluation.confidence) / len(rule.columns),
+        view=replace(evaluation.view, far=evaluation.view.far or len(rule.columns) > 1),
+    )
+    candidates = [surer.evaluate(one) if one.rule is None else estimates_by_rule(one, surer) for one in rule.columns]
+    return [_first(one, rule.greatest, evaluation.confidence) for one in zip(*candidates, strict=True)]
+
+
+def _first(candidates: Sequence[Estimate], greatest: bool, confidence: float) -> Estimate:
+    """The greatest or least of estimates whose intervals hold together; unknown where one of them is."""
+    choose = max if greatest else min
+    low, high = choose(one.low for one in candidates), choose(one.high for one in candidates)
+    found = next((one for one in candidates if isnan(one.value)), None)
+    found = found or choose(candidates, key=lambda one: one.value)
+    return replace(found, low=low, high=high, confidence=confidence)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from sfumato.answers.distinct import values_with_rows
 from sfumato.answers.evaluate import Evaluation, Sum
 from sfumato.answers.fit import Fit
 from sfumato.answers.fitted_noise import spread_over
@@ -33,7 +34,7 @@ from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.schema import Schema
 from sfumato.sql import Amount, Column, Formula
-from sfumato.sql.plan import Quantile
+from sfumato.sql.plan import Distinct, Extreme, Quantile
 
 
 def possible(column: Column, estimates: list[Estimate], schema: Schema) -> list[Estimate]:
@@ -230,8 +231,10 @@ def narrower(
 
 def sums_tested(column: Column, groups: int, domain: Domain) -> int:
     """Number of sums bounded for the guaranteed intervals of a column in so many groups."""
-    if isinstance(column.rule, Formula):
+    if isinstance(column.rule, Formula | Extreme):
         return sum(sums_tested(part, groups, domain) for part in column.rule.columns)
+    if isinstance(column.rule, Distinct):
+        return groups * len(column.rule.predicates)
     if isinstance(column.rule, Quantile):
         size = domain[column.rule.of].size
         tested = size if size * groups <= MOST_TESTED else 2 * max(1, ceil(log2(size)))
@@ -250,9 +253,17 @@ class _Columns:
         """Bounds of a column in each present group; each end is exceeded with probability at most `tail`."""
         if isinstance(column.rule, Formula):
             return self._formula(column, column.rule, tail)
+        if isinstance(column.rule, Extreme):
+            return [ends * Ends(column.scale, column.scale) for ends in self._extreme(column.rule, tail)]
         if isinstance(column.rule, Quantile):
             scale = Ends(column.scale, column.scale)
             return [ends * scale for ends in quantile_ends(column.rule, self.at, self.source, tail)]
+        if isinstance(column.rule, Distinct):
+            counts = column.rule.counts
+            by_value = [self.ends(count, tail / len(counts)) for count in counts]
+            present = len(self.at.groups.present)
+            numbers = [values_with_rows([ends[place] for ends in by_value]) for place in range(present)]
+            return [Ends(*number) * Ends(column.scale, column.scale) for number in numbers]
         if column.rule is not None:
             raise QueryError(
                 f"{column.name} has no guaranteed interval in a release that was fitted: variances have typical ones "
@@ -296,6 +307,13 @@ class _Columns:
             return work_out(rule, lambda part: Ends(part, part) if isinstance(part, float) else by_column[part][place])
 
         return [in_group(place) for place in range(len(self.at.groups.present))]
+
+    def _extreme(self, rule: Extreme, tail: float) -> list[Ends]:
+        """Bounds of the greatest or least of several columns, whose bounds hold together (Bonferroni)."""
+        parts = [self.ends(one, tail / len(rule.columns)) for one in rule.columns]
+        choose = max if rule.greatest else min
+        groups = zip(*parts, strict=True)
+        return [Ends(choose(one.low for one in ends), choose(one.high for one in ends)) for ends in groups]
 
     def _asked(self, amounts: tuple[Amount, ...]) -> list[WeightRange]:
         """Weights of a sum, for every present group."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import field, replace
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -88,7 +88,9 @@ class Result:
 
     notes: what was assumed for this answer, in sentences. counted: what any answer of the release counts by rule, in
     one. numbers: which columns are estimates; where it is not said, the first row tells. dated: which columns hold
-    single days ("day") or times ("hour"); weeks, months and what else spans several days are texts.
+    single days ("day") or times ("hour"); weeks, months and what else spans several days are texts. errors: whether
+    tables, records and frames show standard errors and intervals; `rows` has them in either case. alone: numbers that
+    never show theirs, because the statement names them as columns (`SELECT n, n_low FROM ...`).
     """
 
     columns: tuple[str, ...]
@@ -98,6 +100,8 @@ class Result:
     counted: str = ""
     numbers: frozenset[str] | None = None
     dated: Mapping[str, str] = field(default_factory=dict)
+    errors: bool = True
+    alone: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -114,9 +118,9 @@ class Result:
         """One flat mapping for each row: every number `n` comes with `n_stderr`, `n_low` and `n_high`.
 
         What is not a finite number (an average over what may be no rows at all) is None. Of a difference, `n_real` says
-        whether its interval excludes zero.
+        whether its interval excludes zero. Without `errors`, `n` stands alone.
         """
-        return [_record(self.columns, row) for row in self.rows]
+        return [_record(self.columns, row, self._beside) for row in self.rows]
 
     def typed_records(self) -> list[dict[str, Moment | Label | float | None]]:
         """Records with dates and datetimes as Python objects, where `records` has ISO texts."""
@@ -148,12 +152,17 @@ class Result:
         return frozenset(name for name, cell in zip(self.columns, first, strict=False) if isinstance(cell, Estimate))
 
     @property
+    def _beside(self) -> frozenset[str]:
+        """Names of the numbers that have their errors beside them."""
+        return self.estimated - self.alone if self.errors else frozenset()
+
+    @property
     def headers(self) -> tuple[str, ...]:
         """Keys of `records` in order, also for an empty result."""
         if self.rows:
-            return tuple(_record(self.columns, self.rows[0]))
+            return tuple(_record(self.columns, self.rows[0], self._beside))
         number = ("", "_stderr", "_low", "_high")
-        suffixes = {name: number if name in self.estimated else ("",) for name in self.columns}
+        suffixes = {name: number if name in self._beside else ("",) for name in self.columns}
         return tuple(name + suffix for name in self.columns for suffix in suffixes[name])
 
     def to_arrow(self) -> pa.Table:
@@ -213,8 +222,13 @@ class Result:
         headers = []
         for name in self.columns:
             shown = printable(name)
-            headers += [shown, "± std. error", *intervals] if name in self.estimated else [shown]
-        return headers, [[text for cell in row for text in _texts(cell)] for row in self.rows]
+            headers += [shown, "± std. error", *intervals] if name in self._beside else [shown]
+        with_errors = [name in self._beside for name in self.columns]
+        rows = [
+            [text for cell, errors in zip(row, with_errors, strict=True) for text in _texts(cell, errors)]
+            for row in self.rows
+        ]
+        return headers, rows
 
     @property
     def both(self) -> bool:
@@ -231,22 +245,24 @@ class Result:
         headers, rows = self.texts()
         left, aside, at = list[int](), list[int](), 0
         for place, name in enumerate(self.columns):
-            if name in self.estimated:
-                aside.append(at + 1)
-            elif not all(_is_number(row[place]) for row in self.rows):
+            if name not in self.estimated and not all(_is_number(row[place]) for row in self.rows):
                 left.append(at)
-            at += 3 + self.both if name in self.estimated else 1
+            beside = name in self._beside
+            aside += [at + 1] if beside else []
+            at += 3 + self.both if beside else 1
         table = html_table(headers, rows[:MOST_SHOWN], left, aside)
         more = len(rows) - MOST_SHOWN
         notes = [f"and {more:,} more rows, all of them in to_pandas() or to_csv()"] if more > 0 else []
         return html_block(table, *(f"<p><small>{html_text(note)}</small></p>" for note in (*notes, *self.remarks)))
 
 
-def _record(columns: tuple[str, ...], row: tuple[Cell, ...]) -> dict[str, Label | float | None]:
-    """Flat mapping of one row: each number with its standard error and interval ends."""
+def _record(columns: tuple[str, ...], row: tuple[Cell, ...], beside: Container[str]) -> dict[str, Label | float | None]:
+    """Flat mapping of one row; beside: numbers that have their standard errors and interval ends beside them."""
     record: dict[str, Label | float | None] = {}
     for name, cell in zip(columns, row, strict=True):
-        if isinstance(cell, Estimate):
+        if isinstance(cell, Estimate) and name not in beside:
+            record[name] = _plain(cell, cell.value)
+        elif isinstance(cell, Estimate):
             value, low, high = (_plain(cell, number) for number in (cell.value, cell.low, cell.high))
             record |= {name: value, f"{name}_stderr": _finite(cell.stderr), f"{name}_low": low, f"{name}_high": high}
             record |= {} if cell.real is None else {f"{name}_real": cell.real}
@@ -308,8 +324,8 @@ def when(days: float, *, timed: bool = False) -> str | None:
     return f"{text}T{minute // 60:02}:{minute % 60:02}" if timed else text
 
 
-def _texts(cell: Cell) -> list[str]:
-    """Printed cells of a key or an estimate."""
+def _texts(cell: Cell, errors: bool) -> list[str]:
+    """Printed cells of a key or an estimate, alone or with its error."""
     if cell is None:
         return ["NULL"]
     if not isinstance(cell, Estimate):
@@ -318,11 +334,13 @@ def _texts(cell: Cell) -> list[str]:
     intervals = [_interval(cell, (cell.low, cell.high), decimals)]
     intervals += [] if cell.sure is None else [_interval(cell, cell.sure, decimals)]
     if math.isnan(cell.value):
-        return ["unknown", "", *intervals]
-    if cell.dates:
+        texts = ["unknown", "", *intervals]
+    elif cell.dates:
         unit, error = ("hours", cell.stderr * 24) if cell.timed else ("days", cell.stderr)
-        return [str(_plain(cell, cell.value)), f"{_number(error, decimals_for(error))} {unit}", *intervals]
-    return [_number(cell.value, decimals), _number(cell.stderr, decimals), *intervals]
+        texts = [str(_plain(cell, cell.value)), f"{_number(error, decimals_for(error))} {unit}", *intervals]
+    else:
+        texts = [_number(cell.value, decimals), _number(cell.stderr, decimals), *intervals]
+    return texts if errors else texts[:1]
 
 
 def _interval(cell: Estimate, ends: tuple[float, float], decimals: int) -> str:

@@ -32,8 +32,8 @@ from sfumato.effort import MOST_STEPS, STEPS_OF_A_ROW, counted, spend
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.sql import Column, Key, Select, selects_of
-from sfumato.sql.table.plan import Item, Keep, Part, Rank, Sort, Step, Table, Tables, Take, trees_of
-from sfumato.sql.values.tree import Ref, Tree, places, size
+from sfumato.sql.table.plan import Item, Keep, NumberAt, Part, Rank, Rows, Sort, Step, Table, Tables, Take, trees_of
+from sfumato.sql.values.tree import Ref, Tree, calls, is_error, places, size
 
 if TYPE_CHECKING:
     from sfumato.releases.contents.content import Content
@@ -45,15 +45,20 @@ _OFF = {HIGHEST: "too high", LOWEST: "too low", CONDITION: "off to the side that
 
 @dataclass(frozen=True)
 class Chosen:
-    """Selection of `shown` rows among `among` by their noisy values. how: the criterion, in words."""
+    """Selection of `shown` rows among `among` by their noisy values. how: the criterion, in words.
+
+    by_errors: whether a condition looks at ends of intervals, which move with their confidence: these then hold for all
+    rows together, and so for those that are left.
+    """
 
     shown: int
     among: int
     how: str = CONDITION
+    by_errors: bool = False
 
     @property
     def share(self) -> float:
-        return self.shown / self.among
+        return (1 if self.by_errors else self.shown) / self.among
 
     def note(self, confidence: float, *, allowed: bool, together: bool) -> str:
         """Note for readers on the selection. allowed: intervals account for it; together: they are simultaneous."""
@@ -108,7 +113,7 @@ class Followed:
             falling = [rule.descending for rule in step.rules if self.looks_at_noise(rule.by)]
             self._order = "" if not falling else HIGHEST if falling[0] else LOWEST
         elif isinstance(step, Keep) and looks:
-            self._chose(before, after, CONDITION)
+            self._chose(before, after, CONDITION, looks_at_errors(step))
         elif isinstance(step, Take) and self._order:
             self._chose(before, after, CONDITION if step.offset else self._order)
 
@@ -116,10 +121,15 @@ class Followed:
         """Whether an expression refers to noisy numbers."""
         return bool(places(tree) & self.noisy)
 
-    def _chose(self, before: int, after: int, how: str) -> None:
+    def _chose(self, before: int, after: int, how: str, by_errors: bool = False) -> None:
         """Record a selection that removed some rows but not all."""
         if 0 < after < before:
-            self.choices.append(Chosen(after, before, how))
+            self.choices.append(Chosen(after, before, how, by_errors))
+
+
+def looks_at_errors(step: Step) -> bool:
+    """Whether a step looks at standard errors or ends of intervals."""
+    return any(is_error(part) for tree in trees_of(step) for part in calls(tree))
 
 
 def followed(table: Table) -> Followed:
@@ -171,7 +181,8 @@ def run_tables(tables: Tables, domain: Domain, ask: Ask, confidence: float) -> A
     names = tuple(item.name for item in first)
     alike = [kinds[0] if len({*kinds}) == 1 else None for kinds in zip(*moments, strict=True)]
     dated = {name: kind for name, kind in zip(names, alike, strict=True) if kind is not None}
-    result = Result(names, cells, confidence, said_once(notes), numbers=estimated, dated=dated)
+    alone = frozenset(item.name for item in first if item.alone)
+    result = Result(names, cells, confidence, said_once(notes), numbers=estimated, dated=dated, alone=alone)
     return Answered(result, tuple((*choices, *last.choices) for choices in chosen))
 
 
@@ -185,8 +196,11 @@ def _moment_of(item: Item, index: int, rows: list[Row], table: Table, domain: Do
     return "day" if types == {date} else "hour" if types == {datetime} else None
 
 
-def _moment_at(index: int, part: Part, table: Table, domain: Domain) -> str | None:
+def _moment_at(index: int, part: Part | Rows, table: Table, domain: Domain) -> str | None:
     """Time unit of a key or aggregate of one grouping set; empty where it is NULL in all rows."""
+    if isinstance(part, Rows):
+        axis = part.axes[index] if index < table.keys else None
+        return None if axis is None else moment_of(Key(axis, axis), domain)
     names = part.select.group_by
     if index < table.keys:
         source = part.keys[index]
@@ -216,10 +230,10 @@ def _run(table: Table, domain: Domain, ask: Ask, notes: list[str], path: Followe
     """Rows of one table after its operations. notes: extended in place. path: selection tracker."""
     rows = [row for number, part in enumerate(table.parts) for row in _rows_of(part, number, table, domain, ask, notes)]
     orders = {
-        place: {label: cell for cell, label in enumerate(domain[part.select.group_by[source[1]]].labels())}
+        place: {label: cell for cell, label in enumerate(domain[name].labels())}
         for part in table.parts
-        for place, source in enumerate(part.keys)
-        if source is not None and source[0] == "attribute"
+        for place, name in enumerate(_attributes(part))
+        if name is not None
     }
     with counted(MOST_STEPS + STEPS_OF_A_ROW * len(rows)):
         for step in table.steps:
@@ -230,8 +244,18 @@ def _run(table: Table, domain: Domain, ask: Ask, notes: list[str], path: Followe
         return [[work_out(item.tree, row) for item in table.items] for row in rows]
 
 
-def _rows_of(part: Part, number: int, table: Table, domain: Domain, ask: Ask, notes: list[str]) -> list[Row]:
+def _attributes(part: Part | Rows) -> Sequence[str | None]:
+    """For each key of a table, the attribute whose labels it shows."""
+    if isinstance(part, Rows):
+        return part.axes
+    names = part.select.group_by
+    return [None if key is None or key[0] != "attribute" else names[key[1]] for key in part.keys]
+
+
+def _rows_of(part: Part | Rows, number: int, table: Table, domain: Domain, ask: Ask, notes: list[str]) -> list[Row]:
     """Rows of one grouping set in key order: keys, aggregates, and the number of the set."""
+    if isinstance(part, Rows):
+        return _single_rows(part, number, table, ask, notes)
     names = part.select.group_by
     groups = Groups.of(part.select, domain)
     codes = [groups.code(name).tolist() for name in names]
@@ -265,6 +289,21 @@ def _rows_of(part: Part, number: int, table: Table, domain: Domain, ask: Ask, no
             numbers = answers[row][start : start + table.aggregates]
             keyed.append((order, [*keys, *map(_with_real, numbers, table.differences), number]))
     return [row for _, row in sorted(keyed, key=lambda pair: pair[0])]
+
+
+def _single_rows(part: Rows, number: int, table: Table, ask: Ask, notes: list[str]) -> list[Row]:
+    """Rows whose numbers are columns of SELECTs without groups."""
+    results = [ask(select) for select in part.selects]
+    for result in results:
+        notes += result.notes
+    answers: list[tuple[Any, ...]] = [result.rows[0] for result in results]
+    rows: list[Row] = []
+    for row in part.rows:
+        cells = [answers[cell.select][cell.column] if isinstance(cell, NumberAt) else cell for cell in row]
+        marked = zip(cells[table.keys :], table.differences, strict=True)
+        real = [_with_real(cell, different) if isinstance(cell, Estimate) else cell for cell, different in marked]
+        rows.append([*cells[: table.keys], *real, number])
+    return rows
 
 
 def _with_real(cell: Estimate, difference: bool) -> Estimate:
@@ -315,7 +354,9 @@ def run_in_manner(statement: Statement, content: Content, confidence: float, man
         if isinstance(statement, Select):
             return Answered(ask(statement, chosen[0] if chosen else ()), chosen)
         listed = zip(statement.tables, chosen or [()] * len(statement.tables), strict=True)
-        by_select = {id(part.select): choices for table, choices in listed for part in table.parts}
+        by_select = {
+            id(select): choices for table, choices in listed for part in table.parts for select in part.selects
+        }
         return run_tables(statement, content.domain, lambda select: ask(select, by_select[id(select)]), level)
 
     kind = "typical" if manner.interval == "both" else manner.interval
@@ -326,8 +367,12 @@ def run_in_manner(statement: Statement, content: Content, confidence: float, man
         result = run(kind, chosen if allowed else ()).result
     else:
         result, chosen = run(kind)
+        steps = (step for table in statement.tables for step in table.steps)
+        if manner.interval == "both" and any(map(looks_at_errors, steps)):
+            raise QueryError("a condition or order by ends of intervals takes one kind of these: typical or guaranteed")
         if allowed and any(chosen):
-            result = run(kind, chosen).result
+            again = run(kind, chosen)
+            result, chosen = again.result, again.chosen if any(again.chosen) else chosen
     if manner.interval == "both":
         result = _side_by_side(result, run("guaranteed", chosen if allowed else ()).result)
     choices = dict.fromkeys(choice for listed in chosen for choice in listed)

@@ -1,4 +1,4 @@
-"""SQL expressions and row operations on estimates: arithmetic with constants, rounding, filter, rank, sort, limit.
+"""SQL expressions and row operations on estimates: arithmetic with constants, and rounding.
 
 A monotone function maps the ends of an interval to the ends of its image. Conditions are decided on the published
 value.
@@ -7,7 +7,7 @@ value.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from functools import partial
@@ -15,12 +15,13 @@ from typing import Any
 
 from sfumato.answers.results import Estimate
 from sfumato.domain import EPOCH
-from sfumato.effort import spend
 from sfumato.errors import QueryError
-from sfumato.sql.table.plan import Keep, Once, Rank, Rule, Sort, Step, Take, trees_of
+from sfumato.sql.table import row_steps
+from sfumato.sql.table.plan import Step
+from sfumato.sql.table.row_steps import Orders
 from sfumato.sql.values import functions
 from sfumato.sql.values.dates import as_date, as_moment
-from sfumato.sql.values.tree import Ref, Tree, evaluate, size
+from sfumato.sql.values.tree import ERROR, Tree, evaluate
 
 Number = int | float
 
@@ -48,6 +49,8 @@ def _call(name: str, args: list[Any]) -> Any:
     """Apply an SQL function; estimates keep their intervals where it is monotone."""
     if not any(isinstance(arg, Estimate) for arg in args):
         return functions.call(name, args)
+    if name.startswith(ERROR):
+        return _error(args[0], name.partition(":")[2])
     if name == "case":
         conditions = [arg if place % 2 else _plain(arg) for place, arg in enumerate(args[:-1])]
         return functions.call(name, [*conditions, args[-1]])
@@ -62,6 +65,14 @@ def _call(name: str, args: list[Any]) -> Any:
             raise QueryError("the query works out a number that is too large; use smaller constants")
         return value
     return functions.call(name, [_plain(arg) for arg in args])
+
+
+def _error(estimate: Estimate, kind: str) -> Any:
+    """Standard error or interval end of an estimate, as a plain value; NULL where it is unbounded or unknown."""
+    number: float = getattr(estimate, kind)
+    if not math.isfinite(number):
+        return None
+    return functions.plain(number if kind == "stderr" else _plain(replace(estimate, value=number)))
 
 
 def _plain(value: Any) -> Any:
@@ -140,6 +151,15 @@ def _or_else(*args: Any) -> Any:
     return _instead(first, float(read(others[0])))
 
 
+def _unless(first: Any, other: Any) -> Any:
+    """NULLIF: an estimate is unknown where its published value is a constant; NULL equals nothing."""
+    if not isinstance(first, Estimate):
+        return first
+    value = _plain(first)
+    alike = value is not None and other is not None and functions.compared(value, other) == 0
+    return replace(first, value=math.nan, stderr=math.nan, noise=math.nan) if alike else first
+
+
 def _instead(unknown: Estimate, other: float) -> Estimate:
     """Replace an unknown value by another; the error spans the possible range."""
     low, high = min(unknown.low, other), max(unknown.high, other)
@@ -176,74 +196,24 @@ _NUMBERS: dict[str, Callable[..., Any]] = {
     "to_integer": lambda estimate: _mapped(estimate, round),
     "to_number": lambda estimate: estimate,
     "coalesce": _or_else,
+    "nullif": _unless,
     "greatest": _limit(max),
     "least": _limit(min),
 }
-_OF_DATES = ("coalesce", "greatest", "least")
+_OF_DATES = ("coalesce", "nullif", "greatest", "least")
 
 
 Row = list[Any]
-Orders = Mapping[int, Mapping[Any, int]]  # for places whose values have an order of their own: that of the schema
 
 
 def done(step: Step, rows: list[Row], orders: Orders) -> list[Row]:
-    """Apply a step to the rows: filter, limit, sort, distinct or rank."""
-    spend(len(rows) * sum(map(size, trees_of(step))), "a condition, rank or order on the rows of the answer")
-    if isinstance(step, Keep):
-        return [row for row in rows if _holds(work_out(step.condition, row))]
-    if isinstance(step, Take):
-        return rows[step.offset : None if step.limit is None else step.offset + step.limit]
-    if isinstance(step, Sort):
-        return _sorted(rows, step.rules, orders)
-    if isinstance(step, Once):
-        seen = {tuple(work_out(tree, row) for tree in step.by): row for row in reversed(rows)}
-        return list(seen.values())[::-1]
-    return _ranked(step, rows, orders)
+    """Apply a step to the rows of an answer: filter, limit, sort, distinct or rank."""
+    return row_steps.done(step, rows, orders, _comparable)
 
 
-def _holds(value: Any) -> bool:
-    """Truth value of a condition: nonzero numbers are true, text and NULL are not."""
-    value = value.value if isinstance(value, Estimate) else value
-    return isinstance(value, int | float) and bool(value)
-
-
-def _sorted(rows: list[Row], rules: tuple[Rule, ...], orders: Orders) -> list[Row]:
-    """Sort rows by several keys with stable sorts, last key first; NULLs go last unless told otherwise."""
-    for rule in reversed(rules):
-        values = [(_value(rule, row, orders), row) for row in rows]
-        valued = [pair for pair in values if pair[0] is not None]
-        unknown = [row for value, row in values if value is None]
-        try:
-            valued.sort(key=lambda pair: pair[0], reverse=rule.descending)
-        except TypeError:
-            raise QueryError("ORDER BY has values of several types to compare; sort by one of them") from None
-        ordered = [row for _, row in valued]
-        rows = [*unknown, *ordered] if rule.nulls_first else [*ordered, *unknown]
-    return rows
-
-
-def _value(rule: Rule, row: Row, orders: Orders) -> Any:
-    """Sort key of a row: a schema order where the values have one."""
-    value = work_out(rule.by, row)
+def _comparable(tree: Tree, row: Any) -> Any:
+    """Published value of an expression on a row; None where it is NULL or unknown."""
+    value = work_out(tree, row)
     if isinstance(value, Estimate):
         return None if math.isnan(value.value) else value.value
-    if value is not None and isinstance(rule.by, Ref) and rule.by.place in orders:  # NULL has no place in any order
-        return orders[rule.by.place].get(value)
     return value
-
-
-def _ranked(step: Rank, rows: list[Row], orders: Orders) -> list[Row]:
-    """Append the rank within each partition to every row; the order of rows is kept."""
-    ranks: dict[int, int] = {}
-    parts: dict[Any, list[Row]] = {}
-    for row in rows:
-        parts.setdefault(tuple(work_out(tree, row) for tree in step.within), []).append(row)
-    for part in parts.values():
-        rank = dense = 0
-        before: Any = None
-        for number, row in enumerate(_sorted(part, step.rules, orders), 1):
-            values = [_value(rule, row, orders) for rule in step.rules]
-            if values != before:
-                rank, dense, before = number, dense + 1, values
-            ranks[id(row)] = {"rank": rank, "denserank": dense}.get(step.kind, number)
-    return [[*row, ranks[id(row)]] for row in rows]

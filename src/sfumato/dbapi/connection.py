@@ -91,13 +91,15 @@ def connect(
     *,
     confidence: float = 0.95,
     strict: bool = False,
+    errors: bool = True,
     most_cells: int | None = None,
     require_signature: str | PathLike[str] | None = None,
 ) -> Connection:
     """Open a release file as a database that is only read.
 
     Every number `n` of an answer comes with the columns `n_stderr`, `n_low` and `n_high`.
-    confidence: of the intervals. strict: refuse answers that depend on how rows are spread inside a bin. most_cells,
+    confidence: of the intervals. strict: refuse answers that depend on how rows are spread inside a bin. errors: False
+    leaves those columns out, for tools that count columns; the cursor's `result` has them in either case. most_cells,
     require_signature: as `sfumato.open` takes them.
     """
     with as_standard_says():
@@ -105,7 +107,7 @@ def connect(
         if not isinstance(opened, Release):
             opened = Release.load(str(release), most_cells=most_cells, require_signature=require_signature)
             opened = opened.refuse_unless_private()
-        return Connection(opened, confidence, strict)
+        return Connection(opened, confidence, strict, errors)
 
 
 class _Open:
@@ -129,9 +131,9 @@ class _Open:
 class Connection(_Open):
     """A release opened to be read. There is nothing to commit."""
 
-    def __init__(self, release: Release, confidence: float = 0.95, strict: bool = False) -> None:
+    def __init__(self, release: Release, confidence: float = 0.95, strict: bool = False, errors: bool = True) -> None:
         super().__init__()
-        self.release, self.confidence, self.strict = release, confidence, strict
+        self.release, self.confidence, self.strict, self.errors = release, confidence, strict, errors
 
     def cursor(self) -> Cursor:
         if self.closed:
@@ -167,7 +169,9 @@ class Cursor(_Open):
             raise InterfaceError("this cursor is closed; open another with connection.cursor()")
         with as_standard_says():
             asked = bind(statement, parameters)
-            result = connection.release.query(asked, confidence=connection.confidence, strict=connection.strict)
+            result = connection.release.query(
+                asked, confidence=connection.confidence, strict=connection.strict, errors=connection.errors
+            )
         self.result = result
         self.messages = [(Warning, note) for note in result.remarks]
         self._rows = iter([tuple(record.values()) for record in result.typed_records()])

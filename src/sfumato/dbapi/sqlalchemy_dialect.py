@@ -1,7 +1,8 @@
 """SQLAlchemy dialect for release files: create_engine("sfumato:///people.sfumato").
 
 It has one table, named as the schema's dataset, with the attributes and measures as columns; answers have the error
-columns of the DB-API beside every number. Options stand after a question mark: `?confidence=0.9&strict=1`.
+columns of the DB-API beside every number, unless the address ends in `?errors=none`. Options stand after a question
+mark: `?confidence=0.9&strict=1`.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class SfumatoDialect(default.DefaultDialect):
         if not url.database:
             raise ArgumentError("name the file: sfumato:///people.sfumato, or sfumato:////home/me/people.sfumato")
         readers: dict[str, Callable[[str], Any]] = {"confidence": float, "most_cells": int, "strict": _is_yes}
-        readers["require_signature"] = str
+        readers |= {"errors": _with_errors, "require_signature": str}
         options = {name: str(value) for name, value in url.query.items()}
         if unknown := sorted(set(options) - set(readers)):
             raise ArgumentError(f"there is no option {unknown[0]!r}; the options are {', '.join(readers)}")
@@ -100,6 +101,15 @@ def _release(connection: Any) -> Release:
 
 def _is_yes(text: str) -> bool:
     return text.lower() in ("1", "true", "yes")
+
+
+def _with_errors(text: str) -> bool:
+    """Whether answers have error columns, by the option's value."""
+    if text.lower() in ("none", "off", "0", "false", "no"):
+        return False
+    if text.lower() in ("all", "on", "1", "true", "yes"):
+        return True
+    raise ArgumentError("errors is `none`, which leaves error columns out, or `all`")
 
 
 def _kind(axis: Axis) -> Any:

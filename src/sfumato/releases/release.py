@@ -76,6 +76,7 @@ class Release:
         simultaneous: bool = False,
         selected: bool = True,
         unbiased: bool = False,
+        errors: bool = True,
     ) -> Result:
         """Answer a statement, with an interval for every number; DESCRIBE, with the columns that there are.
 
@@ -84,7 +85,9 @@ class Release:
         possible: no interval reaches beyond what a table can hold. simultaneous: all intervals of the answer hold
         together with the confidence (docs/intervals.md). selected: where noisy values choose which rows are shown
         (LIMIT after ORDER BY a number, HAVING, QUALIFY), intervals are wide enough to hold after that choice. unbiased:
-        counts and sums as they were measured, without what a model made of them; refused where they were not.
+        counts and sums as they were measured, without what a model made of them; refused where they were not. errors:
+        whether tables, records and frames of the answer have standard errors and intervals beside the numbers, and
+        synthetic rows (SELECT * ... LIMIT 5) the column that says so.
         """
         from sfumato.answers.question import Manner
         from sfumato.schema.schema import counted_in_short
@@ -96,13 +99,13 @@ class Release:
             made = f"{self.content.about.extent}, mechanism {self.mechanism}"
             return describe_columns(self.schema, confidence, (made, self.guarantee.statement))
         manner = Manner(interval, possible, simultaneous, selected, unbiased)
-        result = self._answer(sql, confidence, strict, manner)
-        return replace(result, counted=counted_in_short(self.schema))
+        result = self._answer(sql, confidence, strict, manner, errors)
+        return replace(result, counted=counted_in_short(self.schema), errors=errors)
 
-    def _answer(self, sql: str, confidence: float, strict: bool, manner: Manner) -> Result:
+    def _answer(self, sql: str, confidence: float, strict: bool, manner: Manner, errors: bool) -> Result:
         """Answer a statement that is no DESCRIBE."""
         from sfumato.answers.question import Manner
-        from sfumato.sql import Select, compile_statement, selects_of, strict_check
+        from sfumato.sql import SyntheticRows, Select, compile_statement, selects_of, strict_check
 
         content = self.content
         plain = manner == Manner(selected=manner.selected)
@@ -116,6 +119,10 @@ class Release:
         if own is not None:
             return own
         statement = compile_statement(sql, self.schema)
+        if isinstance(statement, SyntheticRows):
+            from sfumato.releases.rows.selected import synthetic_rows
+
+            return synthetic_rows(statement, self.content.row_model, self.schema, confidence, marked=errors)
         for select in selects_of(statement) if strict else ():
             strict_check(select, self.domain)
         if plain and isinstance(statement, Select) and not statement.chooses:

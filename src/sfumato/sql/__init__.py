@@ -7,6 +7,7 @@ noisy counts are not whole.
 from sfumato.sql.compile import Statement, compile_select, compile_statement, selects_of
 from sfumato.sql.plan import Amount, Column, Cut, Formula, Key, Order, Select, strict_check
 from sfumato.sql.reading import read_workload
+from sfumato.sql.synthetic import SyntheticRows
 
 __all__ = [
     "Amount",
@@ -17,6 +18,7 @@ __all__ = [
     "Order",
     "Select",
     "Statement",
+    "SyntheticRows",
     "compile_select",
     "compile_statement",
     "read_workload",

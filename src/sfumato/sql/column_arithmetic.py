@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.schema import Schema
-from sfumato.sql.plan import Amount, Bounds, Column, Formula, Kind, Quantile, Spread, ratio_bounds
+from sfumato.sql.plan import Amount, Bounds, Column, Distinct, Extreme, Formula, Kind, Quantile, Spread, ratio_bounds
 from sfumato.sql.scope import bare, number, unsupported
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ TOO_MANY = f"a column is made of more than {MOST_COLUMNS} averages or counts; as
 class Single:
     """A statistic, times a constant."""
 
-    rule: Quantile | Spread
+    rule: Quantile | Spread | Distinct
     scale: float = 1.0
 
 
@@ -105,7 +105,16 @@ class Mixed:
     right: Value
 
 
-Value = Ratio | Single | Mixed | float
+@dataclass(frozen=True)
+class Largest:
+    """The greatest of several values, or the least, times a constant."""
+
+    values: tuple[Value, ...]
+    greatest: bool
+    scale: float = 1.0
+
+
+Value = Ratio | Single | Mixed | Largest | float
 
 
 def plus(left: Value, right: Value) -> Value:
@@ -132,7 +141,7 @@ def times(left: Value, right: Value) -> Value:
             return left * right
         if isinstance(left, Ratio):
             return Ratio(_scaled(left.top, right), left.bottom)
-        if isinstance(left, Single):
+        if isinstance(left, Single | Largest):
             return replace(left, scale=left.scale * right)
     return Mixed("*", left, right)
 
@@ -152,6 +161,8 @@ def regrouped(value: Value, grouped: bool) -> Value:
         return replace(value, left=regrouped(value.left, grouped), right=regrouped(value.right, grouped))
     if isinstance(value, Single):
         return replace(value, rule=replace(value.rule, grouped=grouped))
+    if isinstance(value, Largest):
+        return replace(value, values=tuple(regrouped(one, grouped) for one in value.values))
     if isinstance(value, float):
         return value
     bottom = None if value.bottom is None else _regrouped(value.bottom, grouped)
@@ -167,8 +178,13 @@ def column_of(value: Value, schema: Schema) -> Column:
     if isinstance(value, Single):
         check_sizes(value.scale)
         rule = value.rule
-        kind: Kind = "quantile" if isinstance(rule, Quantile) else "stddev" if rule.root else "variance"
-        return Column("", (), scale=value.scale, kind=kind, rule=rule)
+        kinds: dict[type, Kind] = {Quantile: "quantile", Distinct: "distinct"}
+        spread: Kind = "stddev" if isinstance(rule, Spread) and rule.root else "variance"
+        return Column("", (), scale=value.scale, kind=kinds.get(type(rule), spread), rule=rule)
+    if isinstance(value, Largest):
+        check_sizes(value.scale)
+        columns = tuple(dict.fromkeys(column_of(one, schema) for one in value.values))
+        return Column("", (), scale=value.scale, kind="extreme", rule=Extreme(columns, value.greatest))
     if len(_parts(value)) > MOST_COLUMNS:
         raise QueryError(TOO_MANY)
     _refuse_dates(value, schema)
@@ -178,9 +194,9 @@ def column_of(value: Value, schema: Schema) -> Column:
     return Column("", (), kind="difference" if value.operator == "+" else "ratio", rule=formula)
 
 
-def _parts(value: Value) -> set[Ratio | Single]:
+def _parts(value: Value) -> set[Ratio | Single | Largest]:
     """The ratios and statistics that a value is made of, as far as they are more than a column may have."""
-    found, waiting = set[Ratio | Single](), [value]
+    found, waiting = set[Ratio | Single | Largest](), [value]
     while waiting and len(found) <= MOST_COLUMNS:
         part = waiting.pop()
         if isinstance(part, Mixed):
@@ -212,7 +228,11 @@ def _refuse_dates(value: Mixed, schema: Schema) -> None:
 def _dates(value: Value, schema: Schema) -> list[float]:
     """The signs of the dates in a value, those that are subtracted from each other left out."""
     if isinstance(value, Single):
+        if isinstance(value.rule, Distinct):
+            return []
         return [value.scale] if schema.domain[value.rule.of].kind == "date" else []
+    if isinstance(value, Largest):
+        return [value.scale] if _dates(value.values[0], schema) else []
     if not isinstance(value, Mixed):
         return []
     found = sorted(sign for side in (value.left, value.right) for sign in _dates(side, schema))

@@ -23,10 +23,14 @@ from sfumato.schema import Schema
 from sfumato.sql.plan import Column, Key, Order, Select, unique_names
 from sfumato.sql.predicates import check_clauses, noted, table_scope, where, whole
 from sfumato.sql.reading import compiling, parse
+from sfumato.sql.relation.select import table_of
+from sfumato.sql.relation.statement import read_query
 from sfumato.sql.scope import Scope, bare, in_words, place_in, place_of, unsupported
 from sfumato.sql.select_list import read_column
+from sfumato.sql.spellings import asks_clock, clock_notes
+from sfumato.sql.synthetic import SyntheticRows, asks_for_rows, compile_rows
 from sfumato.sql.table.build import build_table
-from sfumato.sql.table.flatten import RawStep, flatten
+from sfumato.sql.table.flatten import Flat, RawStep
 from sfumato.sql.table.plan import Item, Rule, Sort, Step, Table, Tables, Take
 from sfumato.sql.values.tree import Ref
 
@@ -164,7 +168,7 @@ def _alike(first: str, second: str) -> bool:
     return first.lower() == second.lower()
 
 
-Statement = Select | Tables
+Statement = Select | Tables | SyntheticRows
 
 
 MOST_KNOWN, MOST_CHARACTERS = 64, 2**12  # statements that a thread keeps, and of what length it keeps several
@@ -185,6 +189,8 @@ def compile_statement(text: str, schema: Schema) -> Statement:
     known, key = _KNOWN.found, (text, id(schema))
     if key not in known:
         found = _compiled(text, schema)
+        if asks_clock(text):
+            return found
         if len(known) >= MOST_KNOWN or len(text) > MOST_CHARACTERS:
             known.clear()
         known[key] = schema, found  # the schema too, so that its id stays its own
@@ -194,20 +200,30 @@ def compile_statement(text: str, schema: Schema) -> Statement:
 def _compiled(text: str, schema: Schema) -> Statement:
     with compiling():
         tree = parse(text)
+        notes = clock_notes(tree)
         try:
-            return compile_tree(tree, schema)
+            select = compile_tree(tree, schema)
+            return replace(select, notes=(*select.notes, *notes))
         except TooMuchWork:
             raise
         except QueryError as plain:
-            if tree.key not in ("select", "union", "subquery"):
+            if tree.key not in ("select", "union", "subquery", "pivot"):
                 raise plain from None
-        query = flatten(tree, schema)
-        tables = tuple(build_table(flat, schema) for flat in query.flats)
+        query = read_query(tree, schema)
+        (first, *others) = query.parts
+        if not others and not query.steps and isinstance(first, Flat) and asks_for_rows(first):
+            return replace(compile_rows(first, schema), notes=notes)
+        tables = tuple(
+            build_table(part, schema) if isinstance(part, Flat) else table_of(part, schema) for part in query.parts
+        )
+        tables = (replace(tables[0], notes=(*tables[0].notes, *notes)), *tables[1:])
         return Tables(tables, tuple(_step(step, tables[0]) for step in query.steps))
 
 
 def selects_of(statement: Statement) -> tuple[Select, ...]:
     """Every plain SELECT that a statement is made of."""
+    if isinstance(statement, SyntheticRows):
+        return ()
     return (statement,) if isinstance(statement, Select) else tuple(statement.selects)
 
 

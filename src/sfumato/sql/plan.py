@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
-from sfumato.domain import Axis, Domain
+from sfumato.domain import Domain
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
@@ -47,7 +47,26 @@ class Spread:
     grouped: bool = True
 
 
-Kind = Literal["count", "sum", "average", "share", "ratio", "difference", "quantile", "variance", "stddev"]
+@dataclass(frozen=True)
+class Distinct:
+    """The number of values that have rows, of an attribute or an expression. of: what it is called.
+
+    predicates: the rows of each value that the schema lists, in which no row is twice.
+    """
+
+    predicates: tuple[Predicate, ...]
+    of: str
+    grouped: bool = True
+
+    @property
+    def counts(self) -> tuple[Column, ...]:
+        """The count of the rows of each value."""
+        return tuple(Column("", (Amount(rows, None, grouped=self.grouped),)) for rows in self.predicates)
+
+
+Kind = Literal[
+    "count", "sum", "average", "share", "ratio", "difference", "quantile", "variance", "stddev", "extreme", "distinct"
+]
 
 
 @dataclass(frozen=True)
@@ -86,14 +105,16 @@ class Column:
     scale: float = 1.0
     bounds: tuple[float, float] | None = None
     kind: Kind = "count"
-    rule: Formula | Quantile | Spread | None = None
+    rule: Formula | Quantile | Spread | Extreme | Distinct | None = None
     difference: bool = False
 
     @property
     def amounts(self) -> tuple[Amount, ...]:
         """Every sum over rows that it rests on; for a statistic of an attribute, the sum of that attribute."""
-        if isinstance(self.rule, Formula):
+        if isinstance(self.rule, Formula | Extreme):
             return tuple(amount for column in self.rule.columns for amount in column.amounts)
+        if isinstance(self.rule, Distinct):
+            return tuple(amount for column in self.rule.counts for amount in column.numerator)
         if self.rule is not None:
             return (Amount(self.rule.predicate, self.rule.of, grouped=self.rule.grouped),)
         return self.numerator + (self.denominator or ())
@@ -101,11 +122,11 @@ class Column:
     @property
     def counted_by(self) -> Iterator[tuple[Amount, tuple[str, ...]]]:
         """Every amount, and the attribute by whose values its rows are told apart, if there is one."""
-        if isinstance(self.rule, Formula):
+        if isinstance(self.rule, Formula | Extreme):
             for column in self.rule.columns:
                 yield from column.counted_by
         else:
-            values = () if self.rule is None else (self.rule.of,)
+            values = (self.rule.of,) if isinstance(self.rule, Quantile | Spread) else ()
             yield from ((amount, values) for amount in self.amounts)
 
 
@@ -124,6 +145,14 @@ class Formula:
         for part in (self.left, self.right):
             found += part.columns if isinstance(part, Formula) else [part] if isinstance(part, Column) else []
         return tuple(dict.fromkeys(found))
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """The greatest or the least of several columns, such as MAX(n) over the groups of a subquery."""
+
+    columns: tuple[Column, ...]
+    greatest: bool
 
 
 @dataclass(frozen=True)
@@ -258,19 +287,26 @@ def row_bounds(of: str | None, schema: Schema) -> Bounds:
 
 def statistic_notes(columns: Iterable[Column], schema: Schema) -> list[str]:
     """The notes of all statistics among some columns, each once."""
-    found = (note for column in columns for rule in _rules(column) for note in _notes(rule, schema.domain[rule.of]))
+    found = (note for column in columns for rule in _rules(column) for note in _notes(rule, schema))
     return list(dict.fromkeys(found))
 
 
-def _rules(column: Column) -> Iterator[Quantile | Spread]:
-    if isinstance(column.rule, Formula):
+def _rules(column: Column) -> Iterator[Quantile | Spread | Distinct]:
+    if isinstance(column.rule, Formula | Extreme):
         for part in column.rule.columns:
             yield from _rules(part)
     elif column.rule is not None:
         yield column.rule
 
 
-def _notes(rule: Quantile | Spread, axis: Axis) -> Iterator[str]:
+def _notes(rule: Quantile | Spread | Distinct, schema: Schema) -> Iterator[str]:
+    if isinstance(rule, Distinct):
+        yield (
+            f"the number of values of {rule.of} is that of the {len(rule.predicates):,} listed ones that surely have "
+            "rows, all taken together; the high end of its interval counts those that may have rows too"
+        )
+        return
+    axis = schema.domain[rule.of]
     binned = bool(axis.kind == "number" or axis.timed or (axis.edges[1:] - axis.edges[:-1] > 1.0).any())
     if isinstance(rule, Spread):
         if binned:

@@ -28,6 +28,8 @@ from sfumato.sql.scope import (
     Constant,
     Scope,
     Span,
+    SCHEMAS,
+    TIMESTAMPS,
     bare,
     constant,
     fitted,
@@ -37,7 +39,7 @@ from sfumato.sql.scope import (
     together,
     unsupported,
 )
-from sfumato.sql.values.dates import has_time
+from sfumato.sql.values.dates import has_time, without_zone
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -80,6 +82,7 @@ _SIDES: dict[str, Callable[[Place, Place], ValueSet]] = {
 _MIRRORED = {"eq": "eq", "neq": "neq", "lt": "gt", "lte": "gte", "gt": "lt", "gte": "lte"}
 DAY = 86_400  # seconds
 _MISSING = "rows without a value are not in this release, so every row has one: leave the condition out"
+_LEFT_OUT = "rows without a value were left out of this release, however many there were"
 _WRITE = "compare an attribute with a constant: age >= 18, sex = 'F', age BETWEEN 20 AND 40, sex IN ('F', 'M')"
 
 
@@ -97,6 +100,8 @@ def read_denial(node: Any, scope: Scope) -> Predicate:
         return union([read_denial(part, scope) for part in node.flatten()])
     if node.key == "or":
         return intersection([read_denial(part, scope) for part in node.flatten()])
+    if node.key == "is" and node.args["expression"].key == "null":
+        return ~_is_null(node, replace(scope, unmatched=[]))
     columns = sorted({scope.attribute_of(part) for part in node.walk() if part.key == "column"})
     unknown = union([rows_without(name, scope) for name in columns])
     if unknown and not _is_simple(node):
@@ -124,7 +129,7 @@ def is_condition(node: exp.Expression) -> bool:
 
 def compare(operator: str, left: Any, right: Any, scope: Scope, text: Quote) -> Predicate:
     """The rows for which `left operator right` holds; text: quotes the comparison, should it come to that."""
-    left, right = bare(left), bare(right)
+    left, right = _uncast(left, scope), _uncast(right, scope)
     if right.key == "column" and left.key != "column":
         return compare(_MIRRORED[operator], right, left, scope, text)
     if not _is_plain(left) or right.key == "column" or not _is_plain(right):
@@ -136,6 +141,18 @@ def compare(operator: str, left: Any, right: Any, scope: Scope, text: Quote) -> 
     if operator not in ("eq", "neq"):
         _require_order(axis, text)
     return _select(axis, _SIDES[operator](*_meaning(axis, value)), scope, text)
+
+
+def _uncast(node: Any, scope: Scope) -> Any:
+    """A date attribute without a cast that changes nothing of it: CAST(day AS TIMESTAMP) is the day."""
+    node = bare(node)
+    inner = bare(node.this) if node.key in ("cast", "trycast", "timestrtotime", "date", "tsordstodate") else node
+    if inner is node or inner.key != "column" or scope.name_of(inner) not in scope.schema.domain:
+        return node
+    axis = scope.schema.domain[scope.name_of(inner)]
+    to_day = node.args["to"].is_type("date") if node.args.get("to") else node.key != "timestrtotime"
+    to_time = node.args["to"].is_type(*TIMESTAMPS) if node.args.get("to") else not to_day
+    return inner if axis.kind == "date" and (to_time or (to_day and not axis.timed)) else node
 
 
 def _is_plain(node: Any) -> bool:
@@ -169,6 +186,8 @@ def _meaning(axis: Axis, value: Constant) -> Span:
     """The values that a literal stands for: usually one; all values of a cell where it is that cell's label."""
     if axis.kind == "boolean" and value in (0, 1):
         value = bool(value)
+    if axis.kind == "date" and isinstance(value, str):
+        value = without_zone(value)
     if axis.kind == "date" and not axis.timed and isinstance(value, str) and has_time(value):
         return _moment(axis, value)
     try:
@@ -226,7 +245,7 @@ def _between(node: exp.Expression, scope: Scope) -> Predicate:
     text = partial(quoted, node)
     if node.args.get("symmetric"):
         raise unsupported("BETWEEN SYMMETRIC", "put the smaller limit first and write BETWEEN")
-    column, low, high = bare(node.this), node.args["low"], node.args["high"]
+    column, low, high = _uncast(node.this, scope), node.args["low"], node.args["high"]
     if column.key != "column" or not _is_plain(bare(low)) or not _is_plain(bare(high)):
         return read_truth(node, scope)
     axis = _axis(column, scope)
@@ -238,7 +257,7 @@ def _between(node: exp.Expression, scope: Scope) -> Predicate:
 
 def _in(node: exp.Expression, scope: Scope) -> Predicate:
     text = partial(quoted, node)
-    column = bare(node.this)
+    column = _uncast(node.this, scope)
     if node.args.get("query") or node.args.get("unnest") or node.args.get("field"):
         raise unsupported("IN with a subquery or an array", _WRITE)
     if column.key == "tuple":
@@ -259,13 +278,18 @@ def _is(node: exp.Expression, scope: Scope) -> Predicate:
 
 
 def _is_null(node: exp.Expression, scope: Scope) -> Predicate:
+    """The rows without a value; none, and a note says why, where a release keeps none such."""
     column = bare(node.this)
-    if column.key != "column":
+    if column.key != "column" or scope.groups_of(column) is not None:
         return read_truth(node, scope)
-    axis = _axis(column, scope)
-    if not axis.missing:
-        raise unsupported(f"{axis.name} IS NULL or IS NOT NULL", _MISSING)
-    return rows_without(scope.attribute_of(column), scope)
+    name = scope.name_of(column)
+    if name in scope.schema.domain and scope.schema.domain[name].missing:
+        return rows_without(name, scope)
+    if name not in scope.schema.domain and scope.schema.measures[name].missing == "keep":
+        remedy = f"write COUNT({name}) for the rows that have one, and COUNT(*) - COUNT({name}) for the others"
+        raise unsupported(f"{name} IS NULL or IS NOT NULL, of a measure,", remedy)
+    scope.unmatched.append(f"{quoted(node)} holds for no row: {_LEFT_OUT}")
+    return Predicate.nothing()
 
 
 def _axis(column: Any, scope: Scope) -> Axis:
@@ -339,7 +363,10 @@ def table_scope(select: exp.Expression, schema: Schema, outer: Scope | None = No
     if table.this.key != "identifier":
         raise unsupported(f"{in_words(table.this)} in FROM", f"write FROM {schema.dataset}")
     name = ".".join(part.name for part in table.parts)
-    if name.lower() not in (schema.dataset.lower(), "release"):
+    known = table.text("db").lower() in SCHEMAS or not table.text("db")
+    if name.lower() != schema.dataset.lower() and not (
+        known and table.name.lower() in (schema.dataset.lower(), "release")
+    ):
         raise QueryError(f"no table {name!r} in this release; write FROM {schema.dataset} or FROM release")
     if table.args.get("alias") and table.args["alias"].args.get("columns"):
         raise unsupported("renaming columns in FROM", "use AS in the select list")
@@ -359,8 +386,10 @@ def whole(clause: Any, word: str) -> int | None:
     """The number of a LIMIT or OFFSET."""
     if clause is None:
         return None
-    expression = clause.args.get("expression")
-    if expression is None or clause.args.get("limit_options") or clause.args.get("expressions"):
+    expression, options = clause.args.get("expression"), clause.args.get("limit_options")
+    if clause.key == "fetch" and not (options and (options.args.get("percent") or options.args.get("with_ties"))):
+        expression, options = clause.args.get("count"), None  # FETCH FIRST 3 ROWS ONLY
+    if expression is None or options or clause.args.get("expressions"):
         raise unsupported(f"{in_words(clause)} of this form", f"write {word} 10")
     value = number(expression)
     if value is None or value < 0 or not value.is_integer():

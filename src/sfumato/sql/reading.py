@@ -15,6 +15,7 @@ from sfumato.effort import DEEPEST, MOST_CHARACTERS, MOST_LEVELS, OF_A_NODE, cou
 from sfumato.errors import QueryError
 from sfumato.schema import Schema
 from sfumato.sql.scope import unsupported
+from sfumato.sql.spellings import TOP, in_one_spelling
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -74,7 +75,8 @@ def parse(text: str, dialect: str = "duckdb") -> exp.Expression:
     _check_size(text)
     try:
         with silence():
-            statements: list[Any] = [tree for tree in sqlglot.parse(text, read=dialect) if tree is not None]
+            read = "tsql" if dialect == "duckdb" and TOP.search(text) else dialect  # which alone has SELECT TOP 3
+            statements: list[Any] = [tree for tree in sqlglot.parse(text, read=read) if tree is not None]
     except ParseError as error:
         raise QueryError(_parse_complaint(error.errors)) from None
     except SqlglotError:
@@ -86,9 +88,9 @@ def parse(text: str, dialect: str = "duckdb") -> exp.Expression:
     if len(statements) > 1:
         raise unsupported(f"a text of {len(statements)} statements", "ask them one at a time")
     tree: exp.Expression = statements[0]
-    _remember_names(tree, text)
+    words = _remember_names(tree, text)
     spend(OF_A_NODE * sum(1 for _ in tree.walk()))
-    return tree
+    return in_one_spelling(tree, words) if dialect == "duckdb" else tree
 
 
 class Words(frozenset[str]):
@@ -98,8 +100,8 @@ class Words(frozenset[str]):
         return self
 
 
-def _remember_names(tree: exp.Expression, text: str) -> None:
-    """Keep what functions were called in the text, for the parser calls many of them by another name.
+def _remember_names(tree: exp.Expression, text: str) -> Words:
+    """Keep what functions were called in the text, for the parser calls many of them by another name; all its words.
 
     Refuse a tree of too many levels on the way, of which those of AND and OR in a row are one.
     """
@@ -120,6 +122,7 @@ def _remember_names(tree: exp.Expression, text: str) -> None:
         names = [*node.sql_names(), *_OTHER_NAMES] if isinstance(node, exp.Func) else [node.key.upper()]
         if found := [name for name in names if name in words]:
             node.meta["written"] = found[0]
+    return words
 
 
 def too_deep() -> QueryError:

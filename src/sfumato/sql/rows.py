@@ -156,7 +156,13 @@ def rows_with_value(node: exp.Expression, scope: Scope) -> RowAmount:
         return RowAmount(())
     if node.key in ("case", "if"):
         return _READERS[node.key](node, scope, rows_with_value)
-    return read_row_amount(node, scope)
+    try:
+        return read_row_amount(node, scope)
+    except QueryError as refusal:
+        try:  # of text, as NULLIF(ward, 'East')
+            return RowAmount((), read_classes(node, scope, "COUNT").get(None, Predicate.nothing()))
+        except QueryError:
+            raise refusal from None
 
 
 def _case(node: exp.Expression, scope: Scope, read: Reader = read_row_amount) -> RowAmount:
@@ -234,6 +240,18 @@ def _quotient(node: exp.Expression, scope: Scope) -> RowAmount:
     return read_row_amount(node.this, scope).times(1.0 / divisor)
 
 
+def _coalesce(node: exp.Expression, scope: Scope) -> RowAmount:
+    """COALESCE(amount, 0): a constant for the rows that have no amount."""
+    others = [number(other) for other in node.expressions]
+    amount, value = read_row_amount(bare(node.this), scope), others[0] if others else None
+    if value is None:
+        raise unsupported(f"{quoted(node)} inside an aggregate", "give a number in place of a missing one")
+    terms = [*amount.terms, RowTerm(amount.absent, None, value)] if amount.absent.boxes else [*amount.terms]
+    for where, measure in amount.needs if value else ():  # all such rows, less those that have the measure
+        terms += [RowTerm(where, None, value), RowTerm(where, None, -value, present=measure)]
+    return RowAmount(tuple(term for term in terms if term.factor))
+
+
 def _cast(node: exp.Expression, scope: Scope) -> RowAmount:
     if not keeps_numbers(node, whole=_is_whole(bare(node.this), scope)):
         raise unsupported("a CAST inside an aggregate that changes numbers", "CAST to DOUBLE, or leave the CAST out")
@@ -259,5 +277,6 @@ _READERS: dict[str, Callable[..., RowAmount]] = {
     "sub": _sum,
     "mul": _product,
     "div": _quotient,
+    "coalesce": _coalesce,
     "cast": _cast,
 }

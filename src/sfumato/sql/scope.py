@@ -24,7 +24,6 @@ from sfumato.errors import QueryError, UnsupportedSQL
 from sfumato.frozen import dataclass
 from sfumato.schema import Schema
 from sfumato.sql.plan import Cut
-from sfumato.sql.values.dates import moved
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -111,7 +110,9 @@ def nodes_in(root: Any) -> int:
     return sum(1 for _ in root.walk())
 
 
+SCHEMAS = ("public", "main", "dbo")  # what databases call the place of tables; a release has one table
 Constant = str | int | float | bool
+TIMESTAMPS = ("timestamp", "timestampntz", "timestamptz", "timestampltz", "datetime")  # types of the parser
 
 _MOST_QUOTED, _MOST_CUT = 100, 1_000  # nodes of syntax whose functions are called as they were written; characters
 
@@ -175,7 +176,7 @@ class Scope:
     def name_of(self, column: exp.Expression) -> str:
         """The attribute, measure or column of groups that a column of the query means, in any letter case."""
         table = str(column.text("table"))
-        if column.text("db") or (table and table.lower() not in self.table_names):
+        if column.text("db").lower() not in ("", *SCHEMAS) or (table and table.lower() not in self.table_names):
             raise QueryError(f"no table {table!r} in FROM; write {column.name} without a table before it")
         names = list(dict.fromkeys((*self.schema.domain.names, *self.schema.measures, *self.schema.group_columns)))
         name = str(column.name)
@@ -334,7 +335,7 @@ def _cast(node: exp.Expression) -> Constant | None:
     if isinstance(value, str):
         if node.args["to"].is_type("date"):
             return value[:10]
-        return value if node.args["to"].is_type("timestamp", "timestampntz", "datetime", "varchar", "text") else None
+        return value if node.args["to"].is_type(*TIMESTAMPS, "varchar", "text") else None
     return value if keeps_numbers(node) or (isinstance(value, int) and keeps_numbers(node, whole=True)) else None
 
 
@@ -352,8 +353,6 @@ def _negated(node: exp.Expression) -> Constant | None:
 
 
 def _arithmetic(node: exp.Expression) -> Constant | None:
-    if "interval" in (node.this.key, node.args["expression"].key):
-        return _later(node)
     right = number(node.args["expression"])
     left = None if right is None else number(node.this)  # a long sum of columns is looked at once
     if left is None or right is None:
@@ -364,23 +363,6 @@ def _arithmetic(node: exp.Expression) -> Constant | None:
     if not math.isfinite(value):
         raise QueryError("the query contains a number that is too large")
     return _plain(value)
-
-
-def _later(node: Any) -> str | None:
-    """DATE '2024-01-31' + INTERVAL 1 MONTH, as text; None where it is not a day and an interval of whole days."""
-    first, second = node.this, node.args["expression"]
-    day, interval = (first, second) if second.key == "interval" else (second, first)
-    if day.key != "cast" or node.key not in ("add", "sub") or (interval is first and node.key == "sub"):
-        return None
-    start, count = constant(day), constant(interval.this)
-    if not isinstance(start, str) or count is None or not str(count).isdecimal() or not interval.args.get("unit"):
-        return None
-    try:
-        steps = int(str(count)[:12]) * (-1 if node.key == "sub" else 1)
-        found = moved(start, steps, interval.args["unit"].name)
-    except (OverflowError, ValueError):
-        raise QueryError(f"the query has a date beyond the years 1 to 9999: {quoted(node)}") from None
-    return None if found is None else found.isoformat()
 
 
 _CONSTANTS: dict[str, Callable[[Any], Constant | None]] = {

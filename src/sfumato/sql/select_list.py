@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.domain.predicates import Predicate
-from sfumato.effort import OF_A_NODE, spend
+from sfumato.effort import OF_A_NODE, at_most, spend
 from sfumato.errors import QueryError
 from sfumato.sql.column_arithmetic import (
     LINEAR,
@@ -24,7 +24,8 @@ from sfumato.sql.column_arithmetic import (
     regrouped,
     times,
 )
-from sfumato.sql.plan import Amount, Column, Quantile, Spread
+from sfumato.sql.expressions import read_classes
+from sfumato.sql.plan import Amount, Column, Distinct, Quantile, Spread
 from sfumato.sql.predicates import check_clauses, compare, read_condition, rows_without, table_scope, where
 from sfumato.sql.rows import RowAmount, read_row_amount, rows_with_value
 from sfumato.sql.scope import Scope, bare, in_words, keeps_numbers, nodes_in, number, quoted, unsupported
@@ -48,6 +49,7 @@ _NAMES = {
     "stddevpop": "stddev",
     "withingroup": "quantile",
 }
+MOST_DISTINCT = 1_000  # values of a COUNT(DISTINCT): each is counted by itself, for every group
 _WRITE = "write the name of an attribute, or CASE WHEN ... THEN attribute END"
 
 
@@ -57,22 +59,46 @@ def statistic_name(node: exp.Expression, rule: Any) -> str:
 
 
 def counts_units(node: exp.Expression, scope: Scope) -> bool:
-    """Whether COUNT of this counts rows because it counts units with one row each; other DISTINCTs are refused."""
+    """Whether COUNT of this counts rows because it counts units with one row each."""
     if node.key != "distinct":
         return False
     unit = scope.schema.privacy_unit
-    named = [bare(part) for part in node.expressions]
-    shown = f"COUNT(DISTINCT {', '.join(quoted(part) for part in named)})"
-    one = named[0] if len(named) == 1 and named[0].key == "column" else None
-    if unit.column is None or one is None or str(one.name).lower() != unit.column.lower():
-        raise unsupported(shown, "a release counts rows, and does not say which values occur; write COUNT(*)")
+    one = bare(node.expressions[0]) if len(node.expressions) == 1 else None
+    if unit.column is None or one is None or one.key != "column" or str(one.name).lower() != unit.column.lower():
+        return False
     if unit.contributions > 1:
         raise unsupported(
-            shown,
+            f"COUNT(DISTINCT {quoted(one)})",
             f"up to {unit.contributions} rows of each {unit.column} are counted, and a release does not say whose "
             "rows they are; write COUNT(*) for the rows",
         )
     return True
+
+
+def _distinct(node: exp.Expression, scope: Scope, within: Predicate) -> Single:
+    """COUNT(DISTINCT x): the values of an attribute, or of an expression of attributes, that have rows."""
+    one = bare(node.expressions[0])
+    shown = ", ".join(map(quoted, node.expressions))
+    if len(node.expressions) != 1:
+        raise unsupported(f"COUNT(DISTINCT {shown})", "name one attribute, or put several together by ||")
+    try:
+        columns = [scope.name_of(part) for part in one.walk() if part.key == "column"]
+    except QueryError as unknown:
+        raise unsupported(f"COUNT(DISTINCT {shown})", str(unknown)) from None
+    if one.key == "column" and scope.name_of(one) in scope.schema.domain and scope.axis_of(one, "COUNT").timed:
+        raise unsupported(f"COUNT(DISTINCT {shown})", f"hours are known: COUNT(DISTINCT DATE_TRUNC('hour', {shown}))")
+    if any(name in scope.schema.measures and name not in scope.schema.domain for name in columns):
+        raise unsupported(f"COUNT(DISTINCT {shown}) of a measure", "a release has only sums of measures")
+    classes = read_classes(one, replace(scope, cuts=[]), "COUNT(DISTINCT ...)")
+    rows = [values for value, values in classes.items() if value is not None]
+    if not all(values.exact(scope.schema.domain) for values in rows):
+        raise unsupported(
+            f"COUNT(DISTINCT {shown})",
+            "values inside a bin are not told apart; count those of a function that has one value in each bin",
+        )
+    at_most(len(rows), MOST_DISTINCT, f"values of {shown} would be counted", "use a coarser expression, as DATE_TRUNC")
+    spend(OF_A_NODE * len(rows), "COUNT(DISTINCT ...)")
+    return Single(Distinct(tuple(inside for values in rows if (inside := values & within)), shown))
 
 
 def _median(node: exp.Expression, scope: Scope, within: Predicate) -> Single:
@@ -143,11 +169,19 @@ def _attribute(function: exp.Expression, node: Any, scope: Scope) -> tuple[str, 
         raise unsupported(f"{in_words(node)} inside {quoted(function)}", _WRITE)
     name = scope.name_of(node)
     if name not in scope.schema.domain:
-        raise QueryError(
-            f"{quoted(function)}: {name} is a measure, of which a release has sums alone; SUM({name}) and AVG({name}) "
-            "have answers, and an attribute with bins would have quantiles and a variance"
-        )
+        raise _of_a_measure(quoted(function), name, scope)
     return name, ~rows_without(name, scope)
+
+
+def _of_a_measure(function: str, name: str, scope: Scope) -> QueryError:
+    """The refusal of a quantile or variance of a measure, with what to declare for it."""
+    measure = scope.schema.measures[name]
+    column = "" if measure.column == name else f", column: {measure.column}"
+    bounds = f"lower: {float(measure.lower):.15g}, upper: {float(measure.upper):.15g}, bins: 20"
+    return QueryError(
+        f"{function}: {name} is a measure, of which a release has sums alone (SUM, AVG); for quantiles and variances "
+        f"declare it as an attribute too, and release again: attributes: {{{name}: {{type: number, {bounds}{column}}}}}"
+    )
 
 
 def _chosen(function: exp.Expression, node: Any, scope: Scope) -> tuple[str, Predicate]:
@@ -192,7 +226,7 @@ def read_column(node: exp.Expression, scope: Scope, within: Predicate, *, groupe
     within: the rows that WHERE keeps. grouped: whether the query has GROUP BY.
     """
     spend(OF_A_NODE * nodes_in(node), "the select list")
-    value = _read(node, scope, within)
+    value = read_value(node, scope, within)
     # Without GROUP BY, a total over all groups is the same thing as the one group.
     column = column_of(value if grouped else regrouped(value, True), scope.schema)
     return replace(column, name=_default_name(node, column, scope), difference=is_difference(node))
@@ -201,6 +235,8 @@ def read_column(node: exp.Expression, scope: Scope, within: Predicate, *, groupe
 def _default_name(node: exp.Expression, column: Column, scope: Scope) -> str:
     """count, sum_charge, avg_charge, share, ...: what a column is called that has no alias."""
     aggregate = _innermost(node, ("paren", "cast", "filter"))
+    if isinstance(column.rule, Distinct):
+        return f"distinct_{column.rule.of}" if column.rule.of.isidentifier() else "distinct"
     if aggregate.key in STATISTICS and column.rule is not None:
         return statistic_name(aggregate, column.rule)
     if aggregate.key in ("sum", "avg"):
@@ -216,7 +252,8 @@ def _innermost(node: Any, wrappings: tuple[str, ...]) -> Any:
     return node
 
 
-def _read(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
+def read_value(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
+    """An aggregate, or arithmetic of aggregates, of the rows within a predicate."""
     constant = number(node)
     if constant is not None:
         return constant
@@ -226,11 +263,13 @@ def _read(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
     return read(node, scope, within)
 
 
-def _count(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio:
+def _count(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
     if node.expressions:
         raise unsupported("COUNT of several columns", "write COUNT(*)")
     if node.this is None or node.this.key == "star" or counts_units(node.this, scope):
         return Ratio((Amount(within, None),))
+    if node.this.key == "distinct":
+        return _distinct(node.this, scope, within)
     return Ratio(rows_with_value(bare(node.this), scope).counted(within))
 
 
@@ -254,7 +293,7 @@ def _amounts(rows: RowAmount) -> tuple[Amount, ...]:
 def _filter(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
     if node.this.key not in ("count", "countif", "sum", "avg", *STATISTICS):
         raise unsupported(f"FILTER on {in_words(node.this)}", LINEAR)
-    return _read(node.this, scope, within & read_condition(node.args["expression"].this, scope))
+    return read_value(node.this, scope, within & read_condition(node.args["expression"].this, scope))
 
 
 def _window(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
@@ -264,7 +303,7 @@ def _window(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
     if extras or node.this.key != "sum":
         raise unsupported("a window function", _TOTAL)
     rows = within if scope.windows is None else scope.windows.total(node.args.get("partition_by") or [])
-    total = _read(node.this.this, scope, rows)
+    total = read_value(node.this.this, scope, rows)
     if not isinstance(total, Ratio) or total.bottom is not None:
         raise unsupported("a window over something that is not a COUNT or SUM", _TOTAL)
     return regrouped(total, False)
@@ -279,14 +318,14 @@ def _subquery(node: exp.Expression, scope: Scope, _within: Predicate) -> Value:
     inner = table_scope(node.this, scope.schema, scope)
     if len(node.this.expressions) != 1:
         raise unsupported("a subquery of several columns", "select one aggregate in it")
-    value = _read(node.this.expressions[0].unalias(), inner, where(node.this, inner))
+    value = read_value(node.this.expressions[0].unalias(), inner, where(node.this, inner))
     if isinstance(value, float):
         raise unsupported("a subquery of a constant", "write the constant itself")
     return regrouped(value, False)
 
 
 def _negative(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
-    return times(_read(node.this, scope, within), -1.0)
+    return times(read_value(node.this, scope, within), -1.0)
 
 
 def _sum_of_two(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
@@ -299,30 +338,42 @@ def _product(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
 
 
 def _quotient(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
-    left, right = _operands(node, scope, within)
+    divisor = bare(node.args["expression"])
+    while divisor.key == "nullif" and number(divisor.args["expression"]) == 0:  # what is divided by zero is unknown
+        divisor = bare(divisor.this)
+    left, right = read_value(node.this, scope, within), read_value(divisor, scope, within)
     if right == 0:
         raise QueryError("the query divides by zero")
     return over(left, right)
 
 
+def _coalesce(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
+    """COALESCE of a count or sum, which is never NULL here: a sum of no rows is 0."""
+    value = read_value(bare(node.this), scope, within)
+    if not isinstance(value, Ratio) or value.bottom is not None:
+        raise unsupported("COALESCE of a ratio or a quantile inside arithmetic", "put COALESCE around the whole")
+    return value
+
+
 def _operands(node: exp.Expression, scope: Scope, within: Predicate) -> tuple[Value, Value]:
-    return _read(node.this, scope, within), _read(node.args["expression"], scope, within)
+    return read_value(node.this, scope, within), read_value(node.args["expression"], scope, within)
 
 
 def _cast(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
     if not keeps_numbers(node):
         raise unsupported("a CAST of an aggregate that rounds it or turns it into text", "CAST to DOUBLE, or leave it")
-    return _read(node.this, scope, within)
+    return read_value(node.this, scope, within)
 
 
 _READERS: dict[str, Callable[[Any, Scope, Predicate], Value]] = {
-    "paren": lambda node, scope, within: _read(node.this, scope, within),
+    "paren": lambda node, scope, within: read_value(node.this, scope, within),
     "cast": _cast,
     "neg": _negative,
     "add": _sum_of_two,
     "sub": _sum_of_two,
     "mul": _product,
     "div": _quotient,
+    "coalesce": _coalesce,
     "count": _count,
     "countif": _count_if,
     "sum": _sum,

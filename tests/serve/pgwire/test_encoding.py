@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from psycopg.adapt import PyFormat, Transformer
 
-from sfumato.serve.pgwire.asking import Given, decoded
+from sfumato.serve.pgwire.parameters import Given, decoded
 from sfumato.serve.pgwire.protocol import (
     BOOL,
     DATE,

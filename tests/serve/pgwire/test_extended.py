@@ -9,22 +9,12 @@ from struct import pack
 import pandas as pd
 import psycopg
 import pytest
-from raw_wire import Raw, code, kinds
+from raw_wire import EXECUTE, SYNC, Raw, bind, code, kinds, parse
 
 asyncpg = pytest.importorskip("asyncpg")
 sqlalchemy = pytest.importorskip("sqlalchemy")
 
-SYNC, EXECUTE = (b"S", b""), (b"E", b"\0" + bytes(4))
 COUNT = "SELECT region, COUNT(*) AS n FROM survey WHERE age >= {} AND sex = {} AND paid < {} GROUP BY region"
-
-
-def parse(text: str, name: bytes = b"") -> tuple[bytes, bytes]:
-    return b"P", name + b"\0" + text.encode() + b"\0" + bytes(2)
-
-
-def bind(*values: bytes, form: int = 0) -> tuple[bytes, bytes]:
-    cells = b"".join(pack("!i", len(value)) + value for value in values)
-    return b"B", b"\0\0" + pack("!hh", 1, form) + pack("!h", len(values)) + cells + pack("!hh", 1, 0)
 
 
 def test_an_error_is_followed_by_silence_until_sync(pg_port):

@@ -3,45 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-import threading
-from contextlib import contextmanager
 from struct import pack
 
 import pytest
-from exploring import InProcess, desk_for
+from exploring import InProcess, desk_for, wire
 from raw_wire import Raw, code, kinds
-from waiting import PATIENCE, wait_until
+from waiting import wait_until
 
 from sfumato.serve.pgwire import listening
 from sfumato.serve.pgwire import packets as frames
 from sfumato.serve.web.answering import Desk
 
 COUNT = b"SELECT COUNT(*) AS n FROM survey\0"
-
-
-@contextmanager
-def wire(desk):
-    """The server in a thread, so that its limits can be set lower."""
-    loop, door = asyncio.new_event_loop(), socket.create_server(("127.0.0.1", 0))
-    server = loop.run_until_complete(listening.Wire(desk).listen(door))
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-
-    async def end():
-        server.close()
-        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-
-    try:
-        yield door.getsockname()[1]
-    finally:
-        asyncio.run_coroutine_threadsafe(end(), loop).result(PATIENCE)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(PATIENCE)
-        loop.close()
 
 
 def test_encryption_is_declined_and_the_connection_goes_on(pg_port):

@@ -76,6 +76,8 @@ def test_notes_come_along_unless_they_are_not_wanted(connection):
         (";".join(["SELECT 1"] * 101), "54000"),
         ("SET sfumato.confidence = 2", "22023"),
         ("SET sfumato.nonsense = 2", "22023"),
+        ("SET sfumato.errors = sometimes", "22023"),
+        ("SET sfumato.strict = perhaps", "22023"),
         ("SET client_encoding = 'LATIN1'", "22023"),
         ("SHOW nothing", "42704"),
         ("DEALLOCATE nothing", "26000"),
@@ -117,6 +119,19 @@ def test_how_sure_answers_are_is_a_setting(pg_port):
         assert len(connection.execute(count).fetchone()) == 6
         connection.execute("RESET ALL")
         assert connection.execute("SHOW sfumato.interval").fetchone() == ("typical",)
+
+
+def test_error_columns_are_left_out_for_tools_that_count_columns(pg_port, address):
+    for text, names in ((BY_SEX, ["sex", "n", "h"]), (BY_SEX + " LIMIT 0", ["sex", "n", "h"])):
+        for options in ("-c sfumato.errors=off", "-c sfumato.errors=none"):
+            with psycopg.connect(host="127.0.0.1", port=pg_port, user="me", options=options) as connection:
+                assert [column.name for column in connection.execute(text).description] == names
+                connection.execute("SET sfumato.errors = on")
+                assert len(connection.execute(text).description) == 9
+    body = json.dumps({"sql": BY_SEX, "errors": False}).encode()
+    asked = urllib.request.Request(f"{address}api/releases/survey/query", body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(asked) as answer:
+        assert json.load(answer)["columns"] == ["sex", "n", "h"]
 
 
 def test_labels_are_data_whatever_is_in_them(connection):

@@ -6,7 +6,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import QueryError
-from sfumato.serve.pgwire.asking import Given, decoded
+from sfumato.serve.pgwire.parameters import Given, decoded
 from sfumato.serve.pgwire.protocol import INT8S, Failure
 from sfumato.serve.pgwire.statements import as_release_reads_it, places_of, put_values, release_asked
 from sfumato.serve.web.shelf import Shelf
@@ -17,7 +17,7 @@ def test_releases_of_one_dataset_are_told_apart_by_their_files(releases):
     release = sf.open(releases[0])
     shelf = Shelf.of([("survey-2023.sfumato", release), ("survey-2024.sfumato", release)])
     text = 'SELECT t.sex, COUNT(*) FROM public."survey-2024" AS t GROUP BY t.sex'
-    book, tree = release_asked(text, shelf)
+    book, tree, _ = release_asked(text, shelf)
     assert book.name == "survey-2024"
     assert as_release_reads_it(text, tree, book, changed=False) == (
         'SELECT t.sex, COUNT(*) FROM release AS "t" GROUP BY t.sex'
@@ -30,7 +30,7 @@ def test_releases_of_one_dataset_are_told_apart_by_their_files(releases):
 
 
 def test_a_table_that_with_makes_is_none_of_the_catalogue(shelf):
-    book, _ = release_asked("WITH pg_class AS (SELECT COUNT(*) AS n FROM survey) SELECT n FROM pg_class", shelf)
+    book, _, _ = release_asked("WITH pg_class AS (SELECT COUNT(*) AS n FROM survey) SELECT n FROM pg_class", shelf)
     assert book.name == "survey"
     assert release_asked("SELECT relname FROM pg_catalog.pg_class", shelf) is None
     text = "SELECT COUNT(*) FROM survey"

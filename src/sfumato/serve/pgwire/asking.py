@@ -7,23 +7,22 @@ the protocol's messages. So equal requests are answered once, and the bytes are 
 from __future__ import annotations
 
 import json
-import re
-import struct
 from collections.abc import Sequence
-from datetime import timedelta
 from struct import unpack_from
-from typing import NamedTuple
+from typing import Any
+
+from sqlglot import exp
 
 from sfumato.answers.results import Result
-from sfumato.effort import MOST_CHARACTERS, at_most
 from sfumato.frozen import dataclass
 from sfumato.schema import Schema
 from sfumato.serve.pgwire import protocol as pg
 from sfumato.serve.pgwire.catalogue.tables import Catalogue, Who
+from sfumato.serve.pgwire.copying import Copy, copied_rows
 from sfumato.serve.pgwire.packets import data_row
+from sfumato.serve.pgwire.parameters import Given, decoded
 from sfumato.serve.pgwire.protocol import Column, Failure, Value
 from sfumato.serve.pgwire.statements import (
-    any_as_in,
     as_release_reads_it,
     example,
     kind_of,
@@ -31,7 +30,10 @@ from sfumato.serve.pgwire.statements import (
     places_of,
     put_values,
     release_asked,
+    respelled,
 )
+from sfumato.serve.pgwire.top_groups import allowing_for, keep_top_groups
+from sfumato.serve.pgwire.views import View, with_views
 from sfumato.serve.web.answers import ask
 from sfumato.serve.web.questions import Query
 from sfumato.serve.web.shelf import Book, Shelf
@@ -40,21 +42,33 @@ from sfumato.sql.reading import parameters_apart, too_deep
 
 @dataclass(frozen=True)
 class Answer:
-    """Answer to a statement: columns, number of rows, notes, parameter types, and all rows as messages."""
+    """Answer to a statement: columns, number of rows, notes, parameter types, and all rows as messages.
+
+    copied: the format code of rows that are sent by COPY. tag: what is said to be done at the end.
+    """
 
     columns: tuple[Column, ...]
     count: int
     notes: tuple[str, ...]
     parameters: tuple[int, ...]
     rows: bytes
+    copied: int | None = None
+    tag: str = "SELECT"
 
     @classmethod
     def unpacked(cls, packed: bytes) -> Answer:
         """Decode an answer that `pack_answer` encoded."""
         head, _, rows = packed.partition(b"\n")
         about = json.loads(head)
-        columns = tuple((str(name), int(oid)) for name, oid in about["columns"])
-        return cls(columns, about["count"], tuple(about["notes"]), tuple(about["parameters"]), rows)
+        columns = _columns(about["columns"])
+        copied = about["copied"]
+        said = tuple(about["notes"]), tuple(about["parameters"])
+        return cls(columns, about["count"], *said, rows, copied, "SELECT" if copied is None else "COPY")
+
+    @property
+    def described(self) -> bool:
+        """Whether its columns are described to the client: rows of COPY describe themselves, and MOVE has none."""
+        return self.copied is None and self.tag != "MOVE"
 
     def part(self, start: int, most: int) -> tuple[bytes, int, int]:
         """Slice rows from an offset, at most so many (0: all): the bytes, the next offset, and the number of rows."""
@@ -74,15 +88,20 @@ def pack_answer(
     formats: Sequence[int] = (),
     notes: Sequence[str] = (),
     parameters: Sequence[int] = (),
+    copy: Copy | None = None,
 ) -> bytes:
     """Encode an answer. formats: 0 for text and 1 for binary; none, one for all, or one for each column."""
+    about = {"columns": list(columns), "count": len(rows), "notes": list(notes), "parameters": list(parameters)}
+    about["copied"] = None if copy is None else copy.code
+    head = json.dumps(about).encode() + b"\n"
+    if copy is not None:
+        return head + copied_rows(copy, columns, rows)
     writers = [pg.as_binary if form else pg.as_text for form in spread(formats, len(columns))]
     lines = []
     for row in rows:
         cells = zip(writers, row, columns, strict=True)
         lines.append(data_row([write(value, oid) for write, value, (_, oid) in cells]))
-    about = {"columns": list(columns), "count": len(rows), "notes": list(notes), "parameters": list(parameters)}
-    return json.dumps(about).encode() + b"\n" + b"".join(lines)
+    return head + b"".join(lines)
 
 
 def spread(formats: Sequence[int], many: int) -> tuple[int, ...]:
@@ -102,103 +121,13 @@ def as_announced(columns: Sequence[Column], rows: Sequence[Sequence[object]], an
         raise Failure(pg.UNSUPPORTED, "cached plan must not change result type", "prepare the statement again")
 
 
-_TEXTS = (pg.TEXT, pg.VARCHAR, pg.BPCHAR, pg.NAME, pg.UNKNOWN, 0)
-
-
-class Given(NamedTuple):
-    """Value that a client sent for one parameter, undecoded. value: None is NULL. binary: its format."""
-
-    value: bytes | None
-    binary: bool
-
-
-def decoded(given: Given, oid: int) -> Value:
-    """Decode a parameter's value by its type.
-
-    >>> from sfumato.serve.pgwire.protocol import INT8
-    >>> decoded(Given(b"30", False), INT8), decoded(Given(bytes(7) + bytes([2]), True), INT8)
-    (30, 2)
-    """
-    if given.value is None:
-        return None
-    try:
-        return _from_binary(given.value, oid) if given.binary else _from_text(given.value.decode(), oid)
-    except (ValueError, OverflowError, KeyError, struct.error):
-        what = "a parameter has a value that is none of its type"
-        raise Failure(pg.BAD_VALUE, what, "give a value of that type") from None
-
-
-def _from_text(text: str, oid: int) -> Value:
-    if oid in pg.WHOLE:
-        return int(text)
-    if oid in pg.REAL or oid == pg.NUMERIC:
-        return int(text) if re.fullmatch(r"[+-]?[0-9]+", text) else float(text)
-    if oid == pg.BOOL:
-        return {"t": True, "1": True, "f": False, "0": False}[text[:1].lower()]
-    if oid in pg.ELEMENTS:
-        return [_from_text(one, pg.ELEMENTS[oid]) for one in _listed(text)]
-    return text
-
-
-def _listed(text: str) -> list[str]:
-    if not (text.startswith("{") and text.endswith("}")):
-        raise ValueError
-    at_most(len(text), MOST_CHARACTERS, "characters are in a list of values", "give fewer")
-    found = re.findall(r'"((?:[^"\\]|\\.)*)"|([^",{}]+)', text[1:-1])
-    return [re.sub(r"\\(.)", r"\1", quoted) or plain for quoted, plain in found]
-
-
-def _from_binary(data: bytes, oid: int) -> Value:
-    if oid in pg.WHOLE or oid in pg.REAL:
-        (found,) = struct.unpack(pg.WHOLE.get(oid) or pg.REAL[oid], data)
-        return int(found) if oid in pg.WHOLE else float(found)
-    if oid == pg.DATE:
-        return (pg.BEGINNING + timedelta(days=struct.unpack("!i", data)[0])).date().isoformat()
-    if oid in (pg.TIMESTAMP, pg.TIMESTAMPTZ):
-        return (pg.BEGINNING + timedelta(microseconds=struct.unpack("!q", data)[0])).isoformat(" ")
-    if oid in pg.ELEMENTS:
-        return _from_packed_list(data)
-    if oid in _TEXTS:
-        return data.decode()
-    if oid not in (pg.BOOL, pg.NUMERIC):
-        raise Failure(pg.UNSUPPORTED, "a parameter in binary is of a type that is not known here", "send it as text")
-    return data != b"\0" if oid == pg.BOOL else _numeric(data)
-
-
-def _numeric(data: bytes) -> int | float:
-    """Decode PostgreSQL's binary NUMERIC: digits to the base of 10,000."""
-    many, weight, sign, _ = struct.unpack_from("!hhHh", data)
-    if sign not in (0, 0x4000) or not 0 <= many <= 100 or abs(weight) > 100:
-        raise ValueError
-    whole = 0
-    for digit in struct.unpack_from(f"!{many}h", data, 8):
-        whole = whole * 10_000 + digit
-    power = weight - many + 1
-    found: int | float = whole * 10_000**power if power >= 0 else whole / 10_000**-power
-    return -found if sign else found
-
-
-def _from_packed_list(data: bytes) -> Value:
-    dimensions, _, element = struct.unpack_from("!iiI", data)
-    if dimensions == 0:
-        return []
-    if dimensions != 1 or element in pg.ELEMENTS:
-        raise ValueError
-    (many,), at = struct.unpack_from("!i", data, 12), 20
-    found: list[Value] = []
-    for _ in range(many):
-        (size,) = struct.unpack_from("!i", data, at)
-        found.append(None if size < 0 else _from_binary(data[at + 4 : at + 4 + size], element))
-        at += 4 + max(size, 0)
-    return found
-
-
 @dataclass(frozen=True)
 class Asked:
     """Request of a client: all that an answer depends on, so that equal requests are answered once.
 
     types: of the parameters, as far as the client says them. values: None where it only wants to know the columns.
-    announced: the columns that it was told of, if it was. how: the session's confidence and interval.
+    announced: the columns that it was told of, if it was. how: the session's confidence and interval. copy: how rows
+    are copied, by COPY. views: those of the session that it may ask.
     """
 
     text: str
@@ -208,19 +137,21 @@ class Asked:
     values: tuple[Given, ...] | None = ()
     formats: tuple[int, ...] = ()
     announced: tuple[Column, ...] | None = None
+    copy: Copy | None = None
+    views: tuple[View, ...] = ()
 
     def packed(self) -> bytes:
         """Encode as JSON for a worker; bytes that a client sent become the Latin-1 characters of the same numbers."""
         values = None
         if self.values is not None:
             values = [(None if one.value is None else one.value.decode("latin-1"), one.binary) for one in self.values]
-        told = (self.text, self.who, self.how.model_dump(), self.types, values, self.formats, self.announced)
-        return json.dumps(told).encode()
+        told = (self.text, self.who, self.how.model_dump(), self.types, values, self.formats)
+        return json.dumps((*told, self.announced, self.copy, self.views)).encode()
 
     @classmethod
     def unpacked(cls, packed: bytes) -> Asked:
         """Decode the request, in the worker."""
-        text, who, how, types, values, formats, announced = json.loads(packed)
+        text, who, how, types, values, formats, announced, copy, views = json.loads(packed)
         given = values and [Given(None if one is None else one.encode("latin-1"), binary) for one, binary in values]
         return cls(
             text,
@@ -229,8 +160,14 @@ class Asked:
             tuple(types),
             None if given is None else tuple(given),
             tuple(formats),
-            None if announced is None else tuple((name, oid) for name, oid in announced),
+            None if announced is None else _columns(announced),
+            None if copy is None else Copy(*copy),
+            tuple(View(name, text, _columns(columns)) for name, text, columns in views),
         )
+
+
+def _columns(listed: Sequence[Sequence[Any]]) -> tuple[Column, ...]:
+    return tuple((str(name), int(oid)) for name, oid in listed)
 
 
 class OfCatalogue(Exception):
@@ -247,26 +184,43 @@ def answer(shelf: Shelf, catalogue: Catalogue | None, asked: Asked) -> bytes:
 
 def _answer(shelf: Shelf, catalogue: Catalogue | None, asked: Asked) -> bytes:
     text = parameters_apart(asked.text)
-    found = release_asked(text, shelf)
+    found = release_asked(text, shelf, asked.views)
     notes: Sequence[str] = ()
     if found is None:
         if catalogue is None:
             raise OfCatalogue
         tree = catalogue.read(text)
+        with_views(tree, asked.views, "postgres")
         types, values = _values(tree, asked, None)
-        columns, rows = catalogue.answer(tree, types, values, asked.who)
+        columns, rows = catalogue.answer(tree, types, values, asked.who, asked.views)
     else:
-        book, tree = found
+        book, tree, changed = found
         types, values = _values(tree, asked, book.release.schema)
-        any_as_in(tree)
-        sql = as_release_reads_it(text, tree, book, changed=bool(types))
-        result = ask(book, sql, asked.how, strict=asked.how.strict)
-        columns, rows = _table(result, book)
-        notes = result.remarks
+        changed |= respelled(tree) or bool(types)
+        columns, rows, notes = _of_release(book, text, tree, asked.how, changed=changed)
     if asked.announced is not None:
         as_announced(columns, rows, asked.announced)
         columns = list(asked.announced)
-    return pack_answer(columns, rows, formats=asked.formats, notes=notes, parameters=types)
+    return pack_answer(columns, rows, formats=asked.formats, notes=notes, parameters=types, copy=asked.copy)
+
+
+def _of_release(
+    book: Book, text: str, tree: exp.Expression, how: Query, *, changed: bool
+) -> tuple[list[Column], list[tuple[object, ...]], tuple[str, ...]]:
+    """Answer a statement about a release: columns, rows and notes."""
+
+    def asked(sql: str, how: Query) -> Result:
+        return ask(book, sql, how, strict=how.strict, errors=how.errors)
+
+    sql = as_release_reads_it(text, tree, book, changed=changed)
+    selections = keep_top_groups(tree, lambda inner: asked(inner, how))
+    notes: tuple[str, ...] = ()
+    if selections is not None:
+        sql = tree.sql(dialect="duckdb")
+        how, notes = allowing_for(how, selections)
+    result = asked(sql, how)
+    columns, rows = _table(result, book)
+    return columns, rows, (*(f"note: {note}" for note in notes), *result.remarks)
 
 
 def _values(tree: object, asked: Asked, schema: Schema | None) -> tuple[tuple[int, ...], list[Value]]:
@@ -297,7 +251,7 @@ def _table(result: Result, book: Book) -> tuple[list[Column], list[tuple[object,
         if name in moments:
             found = pg.DATE if moments[name] == "day" else pg.TIMESTAMP
         elif name in keys:  # a month or a week has a name of its own, which is a text
-            known = name in schema.domain and schema.domain[name].kind != "date"
+            known = schema.domain[name].kind != "date" if name in schema.domain else name in schema.measures
             found = found or (kind_of(name, schema) if known else pg.TEXT)
         elif found is None or not any(isinstance(value, str | bool) for value in values):
             found = pg.FLOAT8

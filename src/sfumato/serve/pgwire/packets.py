@@ -180,6 +180,7 @@ AUTHENTICATED = b"R" + pack("!ii", 8, 0)
 PARSED, BOUND, CLOSED, NOTHING, SUSPENDED, EMPTY = (
     kind + pack("!i", 4) for kind in (b"1", b"2", b"3", b"n", b"s", b"I")
 )
+COPY_DONE = b"c" + pack("!i", 4)
 NO_ENCRYPTION = b"N"
 
 
@@ -235,6 +236,11 @@ def data_row(values: Sequence[bytes | None]) -> bytes:
     """DataRow: one row."""
     cells = [pack("!i", -1) if value is None else pack("!i", len(value)) + value for value in values]
     return message(b"D", pack("!h", len(values)) + b"".join(cells))
+
+
+def copy_begins(columns: int, form: int) -> bytes:
+    """CopyOutResponse: rows follow as CopyData. form: 0 for text, 1 for binary, of the whole and of each column."""
+    return message(b"H", pack("!bh", form, columns) + pack("!h", form) * columns)
 
 
 def error(failure: Failure) -> bytes:

@@ -1,4 +1,4 @@
-"""Session of one PostgreSQL connection: settings, transaction, and both query protocols, simple and extended.
+"""Session of one PostgreSQL connection: settings, transaction, and the simple query protocol.
 
 Statements are answered through the same `Desk` as the questions of the JSON API, so the same limits hold.
 """
@@ -7,153 +7,25 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Sized
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
 from sfumato.serve.pgwire import packets as outgoing
 from sfumato.serve.pgwire import protocol as pg
-from sfumato.serve.pgwire.asking import Answer, Asked, Given, pack_answer, spread
+from sfumato.serve.pgwire.asking import Answer, Asked, pack_answer, spread
 from sfumato.serve.pgwire.catalogue.tables import Who
-from sfumato.serve.pgwire.packets import Parse, read_bind, read_execute, read_named, read_parse, read_query
-from sfumato.serve.pgwire.protocol import Column, Failure, malformed
-from sfumato.serve.pgwire.settings import TOLD, Command, Settings, read_command
+from sfumato.serve.pgwire.commands import Command, read_command
+from sfumato.serve.pgwire.cursors import Cursor
+from sfumato.serve.pgwire.extended import Extended
+from sfumato.serve.pgwire.packets import read_query
+from sfumato.serve.pgwire.protocol import Failure, malformed
+from sfumato.serve.pgwire.settings import TOLD, Settings
+from sfumato.serve.pgwire.views import View, Views
 from sfumato.serve.web.answering import Desk, Question
-from sfumato.serve.web.bounds import MOST_BODY, MOST_KEPT_BY_SESSION, MOST_PREPARED
+from sfumato.serve.web.bounds import MOST_BODY
 from sfumato.serve.web.requests import Refusal, where
 from sfumato.sql import read_workload
-
-
-class Prepared:
-    """Prepared statement. known: its columns, once the client was told of them."""
-
-    def __init__(self, parsed: Parse) -> None:
-        self.text, self.types = parsed.text, parsed.oids
-        self.known: tuple[Column, ...] | None = None
-
-
-class Portal:
-    """Prepared statement with values bound. at: offset of the first row that was not sent yet."""
-
-    def __init__(self, prepared: Prepared, values: tuple[Given, ...], formats: tuple[int, ...]) -> None:
-        self.prepared, self.values, self.formats = prepared, values, formats
-        self.found: Answer | Command | None = None
-        self.at, self.begun = 0, False
-
-    @property
-    def size(self) -> int:
-        """Bytes that are kept for it."""
-        rows = len(self.found.rows) if isinstance(self.found, Answer) else 0
-        return rows + sum(len(given.value or b"") for given in self.values)
-
-
-class Extended:
-    """Extended query protocol: the prepared statements and portals of a session."""
-
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self.statements: dict[str, Prepared] = {}
-        self.portals: dict[str, Portal] = {}
-        self.messages: dict[bytes, Callable[[bytes], Awaitable[None]]] = {
-            b"P": self._parse,
-            b"B": self._bind,
-            b"D": self._describe,
-            b"E": self._execute,
-            b"C": self._close,
-        }
-
-    def forget(self, name: str = "all") -> None:
-        """Drop all prepared statements, or one of them."""
-        if name.lower() == "all":
-            self.statements.clear()
-        elif self.statements.pop(name, None) is None:
-            raise Failure(pg.NO_STATEMENT, "no statement of this name is prepared", "prepare it first")
-
-    async def _parse(self, body: bytes) -> None:
-        parsed = read_parse(body)
-        if parsed.name and parsed.name in self.statements:
-            raise Failure("42P05", "a statement of this name is prepared already", "close it first")
-        self._refuse_too_many(self.statements, len(parsed.text))
-        if len(self.session.statements(parsed.text)) > 1:
-            raise Failure(pg.SYNTAX, "a text of several statements cannot be prepared", "ask them one at a time")
-        read_command(parsed.text)  # so that what is refused to begin with is refused here
-        self.statements[parsed.name] = Prepared(parsed)
-        await self.session.send(outgoing.PARSED)
-
-    async def _bind(self, body: bytes) -> None:
-        bound = read_bind(body)
-        self._refuse_too_many(self.portals, sum(len(value or b"") for value in bound.values))
-        formats = spread(bound.formats, len(bound.values))
-        values = tuple(Given(value, bool(form)) for value, form in zip(bound.values, formats, strict=True))
-        self.portals[bound.portal] = Portal(self._statement(bound.statement), values, bound.results)
-        await self.session.send(outgoing.BOUND)
-
-    async def _describe(self, body: bytes) -> None:
-        named = read_named(body)
-        if named.kind == "P":
-            portal = self._portal(named.name)
-            found = await self._found(portal)
-            formats = portal.formats
-            said = b""
-        else:
-            prepared = self._statement(named.name)
-            found = await self.session.found(prepared.text, types=prepared.types, values=None)
-            formats = ()
-            said = outgoing.parameter_types(found.parameters if isinstance(found, Answer) else ())
-            prepared.known = found.columns if isinstance(found, Answer) else None
-        if isinstance(found, Answer):
-            await self.session.send(said + outgoing.row_description(found.columns, spread(formats, len(found.columns))))
-        else:
-            await self.session.send(said + outgoing.NOTHING)
-
-    async def _execute(self, body: bytes) -> None:
-        asked = read_execute(body)
-        portal = self._portal(asked.portal)
-        found = await self._found(portal)
-        session = self.session
-        if isinstance(found, Command):
-            await session.send(session.told(found) + session.done(found))
-            return
-        notes = b"" if portal.begun else session.notes(found)
-        portal.begun = True
-        rows, portal.at, count = found.part(portal.at, asked.most)
-        more = portal.at < len(found.rows)
-        await session.send(rows)
-        await session.send(outgoing.SUSPENDED if more else notes + outgoing.complete(f"SELECT {count}"))
-
-    async def _found(self, portal: Portal) -> Answer | Command:
-        if portal.found is None:
-            prepared = portal.prepared
-            portal.found = await self.session.found(
-                prepared.text,
-                types=prepared.types,
-                values=portal.values,
-                formats=portal.formats,
-                announced=prepared.known,
-            )
-        return portal.found
-
-    def _refuse_too_many(self, kept: Sized, size: int) -> None:
-        """Bound the memory that a client takes here; one more is always let in where there is no other."""
-        whole = sum(len(one.text) for one in self.statements.values()) + sum(one.size for one in self.portals.values())
-        if len(kept) >= MOST_PREPARED or (len(kept) > 1 and whole + size > MOST_KEPT_BY_SESSION):
-            raise Failure(pg.TOO_LARGE, "too many statements or portals are kept", "close some, or end the transaction")
-
-    async def _close(self, body: bytes) -> None:
-        named = read_named(body)
-        (self.portals if named.kind == "P" else self.statements).pop(named.name, None)
-        await self.session.send(outgoing.CLOSED)
-
-    def _statement(self, name: str) -> Prepared:
-        if name not in self.statements:
-            raise Failure(pg.NO_STATEMENT, "no statement of this name is prepared", "prepare it first")
-        return self.statements[name]
-
-    def _portal(self, name: str) -> Portal:
-        if name not in self.portals:
-            raise Failure(pg.NO_PORTAL, "there is no portal of this name", "bind a statement first")
-        return self.portals[name]
-
 
 MOST_STATEMENTS = 100  # in one message
 Send = Callable[[bytes], Awaitable[None]]
@@ -170,7 +42,7 @@ class Session:
         self.desk, self.who, self.settings, self.send, self.gone = desk, who, settings, send, gone
         self.status = "I"  # I: no transaction; T: in one; E: in one that has failed
         self.skipping = False  # after an error in the extended protocol, until Sync
-        self.extended = Extended(self)
+        self.extended, self.views = Extended(self), Views()
         self.working: asyncio.Task[Answer] | None = None
 
     async def take(self, kind: bytes, body: bytes) -> bool:
@@ -226,9 +98,7 @@ class Session:
             if isinstance(found, Command):
                 await self.send(self.told(found) + self.done(found))
                 continue
-            columns, formats = found.columns, spread((), len(found.columns))
-            await self.send(outgoing.row_description(columns, formats) + found.rows)
-            await self.send(self.notes(found) + outgoing.complete(f"SELECT {found.count}"))
+            await self.send(self.whole(found))
         await self.send(outgoing.ready(self.status))
 
     def statements(self, text: str) -> list[str]:
@@ -237,16 +107,54 @@ class Session:
             raise Failure(pg.TOO_LARGE, f"a question has at most {MOST_BODY:,} characters", "ask in parts")
         return read_workload(text)
 
-    async def found(self, text: str, **given: object) -> Answer | Command:
+    def whole(self, found: Answer) -> bytes:
+        """All messages of an answer whose columns the client was not told of yet."""
+        columns, end = found.columns, self.notes(found) + outgoing.complete(f"{found.tag} {found.count}")
+        if found.copied is not None:
+            return outgoing.copy_begins(len(columns), found.copied) + found.rows + outgoing.COPY_DONE + end
+        if not found.described:
+            return end
+        return outgoing.row_description(columns, spread((), len(columns))) + found.rows + end
+
+    async def found(self, text: str, **given: Any) -> Answer | Command:
         """Answer a statement, or return its command on the session. given: further fields of `Asked`."""
         command = read_command(text)
         if self.status == "E" and (command is None or command.kind not in ("end", "undo", "recover")):
             raise Failure(pg.FAILED_TRANSACTION, "an earlier statement of this transaction has failed", "ROLLBACK")
         if command is not None and command.kind == "show":
             return self._shown(command.name)
-        if command is not None:
-            return command
-        asked = replace(Asked(text, self.who, self.settings.how), **given)  # type: ignore[arg-type]
+        inside = command.query if command else text
+        asked = Asked(inside, self.who, self.settings.how, views=self.views.asked_by(inside))
+        if command is not None and command.kind == "fetch":
+            return await self._fetched(command, **given)
+        if command is not None and command.kind == "declare":
+            return await self._declared(command, replace(asked, **given | {"announced": None}))
+        if command is not None and command.kind == "copy":
+            return command if given.get("values", ()) is None else await self._answer(replace(asked, copy=command.copy))
+        if command is not None and command.kind == "view" and given.get("values", ()) is not None:
+            found = await self._answer(asked)
+            self.views.put(View(command.name, command.query, found.columns), replace=command.lax)
+        return command or await self._answer(replace(asked, **given))
+
+    async def _declared(self, command: Command, asked: Asked) -> Command:
+        """Declare a cursor, unless a client only wants to know what there is to describe."""
+        if asked.values is not None:
+            if self.status == "I" and not command.held:
+                hint = "BEGIN first, or DECLARE it WITH HOLD"
+                raise Failure("25P01", "a cursor is declared inside of a transaction", hint)
+            self.extended.declare(command.name, Cursor(asked, await self._answer(asked), held=command.held))
+        return command
+
+    async def _fetched(self, command: Command, formats: tuple[int, ...] = (), **given: Any) -> Answer:
+        """Rows of a cursor, in the formats that are asked for now."""
+        cursor = self.extended.cursor(command.name)
+        if spread(formats, len(cursor.found.columns)) != spread(cursor.asked.formats, len(cursor.found.columns)):
+            asked = replace(cursor.asked, formats=formats)
+            cursor.take(asked, await self._answer(asked))
+        return cursor.columns(command) if given.get("values", ()) is None else cursor.fetch(command)
+
+    async def _answer(self, asked: Asked) -> Answer:
+        """Answer a request, unless the client gives it up."""
         self.working = asyncio.ensure_future(self._worked(asked))
         try:
             return await self.working
@@ -281,13 +189,20 @@ class Session:
             self.status = "T"
         elif command.kind in ("end", "undo"):
             self.status = "I"
-            self.extended.portals.clear()
+            self.extended.end_transaction()
         elif command.kind == "reset":
             self.settings.reset()
             if command.tag in ("DISCARD ALL", "DISCARD PLANS"):
                 self.extended.forget()
+            if command.tag == "DISCARD ALL":
+                self.extended.close("")
+                self.views = Views()
         elif command.kind == "forget":
             self.extended.forget(command.name)
+        elif command.kind == "drop":
+            self.views.drop(command.name, if_exists=command.lax)
+        elif command.kind == "close":
+            self.extended.close(command.name)
         elif command.kind == "set" and (changed := self.settings.set(command.name, command.value)) is not None:
             return outgoing.parameter(changed, self.settings.get(changed))
         return b""

@@ -1,13 +1,15 @@
 """Resolve a statement: find the release it asks, rename its table and columns, and bind $1, $2, ...
 
-A table may be called by its release's name or that of its dataset, with or without `public.`. Where something has to be
-renamed, or values stand for $1, the syntax tree is changed and written out again; a bound value is one literal.
+A table may be called by its release's name, by that of its dataset or by that of its file, with or without `public.`.
+Where something has to be renamed, or values stand for $1, the syntax tree is changed and written out again; a bound
+value is one literal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from sqlglot import exp
@@ -18,6 +20,7 @@ from sfumato.errors import QueryError
 from sfumato.schema import Schema
 from sfumato.serve.pgwire import protocol as pg
 from sfumato.serve.pgwire.protocol import Failure, Value
+from sfumato.serve.pgwire.views import View, with_views
 from sfumato.serve.web.shelf import Book, Shelf
 from sfumato.sql.reading import parse
 
@@ -82,26 +85,44 @@ def _length(value: Value) -> int:
     return len(value) + 2 if isinstance(value, str) else 8
 
 
-def any_as_in(tree: exp.Expression) -> None:
-    """Rewrite `x = ANY (list)`, as drivers write it, to `x IN (...)`, which a release reads."""
+_MOMENTS = ("YYYY-MM-DD HH24:MI:SS", "YYYY-MM-DD HH24:MI:SS.US", "YYYY-MM-DD HH24:MI:SS.MS")
+
+
+def respelled(tree: exp.Expression) -> bool:
+    """Rewrite what PostgreSQL's tools spell otherwise than a release reads it; whether there was anything.
+
+    `x = ANY (list)`, as drivers write it, becomes `x IN (...)`; TO_TIMESTAMP of a text becomes a timestamp.
+    """
+    changed = False
     for node in list(tree.find_all(exp.EQ)):
         listed = node.expression
         if isinstance(listed, exp.Any) and isinstance(found := listed.this.unnest(), exp.Array) and found.expressions:
             node.replace(exp.In(this=node.this, expressions=found.expressions))
+            changed = True
+    for moment in list(tree.find_all(exp.UnixToTime)):
+        form = moment.args.get("scale")
+        if isinstance(form, exp.Literal) and form.name in _MOMENTS and isinstance(moment.this, exp.Literal):
+            moment.replace(exp.cast(moment.this.copy(), "timestamp"))
+            changed = True
+    return changed
 
 
 PUBLIC = ("", "public")
 _KINDS = {"integer": pg.INT8, "number": pg.FLOAT8, "boolean": pg.BOOL, "date": pg.DATE}
 
 
-def release_asked(text: str, shelf: Shelf) -> tuple[Book, exp.Expression] | None:
-    """Find the release that a statement is about, with its syntax tree; None where it is about the catalogue."""
+def release_asked(text: str, shelf: Shelf, views: Sequence[View] = ()) -> tuple[Book, exp.Expression, bool] | None:
+    """Find the release that a statement is about, with its syntax tree and whether this was changed for views.
+
+    None where it is about the catalogue.
+    """
     try:
         tree = parse(text)
     except QueryError:
         if any(word in text.lower() for word in ("pg_", "information_schema")):
             return None  # whose own SQL is of another kind
         raise
+    changed = with_views(tree, views)
     books = [find_book(table, shelf) for table in tables_of(tree)]
     found = {id(book): book for book in books if book is not None}
     if not found:
@@ -109,7 +130,7 @@ def release_asked(text: str, shelf: Shelf) -> tuple[Book, exp.Expression] | None
     if len(found) > 1 or None in books:
         raise Failure(pg.UNSUPPORTED, "a question is about one table", "ask one release after the other")
     (book,) = found.values()
-    return book, tree
+    return book, tree, changed
 
 
 def tables_of(tree: exp.Expression) -> list[Any]:
@@ -130,6 +151,7 @@ def find_book(table: Any, shelf: Shelf) -> Book | None:
     if len(found) > 1:
         names = ", ".join(book.name for book in found)
         raise Failure(pg.AMBIGUOUS, "several releases are of this dataset", f"write one of {names}")
+    found = found or [book for book in shelf if Path(book.file).stem.lower() == name]
     if not found and name == "release" and len(shelf.books) == 1:
         return shelf.books[0]
     return found[0] if found else None

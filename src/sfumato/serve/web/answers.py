@@ -23,7 +23,8 @@ from sfumato.serve.web.charts import as_columns, as_comparison, chart_sql, coars
 from sfumato.serve.web.questions import Chart, Compare, Manner, Query
 from sfumato.serve.web.requests import Refusal, as_json
 from sfumato.serve.web.shelf import Book, Shelf
-from sfumato.sql import Select, compile_statement, selects_of
+from sfumato.sql import Column, SyntheticRows, Select, compile_statement, selects_of
+from sfumato.sql.plan import Distinct
 from sfumato.version import __version__
 
 
@@ -50,21 +51,30 @@ class Size:
 def size_of(sql: str, release: Release) -> Size:
     """Size of a statement; zero for text that is no statement, which is refused when it is asked."""
     try:
-        selects = selects_of(compile_statement(sql, release.schema))
+        statement = compile_statement(sql, release.schema)
     except QueryError:
         return Size(0, 0)
+    if isinstance(statement, SyntheticRows):
+        return Size(release.domain.size, statement.number * len(statement.items))
+    selects = selects_of(statement)
     sizes = [_of_select(select, release) for select in selects]
     return Size(sum(size.cells for size in sizes), sum(size.numbers for size in sizes))
 
 
 def _of_select(select: Select, release: Release) -> Size:
-    domain, aggregates = release.domain, max(1, len(set(select.aggregates)))
+    domain = release.domain
+    aggregates = max(1, sum(_counts(column) for column in set(select.aggregates)))
     whole = prod(domain[name].size for name in select.group_by)
     if whole > MOST_CELLS:  # before it is looked up which groups a WHERE leaves
         return Size(whole, 0)
     told_apart = prod(int(kinds.max(initial=0)) + 1 for kinds in kinds_asked(select, release.schema).values())
     laid_out = domain.size if release.content.answers_linear else 0
     return Size(aggregates * max(told_apart, laid_out), aggregates * len(Groups.of(select, domain).present))
+
+
+def _counts(column: Column) -> int:
+    """Numbers that a column is worked out from in each group: of COUNT(DISTINCT), the counts of all values."""
+    return len(column.rule.predicates) if isinstance(column.rule, Distinct) else 1
 
 
 def list_of(shelf: Shelf) -> dict[str, Any]:
@@ -128,13 +138,13 @@ def _columns(book: Book, about: dict[str, Any]) -> list[dict[str, Any]]:
 
 def query(book: Book, asked: Query) -> bytes:
     """Answer a statement: rows as `sfumato query --format json` has them, with notes."""
-    result = ask(book, asked.sql, asked, strict=asked.strict)
+    result = ask(book, asked.sql, asked, strict=asked.strict, errors=asked.errors)
     return as_json({"rows": result.records(), "columns": list(result.headers)} | _about(book, asked.sql, asked, result))
 
 
 def csv(book: Book, asked: Query) -> bytes:
     """Answer a statement as comma-separated values, with the notes below them as comments."""
-    return ask(book, asked.sql, asked, strict=asked.strict).to_csv(notes=True).encode()
+    return ask(book, asked.sql, asked, strict=asked.strict, errors=asked.errors).to_csv(notes=True).encode()
 
 
 def chart(book: Book, asked: Chart) -> bytes:
@@ -175,11 +185,11 @@ def compare(book: Book, asked: Compare) -> bytes:
     return as_json(as_comparison(result, asked) | found | _about(book, sql, asked, result))
 
 
-def ask(book: Book, sql: str, how: Manner, *, strict: bool = False) -> Result:
+def ask(book: Book, sql: str, how: Manner, *, strict: bool = False, errors: bool = True) -> Result:
     """Answer a statement after checking its size."""
     size_of(sql, book.release).refuse_if_too_large(slow=how.slow)
     manner = {name: getattr(how, name) for name in Manner.model_fields}
-    return book.release.query(sql, strict=strict, **manner)
+    return book.release.query(sql, strict=strict, errors=errors, **manner)
 
 
 def _about(book: Book, sql: str, how: Manner, result: Result, notes: Sequence[str] = ()) -> dict[str, Any]:

@@ -42,6 +42,7 @@ class Query(Manner):
 
     sql: Annotated[str, StringConstraints(min_length=1, max_length=20_000)]
     strict: bool = Field(False, description="Refuse answers that depend on how rows are spread inside a bin.")
+    errors: bool = Field(True, description="Standard errors and interval ends beside every number.")
 
 
 class Filter(_Body):

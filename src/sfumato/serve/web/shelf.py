@@ -1,8 +1,9 @@
-"""The releases that are served, each under a name that fits into an address."""
+"""The releases that are served, each under its dataset's name."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -50,13 +51,21 @@ class Shelf:
 
     @classmethod
     def of(cls, opened: Sequence[tuple[str | Path, Release]]) -> Shelf:
-        """Name the releases after their files, numbered where two are called the same."""
+        """Name each release as its dataset, which is what SQL calls it everywhere.
+
+        Releases of one dataset are named after their files, numbered where two are called the same.
+        """
+        datasets = Counter(release.schema.dataset.lower() for _, release in opened)
+        taken = {name for name, count in datasets.items() if count == 1}
         books: list[Book] = []
         for path, release in opened:
-            stem = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(path).stem).strip("-")[:80] or "release"
-            name, number = stem, 2
-            while any(book.name == name for book in books):
-                name, number = f"{stem}-{number}", number + 1
+            name = release.schema.dataset
+            if datasets[name.lower()] > 1:
+                stem, number = _stem(path), 2
+                name = stem
+                while name.lower() in taken:
+                    name, number = f"{stem}-{number}", number + 1
+                taken.add(name.lower())
             books.append(Book(name, Path(path).name, release))
         return cls(tuple(books))
 
@@ -64,8 +73,13 @@ class Shelf:
         return iter(self.books)
 
     def find(self, name: str) -> Book:
-        """Find a release by name."""
-        for book in self.books:
-            if book.name == name:
-                return book
+        """Find a release by name, or by that of its file, as addresses may have it."""
+        named = [book for book in self.books if book.name == name]
+        for book in named or [book for book in self.books if _stem(book.file) == name]:
+            return book
         raise Refusal("not_found", "no release of this name is served here", "GET /api/releases lists them")
+
+
+def _stem(path: str | Path) -> str:
+    """Name of a file without its ending, as it fits into an address."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", Path(path).stem).strip("-")[:80] or "release"

@@ -7,7 +7,7 @@ from functools import reduce
 from itertools import product
 from math import prod
 from operator import and_
-from typing import Any
+from typing import Any, Protocol
 
 from sfumato.domain.predicates import Predicate
 from sfumato.effort import MOST_RULES, at_most
@@ -16,17 +16,18 @@ from sfumato.schema import Schema
 from sfumato.sql.expressions import Classes, cell_classes, read_classes
 from sfumato.sql.plan import Column, Key, Select, unique_names
 from sfumato.sql.predicates import noted, read_condition, table_scope
-from sfumato.sql.scope import Scope, Windows, text_of, unsupported
+from sfumato.sql.scope import Scope, Windows, number, text_of, unsupported
 from sfumato.sql.select_list import read_column
 from sfumato.sql.table.flatten import Flat, RawStep
-from sfumato.sql.table.items import ItemReader, TableKey, decided
-from sfumato.sql.table.plan import Block, Item, Keep, Once, Part, Places, Rank, Rule, Sort, Step, Table, Take
+from sfumato.sql.table.items import ItemReader, Numbers, TableKey, decided
+from sfumato.sql.table.plan import Block, Item, Keep, Once, Part, Places, Rank, Rule, Sort, Step, Table, Take, with_own_errors
 from sfumato.sql.table.syntax import totals_in
+from sfumato.sql.values.tree import Tree
 
 MOST_COLUMNS = 5_000  # groups by expressions, times aggregates: each is worked out by itself
 MOST_LISTED = 100_000  # combinations of values, where nothing is counted
 
-_LISTED = "a release holds no rows: these are the values that its schema lists, whether or not any row has them"
+LISTED = "a release holds no rows: these are the values that its schema lists, whether or not any row has them"
 
 
 def build_table(flat: Flat, schema: Schema) -> Table:
@@ -40,16 +41,20 @@ def build_table(flat: Flat, schema: Schema) -> Table:
         raise unsupported(f"{found[0].sql(dialect='duckdb')} over several grouping sets", "ask for them one at a time")
     keys = _keys(sets, items, flat.steps, scope)
     reader = ItemReader(scope, rows, keys, tuple(frozenset(map(text_of, chosen)) for chosen in sets))
-    steps = [_step(step, reader) for step in flat.steps]
+    steps = [read_step(step, reader) for step in flat.steps]
     shown = [(item.name, *reader.item(item.node)) for item in items]
-    names = unique_names([(name or default, number) for name, default, _, number in shown])
-    columns = tuple(Item(name, tree, number) for name, (_, _, tree, number) in zip(names, shown, strict=True))
+    beside = with_own_errors([(tree, number) for *_, tree, number in shown])
+    names = unique_names([(name or default, own) for (name, default, *_), own in zip(shown, beside, strict=True)])
+    columns = tuple(
+        Item(name, tree, number, number and not own)
+        for name, (_, _, tree, number), own in zip(names, shown, beside, strict=True)
+    )
     if not reader.aggregates:
         _check_length(keys, sets, schema)
     parts = tuple(_part(chosen, keys, reader, scope, rows) for chosen in sets)
-    notes = [note for step, raw in zip(steps, flat.steps, strict=True) if (note := reader.note(step, raw.word))]
-    notes += [decided("CASE")] * any(reader.decides(item.tree) for item in columns)
-    notes += [_LISTED] * (not reader.aggregates)
+    notes = [note for step, raw in zip(steps, flat.steps, strict=True) if (note := reader.numbers.note(step, raw.word))]
+    notes += [decided("CASE")] * any(reader.numbers.decides(item.tree) for item in columns)
+    notes += [LISTED] * (not reader.aggregates)
     places = Places(len(keys) + len(reader.aggregates))
     columns = tuple(replace(item, tree=places.of_tree(item.tree)) for item in columns)
     return Table(parts, len(keys), reader.differences, tuple(map(places.of_step, steps)), columns, tuple(notes))
@@ -59,7 +64,7 @@ def _check_length(keys: tuple[TableKey, ...], sets: Any, schema: Schema) -> None
     """Refuse to list more values than anyone would look through."""
     sizes = {key.text: len(key.classes) if key.classes else schema.domain[key.attribute or ""].size for key in keys}
     length = max(prod(sizes[text] for text in {text_of(node) for node in chosen}) for chosen in sets)
-    remedy = "name fewer columns, or draw rows with `sfumato sample`"
+    remedy = "name fewer columns, or write LIMIT 10 for synthetic rows"
     at_most(length, MOST_LISTED, "combinations of values would be listed", remedy)
 
 
@@ -117,14 +122,24 @@ def _part(chosen: Any, keys: tuple[TableKey, ...], reader: ItemReader, scope: Sc
     return Part(noted(select, scope), tuple(blocks), sources)  # type: ignore[arg-type]
 
 
-def _step(raw: RawStep, reader: ItemReader) -> Step:
+class Reader(Protocol):
+    """Reads expressions over rows."""
+
+    @property
+    def numbers(self) -> Numbers: ...
+
+    def read(self, node: Any, place: str) -> Tree: ...
+
+
+def read_step(raw: RawStep, reader: Reader) -> Step:
+    """A step on rows, with its expressions read."""
     if raw.kind == "keep":
         return Keep(reader.read(raw.nodes[0], raw.word))
     if raw.kind == "take":
         return Take(raw.limit, raw.offset)
     if raw.kind == "once":
         trees = tuple(reader.read(node, "SELECT DISTINCT") for node in raw.nodes)
-        if any(reader.is_number(tree) for tree in trees):
+        if any(reader.numbers.is_number(tree) for tree in trees):
             raise unsupported("SELECT DISTINCT of aggregates", "leave DISTINCT out: groups differ in their keys")
         return Once(trees)
     if raw.kind == "sort":
@@ -136,10 +151,20 @@ def _step(raw: RawStep, reader: ItemReader) -> Step:
     parted, rules = window.args.get("partition_by") or [], window.args["order"].expressions
     at_most(max(len(parted), len(rules)), MOST_RULES, "keys are in a window", "name each key once")
     within = tuple(reader.read(node, "PARTITION BY") for node in parted)
-    return Rank(window.this.key, within, _rules(rules, reader))
+    return Rank(window.this.key, within, _rules(rules, reader), _tiles(window.this))
 
 
-def _rules(nodes: Any, reader: ItemReader) -> tuple[Rule, ...]:
+def _tiles(function: Any) -> int:
+    """The number of tiles of NTILE; 1 for any other rank."""
+    if function.key != "ntile":
+        return 1
+    tiles = number(function.this) if function.this is not None else None
+    if tiles is None or tiles < 1 or not tiles.is_integer():
+        raise QueryError("NTILE needs a whole number of at least 1, as in NTILE(4)")
+    return int(tiles)
+
+
+def _rules(nodes: Any, reader: Reader) -> tuple[Rule, ...]:
     return tuple(
         Rule(reader.read(rule.this, "ORDER BY"), bool(rule.args.get("desc")), bool(rule.args.get("nulls_first")))
         for rule in nodes

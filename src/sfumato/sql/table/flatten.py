@@ -8,30 +8,18 @@ becomes grouping sets: plain lists, GROUPING SETS, ROLLUP and CUBE, and products
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import combinations, product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from sfumato.effort import MOST_ITEMS, MOST_RULES, MOST_SELECTS, MOST_SETS, OF_A_NODE, at_most, spend
-from sfumato.errors import QueryError
+from sfumato.effort import MOST_ITEMS, MOST_RULES, MOST_SETS, at_most
 from sfumato.frozen import dataclass
 from sfumato.schema import Schema
-from sfumato.sql.predicates import check_clauses, table_scope, whole
-from sfumato.sql.scope import bare, in_words, nodes_in, number, place_of, quoted, text_of, unsupported
-from sfumato.sql.table.sums_of_groups import sums_of_rows
-from sfumato.sql.table.syntax import (
-    Named,
-    aggregates_in,
-    alias_resolver,
-    is_star,
-    name_of,
-    own_nodes,
-    ranks_replaced,
-    substituted,
-    totals_in,
-)
+from sfumato.sql.predicates import whole
+from sfumato.sql.scope import bare, number, place_of, text_of, unsupported
+from sfumato.sql.table.syntax import Named, aggregates_in, alias_resolver, is_error_node, is_star, name_of, ranks_replaced, substituted
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -133,16 +121,15 @@ def last_steps(tree: exp.Expression) -> tuple[RawStep, ...]:
     return (*steps, RawStep("take", (), "", limit, offset)) if limit is not None or offset else tuple(steps)
 
 
-def written_over(select: exp.Expression, source: Flat | None, schema: Schema) -> Flat:
-    """One SELECT written over the one that it takes its rows from."""
+def written_over(select: exp.Expression, source: Flat | None, own: tuple[Named, ...]) -> Flat:
+    """One SELECT written over the one that it takes its rows from. own: columns of its table, where that is no SELECT.
+
+    A source that groups rows is written over by a SELECT that works on each group by itself.
+    """
     inside = substituted(select, source)
-    clauses = (select.args.get(name) for name in ("where", "order", "qualify"))
-    written = [*select.expressions, *(clause for clause in clauses if clause)]
     outer = source is not None and source.sets is not None
-    if source is not None and outer and (_groups(select) or aggregates_in(written)):
-        inside, source, outer = sums_of_rows(select, inside, source), replace(source, sets=None, steps=()), False
-    items = _items(select, inside, source, schema)
-    columns = {name.lower() for name in (*schema.domain.names, *schema.measures)}
+    items = _items(select, inside, source, own)
+    columns = {name_of(item).lower() for item in own}
     plain = alias_resolver(items, columns if source is None else set())
     where, group, having = (inside.args.get(name) for name in ("where", "group", "having"))
     conditions = (plain(where.this),) if where else ()
@@ -165,17 +152,7 @@ def written_over(select: exp.Expression, source: Flat | None, schema: Schema) ->
         if having:
             steps.append(RawStep("keep", (plain(having.this),), "HAVING"))
     flat = Flat(base, wheres, sets, items, tuple(steps))
-    totals = totals_in(asked)
-    if totals and flat.filtered:
-        raise unsupported(
-            f"{quoted(totals[0])} after groups were left out",
-            "write the total as a subquery of its own, or leave groups out in a SELECT around this one",
-        )
     return _finished(flat, inside, order, qualify, columns if source is None else set())
-
-
-def _groups(select: Any) -> bool:
-    return any(select.args.get(name) for name in ("group", "having"))
 
 
 def _finished(flat: Flat, inside: Any, order: Any, qualify: Any, columns: set[str]) -> Flat:
@@ -212,11 +189,9 @@ def _placed(rule: Any, items: tuple[Named, ...]) -> Any:
     return placed
 
 
-def _items(written: Any, select: Any, source: Flat | None, schema: Schema) -> tuple[Named, ...]:
+def _items(written: Any, select: Any, source: Flat | None, own: tuple[Named, ...]) -> tuple[Named, ...]:
     """The select list, with * written out. written: as it was, with the names that a subquery gives its columns."""
-    from sqlglot import exp
-
-    starred = len(source.items) if source is not None else len({*schema.domain.names, *schema.measures})
+    starred = len(source.items) if source is not None else len(own)
     length = sum(starred if is_star(node) else 1 for node in select.expressions)
     at_most(length, MOST_ITEMS, "columns are in a select list", "ask for them in several statements")
     found: list[Named] = []
@@ -224,130 +199,16 @@ def _items(written: Any, select: Any, source: Flat | None, schema: Schema) -> tu
     for before, node in zip(written.expressions, select.expressions, strict=True):
         if not is_star(node):
             name = given.get(before.name.lower()) if before.key == "column" else None
+            name = before.name if before.key == "column" and is_error_node(node) else name
             found.append(Named(node.alias or name, node.unalias()))
-        elif source is not None:
-            found += source.items
         else:
-            names = dict.fromkeys((*schema.domain.names, *schema.measures))
-            found += [Named(name, exp.column(name, quoted=True), measure=name not in schema.domain) for name in names]
+            found += own if source is None else source.items
     return tuple(found)
 
 
-_CLAUSES = (
-    *("expressions", "from", "where", "group", "having", "qualify", "order", "limit", "offset", "distinct", "with"),
-)
-
-
-@dataclass(frozen=True)
-class Query:
-    """SELECTs whose rows come one after the other, and steps on what they show together."""
-
-    flats: tuple[Flat, ...]
-    steps: tuple[RawStep, ...] = field(default=())
-
-
-Named_queries = Mapping[str, Query]
-
-
-def flatten(tree: exp.Expression, schema: Schema, known: Named_queries | None = None) -> Query:
-    """A statement as SELECTs over the release; known: the queries of WITH, by name in small letters."""
-    if tree.key == "subquery":
-        check_clauses(tree, ("this", "alias"))
-        return _renamed(flatten(tree.this, schema, known), tree.args.get("alias"))
-    known = {**(known or {})}
-    clause = tree.args.get("with_") or tree.args.get("with")
-    for one in clause.expressions if clause else []:
-        if clause is not None and clause.args.get("recursive"):
-            raise unsupported("WITH RECURSIVE", "write the queries one after the other")
-        known[one.alias.lower()] = _renamed(flatten(one.this, schema, known), one.args.get("alias"))
-    if tree.key == "union":
-        return _union(tree, schema, known)
-    if tree.key != "select":
-        raise unsupported(in_words(tree))
-    check_clauses(tree, _CLAUSES)
-    tree = _with_plain_subqueries(tree, schema, known)
-    source = tree.args.get("from_") or tree.args.get("from")
-    inner = _source(source.this, schema, known) if source else None
-    if inner is None:
-        table_scope(tree, schema)  # which refuses any other table by name
-        return Query((written_over(tree, None, schema),))
-    if len(inner.flats) == 1:
-        return Query((written_over(tree, inner.flats[0], schema),))
-    together = [tree.args.get(name) for name in ("group", "having", "qualify", "distinct")]
-    windows = totals_in(tree.expressions) or ranks_replaced(tree.expressions, 0)[1]
-    if inner.steps or any(together) or windows or aggregates_in(tree.expressions):
-        raise unsupported("an aggregate, a rank or a limit of a UNION ALL in a subquery", "do so in its parts")
-    without_end = tree.copy()
-    for name in ("order", "limit", "offset"):
-        without_end.set(name, None)
-    return Query(tuple(written_over(without_end, flat, schema) for flat in inner.flats), last_steps(tree))
-
-
-def _with_plain_subqueries(tree: exp.Expression, schema: Schema, known: Named_queries) -> exp.Expression:
-    """The SELECT with single totals, (SELECT COUNT(*) FROM c), written over the release where c is a query of WITH."""
+def columns_of(schema: Schema) -> tuple[Named, ...]:
+    """The columns of the release itself."""
     from sqlglot import exp
 
-    if not any(isinstance(node, exp.Subquery) for node in own_nodes(tree)):
-        return tree
-    spend(OF_A_NODE * nodes_in(tree), "a statement with subqueries")
-    tree = tree.copy()
-    written: set[int] = set()  # with all that is inside them
-    for node in [node for node in own_nodes(tree) if isinstance(node, exp.Subquery)]:  # from the outside in
-        inner = node.this.args.get("from_") or node.this.args.get("from")
-        around = node.parent
-        while around is not None and id(around) not in written:
-            around = around.parent
-        if around is not None or inner is None or not _is_query(inner.this, known):
-            continue
-        written.add(id(node))
-        query = flatten(node, schema, known)
-        flat = query.flats[0]
-        if len(query.flats) > 1 or flat.sets != ((),) or flat.steps:
-            raise unsupported("a subquery of more than one number", "select one aggregate in it, without GROUP BY")
-        plain = exp.select(*(item.node for item in flat.items)).where(*flat.wheres, copy=True)
-        plain.set("from_", (flat.base.args.get("from_") or flat.base.args.get("from")).copy())
-        node.set("this", plain)
-    return tree
-
-
-def _union(tree: exp.Expression, schema: Schema, known: Named_queries) -> Query:
-    check_clauses(tree, ("this", "expression", "order", "limit", "offset", "with", "distinct"))
-    if tree.args.get("distinct") is not False:
-        raise unsupported("UNION", "write UNION ALL: two noisy numbers are hardly ever the same")
-    parts = [flatten(part, schema, known) for part in (tree.this, tree.args["expression"])]
-    selects = sum(len(part.flats) for part in parts)
-    at_most(selects, MOST_SELECTS, "SELECTs would follow each other by UNION ALL", "ask for them in several statements")
-    if any(part.steps for part in parts):
-        raise unsupported("ORDER BY or LIMIT inside UNION ALL", "put it at the end")
-    widths = {len(flat.items) for part in parts for flat in part.flats}
-    if len(widths) > 1:
-        raise QueryError("the SELECTs of UNION ALL have different numbers of columns")
-    first, *others = [flat for part in parts for flat in part.flats]
-    names = [name_of(item) for item in first.items]  # the first SELECT names the columns of all
-    return Query((first, *(_called(flat, names) for flat in others)), last_steps(tree))
-
-
-def _renamed(query: Query, alias: Any) -> Query:
-    """A query whose columns have other names: WITH w(sex, n) AS (...)."""
-    names = [column.name for column in alias.args.get("columns") or []] if alias else []
-    widths = {len(flat.items) for flat in query.flats}
-    if names and widths != {len(names)}:
-        raise QueryError(f"{alias.name} names {len(names)} columns of a subquery that has {widths.pop()}")
-    return replace(query, flats=tuple(_called(flat, names) for flat in query.flats)) if names else query
-
-
-def _called(flat: Flat, names: list[str]) -> Flat:
-    return replace(flat, items=tuple(replace(item, name=name) for item, name in zip(flat.items, names, strict=True)))
-
-
-def _source(table: Any, schema: Schema, known: Named_queries) -> Query | None:
-    """The query that FROM takes its rows from, or None where it is the release itself."""
-    if not _is_query(table, known):
-        return None
-    return flatten(table, schema, known) if table.key == "subquery" else known[table.name.lower()]
-
-
-def _is_query(table: Any, known: Named_queries) -> bool:
-    """Whether FROM names a query, and not the release itself."""
-    named = table.key == "table" and not table.text("db") and table.name.lower() in known
-    return bool(table.key == "subquery" or named)
+    names = dict.fromkeys((*schema.domain.names, *schema.measures))
+    return tuple(Named(name, exp.column(name, quoted=True), measure=name not in schema.domain) for name in names)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.domain import Axis
 from sfumato.domain.predicates import Predicate, cover
 from sfumato.effort import OF_A_NODE, spend
 from sfumato.errors import QueryError, UnsupportedSQL
@@ -15,10 +18,10 @@ from sfumato.sql.expressions import Classes, read_classes
 from sfumato.sql.scope import Scope, Windows, quoted, text_of, unsupported
 from sfumato.sql.select_list import read_column
 from sfumato.sql.table.plan import PART, RANK, Keep, Rank, Step
-from sfumato.sql.table.syntax import Fact, aggregates_in, facts_of, rank_number, totals_in
+from sfumato.sql.table.syntax import Fact, aggregates_in, facts_of, is_error_node, rank_number, totals_in
 from sfumato.sql.values.functions import call
 from sfumato.sql.values.translate import translate
-from sfumato.sql.values.tree import Call, Lookup, Ref, Tree, Value, calls, evaluate
+from sfumato.sql.values.tree import Call, Lookup, Ref, Tree, Value, calls, evaluate, is_error
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -27,7 +30,7 @@ ARITHMETIC = ("add", "sub", "mul", "div")
 DECISIONS = ("eq", "neq", "lt", "lte", "gt", "gte", "between", "in", "and", "or", "not", "is_null", "is_true")
 OF_NUMBERS = (
     *(*ARITHMETIC, "neg", "abs", "floor", "ceil", "trunc", "round", "to_integer", "to_number"),
-    *("case", "coalesce", "greatest", "least", *DECISIONS),
+    *("case", "coalesce", "nullif", "greatest", "least", *DECISIONS),
 )
 
 _CAN = "an aggregate can be rounded, shifted, scaled, compared with constants, and chosen by CASE or COALESCE"
@@ -46,60 +49,41 @@ class TableKey:
     classes: Classes | None
 
 
-@dataclass(frozen=True)
-class ItemReader:
-    """Reads expressions over rows; aggregates: those met so far, in the order of their places."""
+class Numbers:
+    """Tells which expressions over rows are numbers with an interval; is_noisy: whether a place of the row is one."""
 
-    scope: Scope
-    rows: Predicate
-    keys: tuple[TableKey, ...]
-    sets: tuple[frozenset[str], ...]
-    aggregates: list[Any] = field(default_factory=list)
-    _places: dict[str, int] = field(default_factory=dict)  # of aggregates, by their texts
-    _numbers: dict[int, tuple[Tree, bool]] = field(default_factory=dict)  # whether expressions are, by id
-
-    def item(self, node: exp.Expression) -> tuple[str, Tree, bool]:
-        """An item of the select list: the name it has unless an alias says otherwise, its tree, whether a number."""
-        before = len(self.aggregates)
-        tree = self.read(node, "the select list")
-        name = quoted(node)
-        if node.key == "column":
-            name = self.scope.name_of(node)
-        elif isinstance(tree, Ref) and len(self.keys) <= tree.place < PART:
-            column = self._column(self.aggregates[tree.place - len(self.keys)])
-            name = column.name if before <= len(self.aggregates) else name
-        return name, tree, self.is_number(tree)
-
-    @property
-    def differences(self) -> tuple[bool, ...]:
-        """For each aggregate, whether it is a difference."""
-        return tuple(self._column(node).difference for node in self.aggregates)
-
-    def read(self, node: exp.Expression, place: str) -> Tree:
-        """An expression over rows; place: where it stands, for messages."""
-        facts = facts_of(node)
-        tree = translate(node, lambda part: self._leaf(part, facts), place)
-        for part in calls(tree):
-            numbers = sum(map(self.is_number, part.args))
-            several = part.name in (*ARITHMETIC, "greatest", "least", "coalesce") and numbers > 1
-            upside_down = part.name == "div" and self.is_number(part.args[1])
-            if numbers and (part.name not in OF_NUMBERS or several or upside_down):
-                raise unsupported(f"{quoted(node)} in {place}", _CAN)
-        return tree
+    def __init__(self, is_noisy: Callable[[int], bool]) -> None:
+        self._is_noisy = is_noisy
+        self._known: dict[int, tuple[Tree, bool]] = {}  # by id, of trees that are kept, so that these stay their own
 
     def is_number(self, tree: Tree) -> bool:
         """Whether an expression gives a number with an interval."""
         if isinstance(tree, Call):
-            if id(tree) not in self._numbers:
+            if id(tree) not in self._known:
                 args = (*tree.args[1:-1:2], tree.args[-1]) if tree.name == "case" else tree.args
-                found = tree.name not in DECISIONS and any(map(self.is_number, args))
-                self._numbers[id(tree)] = tree, found  # the tree too, so that its id stays its own
-            return self._numbers[id(tree)][1]
-        return isinstance(tree, Ref) and len(self.keys) <= tree.place < PART
+                plain = tree.name in DECISIONS or is_error(tree)
+                self._known[id(tree)] = tree, not plain and any(map(self.is_number, args))
+            return self._known[id(tree)][1]
+        return isinstance(tree, Ref) and self._is_noisy(tree.place)
+
+    def check(self, tree: Tree, node: Any, place: str) -> None:
+        """Refuse what would forget the noise that numbers share, or has no interval."""
+        for part in calls(tree):
+            if is_error(part):
+                continue
+            numbers = sum(map(self.is_number, part.args))
+            several = part.name in (*ARITHMETIC, "greatest", "least", "coalesce", "nullif") and numbers > 1
+            upside_down = part.name == "div" and self.is_number(part.args[1])
+            if numbers and (part.name not in OF_NUMBERS or several or upside_down):
+                raise unsupported(f"{quoted(node)} in {place}", _CAN)
 
     def decides(self, tree: Tree) -> bool:
         """Whether an expression compares a number that has an interval."""
-        return any(part.name in DECISIONS and any(map(self.is_number, part.args)) for part in calls(tree))
+        deciding = (*DECISIONS, "nullif")
+        return any(
+            part.name in deciding and any(self.is_number(arg) or is_error(arg) for arg in part.args)
+            for part in calls(tree)
+        )
 
     def note(self, step: Step, word: str) -> str | None:
         """The note on a step that depends on noisy numbers; None if it does not."""
@@ -112,10 +96,53 @@ class ItemReader:
     def _looks_at_numbers(self, tree: Tree) -> bool:
         return self.is_number(tree) or self.decides(tree)
 
+
+@dataclass(frozen=True)
+class ItemReader:
+    """Reads expressions over rows; aggregates: those met so far, in the order of their places."""
+
+    scope: Scope
+    rows: Predicate
+    keys: tuple[TableKey, ...]
+    sets: tuple[frozenset[str], ...]
+    aggregates: list[Any] = field(default_factory=list)
+    _places: dict[str, int] = field(default_factory=dict)  # of aggregates, by their texts
+
+    def item(self, node: exp.Expression) -> tuple[str, Tree, bool]:
+        """An item of the select list: the name it has unless an alias says otherwise, its tree, whether a number."""
+        before = len(self.aggregates)
+        tree = self.read(node, "the select list")
+        name = quoted(node)
+        if node.key == "column":
+            name = self.scope.name_of(node)
+        elif isinstance(tree, Ref) and len(self.keys) <= tree.place < PART:
+            column = self._column(self.aggregates[tree.place - len(self.keys)])
+            name = column.name if before <= len(self.aggregates) else name
+        return name, tree, self.numbers.is_number(tree)
+
+    @property
+    def differences(self) -> tuple[bool, ...]:
+        """For each aggregate, whether it is a difference."""
+        return tuple(self._column(node).difference for node in self.aggregates)
+
+    def read(self, node: exp.Expression, place: str) -> Tree:
+        """An expression over rows; place: where it stands, for messages."""
+        facts = facts_of(node)
+        tree = translate(node, lambda part: self._leaf(part, facts), place)
+        self.numbers.check(tree, node, place)
+        return tree
+
+    @cached_property
+    def numbers(self) -> Numbers:
+        """Tells numbers with an interval from public values."""
+        return Numbers(lambda place: len(self.keys) <= place < PART)
+
     def _leaf(self, node: Any, facts: dict[int, Fact]) -> Tree | None:
         rank = rank_number(node)
         if rank is not None:
             return Ref(RANK + rank)
+        if is_error_node(node):
+            return None
         fact = facts[id(node)]
         if self.keys and fact.size <= max(len(key.text) for key in self.keys):  # a key has a letter a node, and more
             text = text_of(node)
@@ -127,7 +154,7 @@ class ItemReader:
         if fact.aggregated:
             return self._aggregate(node)
         if node.key == "column" and node.this.key != "star":
-            raise self._not_grouped(node)
+            raise not_grouped(node, self.scope)
         return self._of_one_key(node, fact) if self.keys and fact.columns else None
 
     def _aggregate(self, node: Any) -> Tree | None:
@@ -170,12 +197,6 @@ class ItemReader:
             raise QueryError(f"{quoted(node)} names something that is not in GROUP BY")
         return Lookup(PART, tuple((number, int(text not in chosen)) for number, chosen in enumerate(self.sets)))
 
-    def _not_grouped(self, node: Any) -> QueryError:
-        name = self.scope.name_of(node)
-        if name in self.scope.schema.measures:
-            return QueryError(f"{name} is a measure and has no value by itself; select SUM({name}) or AVG({name})")
-        return QueryError(f"{name} is named but not in GROUP BY; add it there, or use it inside COUNT, SUM or AVG")
-
     def _of_one_key(self, node: Any, fact: Fact) -> Tree | None:
         """An expression of one attribute that groups are made by, where it has one value for each of its cells."""
         from sqlglot import exp
@@ -187,18 +208,33 @@ class ItemReader:
         others = [key.text for key in self.keys if not key.attribute]
         if place is None or (others and any(text in whole for whole in (text_of(node),) for text in others)):
             return None
-        axis = self.scope.axis_of(columns[0], "the select list")
-        values: list[Value] = [None] * axis.size
-        for value, predicate in read_classes(node, replace(self.scope, cuts=[]), "the select list").items():
-            for box in predicate.boxes:
-                covered = cover(axis, box[axis.name])
-                if not covered.exact:
-                    what = f"{quoted(node)} is not one value inside the bins of {axis.name}"
-                    raise UnsupportedSQL(f"{what}; group by it, not by {axis.name}")
-                for cell in np.flatnonzero(covered.sure):
-                    values[int(cell)] = value
-        of_null = evaluate(translate(node, lambda part: Ref(0) if part.key == "column" else None, ""), (None,), call)
-        return Lookup(place, (*zip(axis.labels(), values, strict=True), (None, of_null)))
+        return key_lookup(node, self.scope.axis_of(columns[0], "the select list"), place, self.scope, node)
+
+
+def key_lookup(node: Any, axis: Axis, place: int, scope: Scope, said: Any) -> Lookup:
+    """An expression of one attribute as a table over the labels of its cells, which stand at a place of the row.
+
+    said: the expression as it was written, for messages.
+    """
+    values: list[Value] = [None] * axis.size
+    for value, predicate in read_classes(node, replace(scope, cuts=[]), "the select list").items():
+        for box in predicate.boxes:
+            covered = cover(axis, box[axis.name])
+            if not covered.exact:
+                what = f"{quoted(said)} is not one value inside the bins of {axis.name}"
+                raise UnsupportedSQL(f"{what}; group by it, not by {axis.name}")
+            for cell in np.flatnonzero(covered.sure):
+                values[int(cell)] = value
+    of_null = evaluate(translate(node, lambda part: Ref(0) if part.key == "column" else None, ""), (None,), call)
+    return Lookup(place, (*zip(axis.labels(), values, strict=True), (None, of_null)))
+
+
+def not_grouped(node: Any, scope: Scope) -> QueryError:
+    """The refusal of a column that has no one value in a group."""
+    name = scope.name_of(node)
+    if name in scope.schema.measures:
+        return QueryError(f"{name} is a measure and has no value by itself; select SUM({name}) or AVG({name})")
+    return QueryError(f"{name} is named but not in GROUP BY; add it there, or use it inside COUNT, SUM or AVG")
 
 
 def _of_groups(node: Any) -> bool:

@@ -7,16 +7,16 @@ ranks are known only when all aggregates are (`Places`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from sfumato.domain.predicates import Predicate
 from sfumato.frozen import dataclass
 from sfumato.sql.plan import Select
-from sfumato.sql.values.tree import Call, Lookup, Ref, Tree, Value
+from sfumato.sql.values.tree import Call, Lookup, Ref, Tree, Value, is_error
 
-RankKind = Literal["rank", "denserank", "rownumber"]
+RankKind = Literal["rank", "denserank", "rownumber", "ntile", "percentrank"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,30 @@ class Part:
     blocks: tuple[Block, ...]
     keys: tuple[tuple[Literal["attribute", "block"], int] | None, ...]
 
+    @property
+    def selects(self) -> tuple[Select, ...]:
+        return (self.select,)
+
+
+class NumberAt(NamedTuple):
+    """The place of a number: a column of one of several SELECTs without groups."""
+
+    select: int
+    column: int
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows whose numbers are each worked out by itself.
+
+    rows: keys, then numbers; a number can be a constant or NULL in some rows. axes: for each key, the attribute whose
+    labels its values are.
+    """
+
+    selects: tuple[Select, ...]
+    rows: tuple[tuple[Value | NumberAt, ...], ...]
+    axes: tuple[str | None, ...]
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -61,11 +85,12 @@ class Keep:
 
 @dataclass(frozen=True)
 class Rank:
-    """Add a cell to every row: its rank among the rows that agree in some expressions."""
+    """Add a cell to every row: its rank among the rows that agree in some expressions. tiles: those of NTILE."""
 
     kind: RankKind
     within: tuple[Tree, ...]
     rules: tuple[Rule, ...]
+    tiles: int = 1
 
 
 @dataclass(frozen=True)
@@ -107,11 +132,18 @@ def trees_of(step: Step) -> list[Tree]:
 
 @dataclass(frozen=True)
 class Item:
-    """A column of the answer; number: whether it has an interval."""
+    """A column of the answer; number: whether it has an interval. alone: whether its errors are not shown beside it."""
 
     name: str
     tree: Tree
     number: bool
+    alone: bool = False
+
+
+def with_own_errors(trees: Sequence[tuple[Tree, bool]]) -> list[bool]:
+    """Which numbers show their errors beside them: those of which no other column is an error. (tree, is a number)"""
+    named = {tree.args[0] for tree, _ in trees if isinstance(tree, Call) and is_error(tree)}
+    return [number and tree not in named for tree, number in trees]
 
 
 @dataclass(frozen=True)
@@ -121,7 +153,7 @@ class Table:
     differences: for each aggregate, whether it says how far two things are apart.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[Part | Rows, ...]
     keys: int
     differences: tuple[bool, ...]
     steps: tuple[Step, ...]
@@ -143,7 +175,21 @@ class Tables:
     @property
     def selects(self) -> Iterator[Select]:
         """Every plain SELECT that has to be answered."""
-        return (part.select for table in self.tables for part in table.parts)
+        return (select for table in self.tables for part in table.parts for select in part.selects)
+
+
+def step_at(step: Step, at: Callable[[Tree], Tree]) -> Step:
+    """A step with each of its expressions changed."""
+    if isinstance(step, Keep):
+        return Keep(at(step.condition))
+    if isinstance(step, Once):
+        return Once(tuple(map(at, step.by)))
+    if isinstance(step, Take):
+        return step
+    rules = tuple(replace(rule, by=at(rule.by)) for rule in step.rules)
+    if isinstance(step, Sort):
+        return Sort(rules)
+    return replace(step, within=tuple(map(at, step.within)), rules=rules)
 
 
 # Stand-ins, far behind any aggregate, while these are still being gathered.
@@ -165,15 +211,4 @@ class Places:
         return replace(tree, place=self.width) if isinstance(tree, Lookup) and tree.place == PART else tree
 
     def of_step(self, step: Step) -> Step:
-        if isinstance(step, Keep):
-            return Keep(self.of_tree(step.condition))
-        if isinstance(step, Once):
-            return Once(tuple(map(self.of_tree, step.by)))
-        if isinstance(step, Sort):
-            return Sort(tuple(map(self._of_rule, step.rules)))
-        if isinstance(step, Rank):
-            return Rank(step.kind, tuple(map(self.of_tree, step.within)), tuple(map(self._of_rule, step.rules)))
-        return step
-
-    def _of_rule(self, rule: Rule) -> Rule:
-        return replace(rule, by=self.of_tree(rule.by))
+        return step_at(step, self.of_tree)

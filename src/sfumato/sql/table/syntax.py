@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from sfumato.effort import MOST_NODES, OF_A_NODE, at_most, spend
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.sql.scope import nodes_in, quoted
+from sfumato.sql.values.tree import ERROR, error_named
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-RANKS = ("rank", "denserank", "rownumber")
+RANKS = ("rank", "denserank", "rownumber", "ntile", "percentrank")
 _INNER = "inner"  # marks columns that came in with what a subquery calls by another name: no alias of the outer SELECT
 
 
@@ -53,10 +54,10 @@ class Written:
 
 
 def own_nodes(select: Any) -> Iterator[Any]:
-    """The nodes of a SELECT from the outside in, without those of its FROM and WITH, which are other SELECTs."""
+    """The nodes of a SELECT from the outside in, without those of FROM, JOIN and WITH, which are other SELECTs."""
     from sqlglot import exp
 
-    yield from select.walk(prune=lambda node: isinstance(node, exp.From | exp.With))
+    yield from select.walk(prune=lambda node: isinstance(node, exp.From | exp.Join | exp.With))
 
 
 def is_star(node: exp.Expression) -> bool:
@@ -97,6 +98,9 @@ def facts_of(root: Any) -> dict[int, Fact]:
     found: dict[int, Fact] = {}
     for node in reversed(nodes):
         parts = [found[id(part)] for part in node.iter_expressions()]
+        if is_error_node(node):  # a plain value, whatever it is made of
+            found[id(node)] = Fact(1 + sum(part.size for part in parts), False, 0)
+            continue
         found[id(node)] = Fact(
             (node.key != "paren") + sum(part.size for part in parts),
             _is_aggregate(node)
@@ -147,9 +151,29 @@ def alias_resolver(items: Iterable[Named], columns: set[str]) -> Callable[[Any],
         if isinstance(node, exp.Column) and not node.table and _INNER not in node.meta and node.name.lower() in known:
             found = known[node.name.lower()]
             return node if found is node or found == node else written.copy(found)
+        if isinstance(node, exp.Column) and not node.table and node.name.lower() not in columns:
+            return error_of(node.name, known, written) or node
         return node
 
     return lambda root: root.transform(resolved)  # which changes nothing inside what it has put in
+
+
+def is_error_node(node: Any) -> bool:
+    """Whether a node is the error of a number, as `error_of` writes it."""
+    return bool(node.key == "anonymous" and node.name.startswith(f"{ERROR}:"))
+
+
+def error_of(name: str, known: Mapping[str, Any], written: Written) -> Any:
+    """The error of a number that a name means, n_low where n is one; None for any other name.
+
+    known: expressions by name in small letters.
+    """
+    from sqlglot import exp
+
+    found = error_named(name, known)
+    if found is None or not (aggregates_in(known[found[0]]) or totals_in(known[found[0]])):
+        return None
+    return exp.Anonymous(this=f"{ERROR}:{found[1]}", expressions=[written.copy(known[found[0]])])
 
 
 def substituted(select: Any, source: Source | None) -> Any:
@@ -178,6 +202,8 @@ def substituted(select: Any, source: Source | None) -> Any:
             return found
         if node.name.lower() in own and not node.table:
             return node
+        if (error := error_of(node.name, known, written)) is not None:
+            return error
         raise QueryError(f"no column {node.name!r} in the subquery; there are {', '.join(known)}")
 
     copy = exp.Select()  # without FROM and WITH, which the source stands for
@@ -200,6 +226,9 @@ def name_of(item: Named) -> str:
 
 def default_name(node: Any) -> str | None:
     """The name of a plain aggregate that has no alias."""
+    if is_error_node(node):
+        of = node.expressions[0]
+        return f"{of.name.rpartition('.')[2] or default_name(of)}_{node.name.partition(':')[2]}"
     names = {"count": "count", "countif": "count"}
     if node.key in ("sum", "avg") and node.this is not None and node.this.key == "column":
         return f"{node.key}_{node.this.name}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from calendar import monthrange
 from datetime import date, datetime, timedelta
 
+from sfumato.domain.grid import EPOCH
 from sfumato.errors import QueryError
 
 _HOURS = "the hour is asked of something that is known by days; it takes an attribute that is known by hours"
@@ -19,7 +20,10 @@ PARTS = {
     "isodow": lambda day: day.isoweekday(),
     "dayofyear": lambda day: day.timetuple().tm_yday,
     "decade": lambda day: day.year // 10,
+    "isoyear": lambda day: day.isocalendar()[0],
+    "century": lambda day: (day.year + 99) // 100,
     "hour": lambda day: day.hour,
+    "epoch": lambda day: (as_date(day) - EPOCH).days * 86_400 + (day.hour * 3_600 if isinstance(day, datetime) else 0),
     "monthname": lambda day: day.strftime("%B"),
     "dayname": lambda day: day.strftime("%A"),
 }
@@ -73,23 +77,72 @@ def start(unit: str, value: object) -> date:
     return found
 
 
-def moved(text: str, steps: int, unit: str) -> date | None:
+def moved(unit: str, value: object, steps: object) -> date:
     """The day some days, weeks, months or years after another; the last of a month where it has no such day.
 
-    >>> moved("2024-01-31", 1, "month"), moved("2024-03-01", -1, "DAYS")
+    Hours and less make a time of a day.
+
+    >>> moved("month", "2024-01-31", 1), moved("day", "2024-03-01", -1)
     (datetime.date(2024, 2, 29), datetime.date(2024, 2, 29))
     """
-    day, name = as_date(text), unit_name(unit)
+    day, many = value if isinstance(value, datetime) else as_date(value), _whole(steps)
     try:
-        if name in ("day", "week"):
-            return day + timedelta(days=steps * (7 if name == "week" else 1))
-        if name not in ("month", "quarter", "year"):
-            return None
-        months = day.year * 12 + day.month - 1 + steps * {"month": 1, "quarter": 3, "year": 12}[name]
-        first = date(months // 12, months % 12 + 1, 1)
+        if unit in _SECONDS:
+            return as_moment(day) + timedelta(seconds=many * _SECONDS[unit])
+        if unit in ("day", "week"):
+            return day + timedelta(days=many * (7 if unit == "week" else 1))
+        months = day.year * 12 + day.month - 1 + many * _MONTHS[unit]
+        first = day.replace(year=months // 12, month=months % 12 + 1, day=1)
     except (ValueError, OverflowError):
-        raise QueryError(f"{steps} times a {name} from {text} lies beyond the years 1 to 9999") from None
+        raise QueryError(f"{many} times a {unit} from {value} lies beyond the years 1 to 9999") from None
     return first.replace(day=min(day.day, monthrange(first.year, first.month)[1]))
+
+
+_SECONDS = {"hour": 3_600, "minute": 60, "second": 1}
+_MONTHS = {"month": 1, "quarter": 3, "year": 12, "decade": 120}
+STEPS = ("day", "week", *_MONTHS, *_SECONDS)
+
+
+def step_name(word: str) -> str | None:
+    """The unit by which a date can be moved, or None if it is none."""
+    name = word.lower()
+    name = name if name in STEPS else name.removesuffix("s")
+    return name if name in STEPS else None
+
+
+def _whole(steps: object) -> int:
+    """The number of an interval."""
+    text = str(steps).strip()
+    if not text.removeprefix("-").isdecimal():
+        raise QueryError(f"{steps} is not a whole number, and dates are moved by such")
+    return int(text[:13])
+
+
+def between(unit: str, first: object, last: object) -> int:
+    """Number of starts of a unit between two dates, as DuckDB's DATE_DIFF: from the last of May to June is a month.
+
+    >>> between("month", date(2024, 5, 31), date(2024, 6, 1)), between("week", date(2024, 6, 2), date(2024, 6, 3))
+    (1, 1)
+    """
+    if unit == "hour":
+        days = start("hour", last) - start("hour", first)
+        return round(days.total_seconds()) // 3_600
+    if unit in ("day", "week"):
+        return (start(unit, last) - start(unit, first)).days // (7 if unit == "week" else 1)
+    a, b = as_date(first), as_date(last)
+    return (b.year * 12 + b.month - 1) // _MONTHS[unit] - (a.year * 12 + a.month - 1) // _MONTHS[unit]
+
+
+def apart(later: object, earlier: object) -> int:
+    """Days between two days, one subtracted from the other."""
+    if isinstance(later, datetime) or isinstance(earlier, datetime):
+        raise QueryError("two times are subtracted; write DATE_DIFF('hour', first, last), or CAST both to DATE")
+    return (as_date(later) - as_date(earlier)).days
+
+
+def end_of_month(value: object) -> date:
+    day = as_date(value)
+    return day.replace(day=monthrange(day.year, day.month)[1])
 
 
 def as_date(value: object) -> date:
@@ -98,7 +151,7 @@ def as_date(value: object) -> date:
         return value.date()
     if isinstance(value, date):
         return value
-    text = str(value)
+    text = without_zone(str(value))
     try:
         if has_time(text):
             raise QueryError(f"{text!r} has a time of day; inside an expression compare dates with days")
@@ -112,12 +165,25 @@ def as_moment(value: object) -> datetime:
     if isinstance(value, datetime):
         return value
     try:
-        found = datetime.fromisoformat(str(value))
+        found = datetime.fromisoformat(without_zone(str(value)))
     except ValueError:
         raise QueryError(f"{str(value)!r} is not a time; write it as '2024-12-31 12:00'") from None
     if found.replace(minute=0, second=0, microsecond=0) != found:
         raise QueryError(f"{str(value)!r} lies within an hour; inside an expression compare times with full hours")
     return found
+
+
+_OF_GREENWICH = ("Z", "z", "+00:00", "+0000", "+00", "-00:00", "-00", " UTC")
+
+
+def without_zone(text: str) -> str:
+    """A time of Greenwich without the name of its zone: a table's times have none. Other zones stay, and are refused.
+
+    >>> without_zone("2024-01-01T00:00:00Z"), without_zone("2024-01-01 12:00+02:00")
+    ('2024-01-01T00:00:00', '2024-01-01 12:00+02:00')
+    """
+    found = next((zone for zone in _OF_GREENWICH if len(text) > 10 and text.endswith(zone)), None)
+    return text if found is None or ":" not in text else text[: -len(found)]
 
 
 def has_time(text: str) -> bool:

@@ -10,7 +10,8 @@ from typing import Any
 
 from sfumato.effort import MOST_DIGITS, spend, text_of_at_most
 from sfumato.errors import QueryError
-from sfumato.sql.values import dates
+from sfumato.sql.values import dates, formats
+from sfumato.sql.values.tree import ERROR
 
 MOST_DECIMALS = 308  # before and behind the decimal point of a floating-point number
 
@@ -23,10 +24,10 @@ def call(name: str, args: Sequence[Any]) -> Any:
             return plain(_WITH_NULLS[name](*args))
         if any(arg is None for arg in args):
             return None
-        if word == "part":
-            return dates.part(detail, *args)
-        if word == "start":
-            return dates.start(detail, *args)
+        if word == ERROR:  # of a constant; that of an estimate is in table_values.py
+            return 0 if detail == "stderr" else args[0]
+        if word in _OF_UNITS:
+            return _OF_UNITS[word](detail, *args)
         return plain(_STRICT[name](*args))
     except (TypeError, ValueError, OverflowError, ZeroDivisionError):
         raise not_together(args) from None
@@ -232,6 +233,42 @@ def _to_boolean(value: Any) -> bool:
     return str(value).lower() in ("true", "t", "1", "yes") if isinstance(value, str) else bool(value)
 
 
+def _sum(a: Any, b: Any) -> Any:
+    """A sum of numbers, or a day and a number of days."""
+    if isinstance(a, date) or isinstance(b, date):
+        day, days = (a, b) if isinstance(a, date) else (b, a)
+        return dates.moved("day", day, days)
+    return _numbers(a, b) and a + b
+
+
+def _difference(a: Any, b: Any) -> Any:
+    """A difference of numbers, of two days, or of a day and a number of days."""
+    if not isinstance(a, date) and not isinstance(b, date):
+        return a - b
+    if isinstance(a, date) and isinstance(b, int) and not isinstance(b, bool):
+        return dates.moved("day", a, -b)
+    return dates.apart(a, b)
+
+
+def _part_of_text(text: Any, separator: str, number: float) -> str:
+    """SPLIT_PART: one piece of a text, counted from 1, or from the end by a negative number."""
+    pieces = _text(text).split(separator) if separator else [_text(text)]
+    place = int(number) - 1 if number > 0 else len(pieces) + int(number)
+    return pieces[place] if 0 <= place < len(pieces) else ""
+
+
+def _replaced(text: Any, old: str, new: str) -> str:
+    text = _text(text)
+    text_of_at_most(len(text) + text.count(old) * len(new) if old else len(text))
+    return text.replace(old, new) if old else text
+
+
+_OF_UNITS: dict[str, Callable[..., Any]] = {
+    "part": dates.part,
+    "start": dates.start,
+    "moved": dates.moved,
+    "diff": dates.between,
+}
 _MOST_WHOLE = 10**MOST_DIGITS
 _WITH_NULLS: dict[str, Callable[..., Any]] = {
     "and": _and,
@@ -244,10 +281,12 @@ _WITH_NULLS: dict[str, Callable[..., Any]] = {
     "greatest": _extreme(max),
     "least": _extreme(min),
     "concat": _joined,
+    "nullif": lambda a, b: None if a is not None and b is not None and compared(a, b) == 0 else a,
+    "same": lambda a, b: (a is None) == (b is None) and (a is None or compared(a, b) == 0),
 }
 _STRICT: dict[str, Callable[..., Any]] = {
-    "add": lambda a, b: _numbers(a, b) and a + b,
-    "sub": lambda a, b: a - b,
+    "add": _sum,
+    "sub": _difference,
     "mul": lambda a, b: _numbers(a, b) and a * b,
     "div": _divided,
     "mod": lambda a, b: math.fmod(a, b) if b else None,
@@ -263,9 +302,15 @@ _STRICT: dict[str, Callable[..., Any]] = {
     "to_number": float,
     "to_text": _text,
     "to_date": dates.as_date,
+    "to_moment": dates.as_moment,
+    "formatted": formats.formatted,
+    "as_characters": formats.as_characters,
+    "parsed": formats.parsed,
+    "read_characters": formats.read_characters,
+    "end_of_month": dates.end_of_month,
+    "day_of": lambda year, month, day: date(int(year), int(month), int(day)),
     "to_boolean": _to_boolean,
-    "nullif": lambda a, b: None if compared(a, b) == 0 else a,
-    "not": lambda a: not a,
+        "not": lambda a: not a,
     "eq": lambda a, b: compared(a, b) == 0,
     "neq": lambda a, b: compared(a, b) != 0,
     "lt": lambda a, b: compared(a, b) < 0,
@@ -275,7 +320,13 @@ _STRICT: dict[str, Callable[..., Any]] = {
     "between": lambda a, low, high: compared(low, a) <= 0 and compared(a, high) <= 0,
     "lower": lambda text: _text(text).lower(),
     "upper": lambda text: _text(text).upper(),
-    "trim": lambda text: _text(text).strip(),
+    "trim": lambda text: _text(text).strip(" "),
+    "ltrim": lambda text: _text(text).lstrip(" "),
+    "rtrim": lambda text: _text(text).rstrip(" "),
+    "replace": _replaced,
+    "split_part": _part_of_text,
+    "position": lambda text, part: _text(text).find(part) + 1,
+    "sign": lambda a: (a > 0) - (a < 0),
     "length": lambda text: len(_text(text)),
     "left": lambda text, count: _text(text)[: int(count)],
     "right": lambda text, count: _text(text)[-int(count) :] if count else "",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from sfumato.errors import QueryError
 from sfumato.sql.scope import bare, constant, in_words, unsupported
-from sfumato.sql.values.dates import part_name, unit_name
-from sfumato.sql.values.tree import Call, Const, Tree
+from sfumato.sql.values.dates import part_name, step_name, unit_name
+from sfumato.sql.values.tree import ERROR, Call, Const, Tree
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 Leaf = Callable[[Any], Tree | None]
 
 KNOWN = (
-    "of values that are public, CASE, arithmetic, ROUND, FLOOR, CEIL, ABS, CAST, COALESCE, LIKE, LOWER, UPPER, EXTRACT "
-    "and DATE_TRUNC are known"
+    "of values that are public, CASE, arithmetic, ROUND, FLOOR, CEIL, ABS, CAST, COALESCE, LIKE, LOWER, UPPER, EXTRACT, "
+    "DATE_TRUNC, DATE_DIFF, STRFTIME and TO_CHAR are known"
 )
 
 
@@ -31,6 +32,8 @@ def translate(node: exp.Expression, leaf: Leaf, place: str) -> Tree:
         found = leaf(part)
         if found is not None:
             return found
+        if part.key in ("add", "sub") and "interval" in (bare(part.this).key, bare(part.expression).key):
+            return _moved(part, read)
         if part.key in _SAME:
             return Call(part.key, tuple(read(arg) for arg in _operands(part)))
         reader = _READERS.get(part.key)
@@ -89,6 +92,8 @@ def _cast(node: Any, read: Callable[[Any], Tree]) -> Tree | None:
         return Call("to_text", (inner,))
     if kind == exp.DataType.Type.BOOLEAN:
         return Call("to_boolean", (inner,))
+    if kind in exp.DataType.TEMPORAL_TYPES and kind != exp.DataType.Type.DATE:
+        return Call("to_moment", (inner,)) if "time" in kind.name.lower() and kind.name != "TIME" else None
     return Call("to_date", (inner,)) if kind == exp.DataType.Type.DATE else None
 
 
@@ -132,14 +137,113 @@ def _truncated(node: Any, read: Callable[[Any], Tree]) -> Tree | None:
     return None if unit is None else Call(f"start:{unit}", (read(node.this),))
 
 
+def _moved(node: Any, read: Callable[[Any], Tree]) -> Tree:
+    """A date and an interval, in either order of a sum."""
+    first, second = bare(node.this), bare(node.expression)
+    day, interval = (first, second) if second.key == "interval" else (second, first)
+    if day.key == "interval" or (node.key == "sub" and interval is first):
+        raise unsupported(in_words(interval), "add it to a date, or subtract it from one")
+    return _by_interval(day, interval, node.key == "sub", read)
+
+
+def _by_interval(day: Any, interval: Any, back: bool, read: Callable[[Any], Tree]) -> Tree:
+    """A date moved by INTERVAL 3 MONTH, or by the number and unit of DATEADD."""
+    from sqlglot import exp
+
+    unit = step_name(interval.args["unit"].name) if interval.args.get("unit") else None
+    if unit is None:
+        raise unsupported(f"{in_words(interval)} of this form", "write INTERVAL 3 MONTH, with one number and unit")
+    if unit in ("minute", "second") and day.find(exp.Column):
+        raise unsupported(f"an interval of a {unit}", "days and hours are the shortest that a release knows")
+    count = constant(interval.this)
+    if count is None:
+        raise unsupported(f"{in_words(interval)} of this form", "write INTERVAL 3 MONTH, with one number and unit")
+    steps = Call("neg", (Call("to_integer", (Const(count),)),)) if back else Call("to_integer", (Const(count),))
+    return Call(f"moved:{unit}", (read(day), steps))
+
+
+def _shifted(back: bool) -> Callable[[Any, Callable[[Any], Tree]], Tree]:
+    """DATE_ADD(day, INTERVAL 1 MONTH) and DATEADD(month, 1, day)."""
+
+    def read_shift(node: Any, read: Callable[[Any], Tree]) -> Tree:
+        from sqlglot import exp
+
+        step = bare(node.args["expression"])
+        if step.key != "interval":
+            step = exp.Interval(this=step.copy(), unit=node.args.get("unit"))
+        return _by_interval(bare(node.this), step, back, read)
+
+    return read_shift
+
+
+def _between_dates(node: Any, read: Callable[[Any], Tree]) -> Tree | None:
+    """DATE_DIFF('day', first, last), whose arguments the parser turns around."""
+    unit = step_name(node.args["unit"].name) if node.args.get("unit") else "day"
+    if unit is None or unit in ("minute", "second"):
+        return None
+    return Call(f"diff:{unit}", (read(node.args["expression"]), read(node.this)))
+
+
+def _bucket(node: Any, read: Callable[[Any], Tree]) -> Tree:
+    """WIDTH_BUCKET(x, low, high, count): 0 below, count + 1 from high on, and equal widths between."""
+    low, high, count = (constant(node.args[name]) for name in ("min_value", "max_value", "num_buckets"))
+    numbers = [one for one in (low, high, count) if isinstance(one, int | float) and not isinstance(one, bool)]
+    if len(numbers) < 3 or not (numbers[0] < numbers[1] and numbers[2] >= 1 and float(numbers[2]).is_integer()):
+        raise QueryError("WIDTH_BUCKET takes two limits, the lower first, and a number of buckets: (age, 0, 100, 10)")
+    least, most, buckets = map(Const, numbers)
+    x, width = read(node.this), Const(numbers[1] - numbers[0])
+    inside = Call("floor", (Call("div", (Call("mul", (Call("sub", (x, least)), buckets)), width)),))
+    cases = (Call("lt", (x, least)), Const(0), Call("gte", (x, most)), Const(numbers[2] + 1))
+    return Call("case", (*cases, Call("add", (inside, Const(1)))))
+
+
+def _trim(node: Any, read: Callable[[Any], Tree]) -> Tree | None:
+    if node.args.get("expression"):
+        return None
+    position = str(node.args.get("position") or "").upper()
+    return Call({"LEADING": "ltrim", "TRAILING": "rtrim"}.get(position, "trim"), (read(node.this),))
+
+
+def _of_parts(name: str, *parts: str) -> Callable[[Any, Callable[[Any], Tree]], Tree | None]:
+    """A function whose arguments stand under these names in a node, all of them."""
+
+    def read_parts(node: Any, read: Callable[[Any], Tree]) -> Tree | None:
+        extras = [key for key, value in node.args.items() if value and key not in (*parts, "zone", "default_date")]
+        if extras or not all(node.args.get(part) for part in parts):
+            return None
+        return Call(name, tuple(read(node.args[part]) for part in parts))
+
+    return read_parts
+
+
+def _distinct_from(node: Any, read: Callable[[Any], Tree]) -> Tree:
+    same = Call("same", (read(node.this), read(node.args["expression"])))
+    return same if node.key == "nullsafeeq" else Call("not", (same,))
+
+
+_NAMED = {  # functions that the parser has no node for, by their number of arguments
+    ("to_char", 2): "as_characters",
+    ("to_date", 1): "read_characters",
+    ("to_date", 2): "read_characters",
+    ("format_date", 2): "formatted",
+    ("date_format", 2): "formatted",
+}
+
+
 def _anonymous(node: Any, read: Callable[[Any], Tree]) -> Tree:
     """Functions that the parser has no node for."""
     name, args = node.name.lower(), node.expressions
     found = None
+    if name.startswith(f"{ERROR}:"):
+        return Call(name, (read(args[0]),))
     if name in ("date_part", "datepart") and len(args) == 2:
         found = _part(args[0].name, args[1], read)
-    elif len(args) == 1 and name in ("isodow", "dayname", "monthname", "decade", "weekday", "yearweek"):
+    elif len(args) == 1 and name in ("isodow", "isoyear", "century", "dayname", "monthname", "decade", "weekday"):
         found = _part(name, args[0], read)
+    elif name in ("date_add", "date_sub") and len(args) == 2 and args[1].key == "interval":
+        found = _by_interval(bare(args[0]), args[1], name == "date_sub", read)
+    elif (name, len(args)) in _NAMED:
+        found = Call(_NAMED[name, len(args)], tuple(map(read, args)))
     if found is None:
         raise unsupported(in_words(node), KNOWN)
     return found
@@ -153,7 +257,7 @@ def _escaped(node: Any, _read: Any) -> Tree:
 _SAME = {
     *("add", "sub", "mul", "div", "mod", "intdiv", "pow", "neg", "abs", "floor", "ceil", "trunc", "round"),
     *("eq", "neq", "lt", "lte", "gt", "gte", "and", "or", "not", "coalesce", "nullif", "greatest", "least"),
-    *("lower", "upper", "trim", "length", "left", "right", "substring", "concat", "startswith", "endswith", "contains"),
+    *("lower", "upper", "sign", "length", "left", "right", "substring", "concat", "startswith", "endswith", "contains"),
 }
 _READERS: dict[str, Callable[[Any, Callable[[Any], Tree]], Tree | None]] = {
     "paren": lambda node, read: read(node.this),
@@ -171,6 +275,23 @@ _READERS: dict[str, Callable[[Any, Callable[[Any], Tree]], Tree | None]] = {
     "ilike": lambda node, read: Call("ilike", (read(node.this), read(node.args["expression"]))),
     "dpipe": lambda node, read: Call("joined", (read(node.this), read(node.args["expression"]))),
     "escape": _escaped,
+    "nullsafeeq": _distinct_from,
+    "nullsafeneq": _distinct_from,
+    "trim": _trim,
+    "replace": _of_parts("replace", "this", "expression", "replacement"),
+    "splitpart": _of_parts("split_part", "this", "delimiter", "part_index"),
+    "strposition": _of_parts("position", "this", "substr"),
+    "widthbucket": _bucket,
+    "timetostr": _of_parts("formatted", "this", "format"),
+    "strtotime": _of_parts("parsed", "this", "format"),
+    "date": _of_parts("to_date", "this"),
+    "tsordstodate": _of_parts("to_date", "this"),
+    "timestrtotime": _of_parts("to_moment", "this"),
+    "datefromparts": _of_parts("day_of", "year", "month", "day"),
+    "lastday": _of_parts("end_of_month", "this"),
+    "dateadd": _shifted(False),
+    "datesub": _shifted(True),
+    "datediff": _between_dates,
     "extract": _extract,
     "timestamptrunc": _truncated,
     "datetrunc": _truncated,
@@ -180,7 +301,7 @@ _READERS: dict[str, Callable[[Any, Callable[[Any], Tree]], Tree | None]] = {
         for key, word in {
             **{name: name for name in ("year", "quarter", "month", "week", "day", "hour", "dayofweek", "dayofyear")},
             **{"dayofmonth": "day", "weekofyear": "week", "dayofweekiso": "isodow"},
-            **{"monthname": "monthname", "dayname": "dayname"},
+            **{"monthname": "monthname", "dayname": "dayname", "timetounix": "epoch"},
         }.items()
     },
 }

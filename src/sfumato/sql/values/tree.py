@@ -6,7 +6,8 @@ the rows of an answer, whose numbers have intervals.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import replace
 from datetime import date
 from functools import cached_property
 from typing import Any
@@ -62,6 +63,24 @@ class Call:
 
 Tree = Const | Ref | Lookup | Call
 
+ERRORS = ("stderr", "low", "high")  # of a number n, called n_stderr, n_low and n_high
+ERROR = "error"  # the function that gives one of them, as in error:low
+
+
+def error_named(name: str, known: Container[str]) -> tuple[str, str] | None:
+    """The number, among known names in small letters, whose error a name means, and which error; None if none.
+
+    >>> error_named("n_low", {"n"}), error_named("n_low", {"n", "n_low"}), error_named("low", {"n"})
+    (('n', 'low'), None, None)
+    """
+    base, _, kind = name.lower().rpartition("_")
+    return (base, kind) if kind in ERRORS and base in known and name.lower() not in known else None
+
+
+def is_error(tree: Tree) -> bool:
+    """Whether an expression is the error of a number."""
+    return isinstance(tree, Call) and tree.name.partition(":")[0] == ERROR
+
 
 def evaluate(tree: Tree, row: Sequence[Any], call: Callable[[str, list[Any]], Any]) -> Any:
     """Evaluate an expression on a row; call: evaluates a function, by name."""
@@ -72,6 +91,13 @@ def evaluate(tree: Tree, row: Sequence[Any], call: Callable[[str, list[Any]], An
     if isinstance(tree, Lookup):
         return tree.found.get(row[tree.place])
     return call(tree.name, [evaluate(arg, row, call) for arg in tree.args])
+
+
+def relocated(tree: Tree, where: Callable[[int], int]) -> Tree:
+    """An expression over rows whose places are elsewhere."""
+    if isinstance(tree, Call):
+        return Call(tree.name, tuple(relocated(arg, where) for arg in tree.args))
+    return tree if isinstance(tree, Const) else replace(tree, place=where(tree.place))
 
 
 def places(tree: Tree) -> frozenset[int]:

@@ -5,53 +5,25 @@ The database holds names only. It can reach no file, network or private data.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.resources import files
 from typing import Any, NamedTuple
 
 from sqlglot import exp
 
-from sfumato.plain_text import printable
-from sfumato.schema import Schema
-from sfumato.schema.schema import counted_in_short
 from sfumato.serve.pgwire import protocol as pg
+from sfumato.serve.pgwire.catalogue.rows import OWNER, TYPES, Row, rows, rows_of_view
 from sfumato.serve.pgwire.catalogue.translate import OWN, PREFIX, VIEWS, macros, translate
 from sfumato.serve.pgwire.protocol import Column, Failure, Value
-from sfumato.serve.pgwire.settings import FIRST
-from sfumato.serve.pgwire.statements import kind_of
+from sfumato.serve.pgwire.views import View
 from sfumato.serve.web.bounds import CATALOGUE_SECONDS, Limits
-from sfumato.serve.web.shelf import Book, Shelf
+from sfumato.serve.web.shelf import Shelf
 from sfumato.sql.reading import parse, silence
 
-PG_CATALOG, PUBLIC, INFORMATION, OWNER, CLASSES, FIRST_TABLE = 11, 2200, 13_000, 10, 1259, 16_384
 DUCK_TYPES = {"": "VARCHAR", "n": "BIGINT", "b": "BOOLEAN", "i": "BIGINT[]", "a": "VARCHAR[]"}
-# number: name, category, what SQL calls it, number of the list of it
-TYPES = {
-    16: ("bool", "B", "boolean", 1000),
-    17: ("bytea", "U", "bytea", 1001),
-    18: ("char", "S", '"char"', 1002),
-    19: ("name", "S", "name", 1003),
-    20: ("int8", "N", "bigint", 1016),
-    21: ("int2", "N", "smallint", 1005),
-    23: ("int4", "N", "integer", 1007),
-    25: ("text", "S", "text", 1009),
-    26: ("oid", "N", "oid", 1028),
-    700: ("float4", "N", "real", 1021),
-    701: ("float8", "N", "double precision", 1022),
-    705: ("unknown", "X", "unknown", 0),
-    1042: ("bpchar", "S", "character", 1014),
-    1043: ("varchar", "S", "character varying", 1015),
-    1082: ("date", "D", "date", 1182),
-    1083: ("time", "D", "time without time zone", 1183),
-    1114: ("timestamp", "D", "timestamp without time zone", 1115),
-    1184: ("timestamptz", "D", "timestamp with time zone", 1185),
-    1186: ("interval", "T", "interval", 1187),
-    1700: ("numeric", "N", "numeric", 1231),
-    2950: ("uuid", "U", "uuid", 2951),
-}
-Row = dict[str, Any]
 
 
 def columns() -> dict[str, dict[str, str]]:
@@ -64,96 +36,6 @@ def columns() -> dict[str, dict[str, str]]:
             words = (word.partition(":") for word in listed.split())
             found[table] = {name: DUCK_TYPES[kind] for name, _, kind in words}
     return found
-
-
-def columns_of(schema: Schema) -> Iterator[tuple[str, int, str]]:
-    """Name, type and short description of each column of a release."""
-    for name in schema.domain.names:
-        yield name, kind_of(name, schema), f"attribute, {schema.domain[name].size} cells"
-    for name in schema.group_columns:
-        yield name, 25, f"groups of {schema.group_columns[name][0]}"
-    for name in schema.measures:
-        yield name, 701, "measure: it can be summed and averaged"
-
-
-def rows(shelf: Shelf) -> Iterator[tuple[str, Row]]:
-    """Every row of the catalogue with its table; a column that is not named is empty."""
-    for oid, name in ((PG_CATALOG, "pg_catalog"), (PUBLIC, "public"), (INFORMATION, "information_schema")):
-        yield "pg_namespace", {"oid": oid, "nspname": name, "nspowner": OWNER}
-    yield "pg_am", {"oid": 2, "amname": "heap", "amtype": "t"}
-    yield "pg_collation", {"oid": 100, "collname": "default", "collnamespace": PG_CATALOG, "collprovider": "d"}
-    yield "pg_tablespace", {"oid": 1663, "spcname": "pg_default", "spcowner": OWNER}
-    yield "pg_language", {"oid": 14, "lanname": "sql", "lanowner": OWNER}
-    for name, value in FIRST.items():
-        entry = {"name": name, "setting": value, "context": "user", "vartype": "string", "source": "default"}
-        yield "pg_settings", entry
-    for oid, (name, category, _, listed) in TYPES.items():
-        yield "pg_type", _type(oid, name, category) | {"typarray": listed}
-        if listed:
-            yield "pg_type", _type(listed, f"_{name}", "A") | {"typelem": oid, "typarray": 0}
-    for number, book in enumerate(shelf):
-        yield from _release(FIRST_TABLE + number, book)
-
-
-def _type(oid: int, name: str, category: str) -> Row:
-    return {
-        **{"oid": oid, "typname": name, "typnamespace": PG_CATALOG, "typowner": OWNER, "typlen": pg.length_of(oid)},
-        **{"typtype": "b", "typcategory": category, "typisdefined": True, "typdelim": ",", "typrelid": 0, "typelem": 0},
-        **{"typnotnull": False, "typbasetype": 0, "typtypmod": -1, "typndims": 0, "typbyval": pg.length_of(oid) > 0},
-        **{"typispreferred": False, "typcollation": 100 if category == "S" else 0, "typinput": f"{name}in"},
-        **{"typoutput": f"{name}out", "typreceive": f"{name}recv", "typsend": f"{name}send", "typstorage": "p"},
-    }
-
-
-def _release(oid: int, book: Book) -> Iterator[tuple[str, Row]]:
-    schema, name = book.release.schema, book.name
-    listed = list(columns_of(schema))
-    yield (
-        "pg_class",
-        {
-            **{"oid": oid, "relname": name, "relnamespace": PUBLIC, "reltype": 0, "reloftype": 0, "relowner": OWNER},
-            **{"relam": 2, "relfilenode": oid, "reltablespace": 0, "relpages": 0, "reltuples": -1, "reltoastrelid": 0},
-            **{"relhasindex": False, "relisshared": False, "relpersistence": "p", "relkind": "r", "relchecks": 0},
-            **{"relnatts": len(listed), "relhasrules": False, "relhastriggers": False, "relhassubclass": False},
-            **{"relrowsecurity": False, "relforcerowsecurity": False, "relispopulated": True, "relreplident": "d"},
-            **{"relispartition": False, "relrewrite": 0, "relallvisible": 0, "relacl": ["=r/curator"]},
-        },
-    )
-    about = f"{book.release.guarantee.statement} Counted: {counted_in_short(schema)}."
-    yield "pg_description", {"objoid": oid, "classoid": CLASSES, "objsubid": 0, "description": printable(about)}
-    yield "pg_tables", {"schemaname": "public", "tablename": name, "tableowner": "curator", "hasindexes": False}
-    yield "pg_stat_user_tables", {"relid": oid, "schemaname": "public", "relname": name}
-    whole = {"table_schema": "public", "table_name": name}
-    yield (
-        "information_schema.tables",
-        whole | {"table_type": "BASE TABLE", "is_insertable_into": "NO", "is_typed": "NO"},
-    )
-    privilege = {"grantor": "curator", "grantee": "PUBLIC", "privilege_type": "SELECT", "is_grantable": "NO"}
-    yield "information_schema.table_privileges", whole | privilege
-    yield "information_schema.role_table_grants", whole | privilege
-    for place, (column, kind, word) in enumerate(listed, start=1):
-        yield "pg_attribute", _attribute(oid, place, column, kind)
-        yield "pg_description", {"objoid": oid, "classoid": CLASSES, "objsubid": place, "description": word}
-        yield (
-            "information_schema.columns",
-            {
-                **whole,
-                **{"column_name": column, "ordinal_position": place, "is_nullable": "YES", "data_type": TYPES[kind][2]},
-                **{"udt_schema": "pg_catalog", "udt_name": TYPES[kind][0], "is_identity": "NO", "is_updatable": "NO"},
-                **{"is_generated": "NEVER", "is_self_referencing": "NO", "dtd_identifier": str(place)},
-                **({"numeric_precision": 64 if kind == 20 else 53} if kind in (20, 701) else {}),
-            },
-        )
-
-
-def _attribute(oid: int, place: int, name: str, kind: int) -> Row:
-    return {
-        **{"attrelid": oid, "attname": name, "atttypid": kind, "attlen": pg.length_of(kind), "attnum": place},
-        **{"atttypmod": -1, "attndims": 0, "attbyval": pg.length_of(kind) > 0, "attalign": "d", "attstorage": "p"},
-        **{"attnotnull": False, "atthasdef": False, "atthasmissing": False, "attidentity": "", "attgenerated": ""},
-        **{"attisdropped": False, "attislocal": True, "attinhcount": 0, "attcompression": ""},
-        **{"attcollation": 100 if kind == 25 else 0, "attstattarget": -1, "attcacheoff": -1},
-    }
 
 
 CONFIG: dict[str, Any] = {
@@ -187,8 +69,20 @@ class Who(NamedTuple):
     database: str
 
 
+_KEYWORDS = re.compile(
+    r"""'[^']*' | "[^"]*" | \bAS \s+ (?P<name> select|insert|update|delete|table|user) \b""", re.I | re.X
+)
+
+
+def _as_name(found: re.Match[str]) -> str:
+    return found[0] if found["name"] is None else f'AS "{found["name"].lower()}"'
+
+
 class Catalogue:
-    """Catalogue database, filled before the first client connects and read-only afterwards."""
+    """Catalogue database, filled before the first client connects and unchanged afterwards.
+
+    Views of a session are added for as long as one statement of that session, whose transaction is rolled back.
+    """
 
     def __init__(self, shelf: Shelf) -> None:
         import duckdb
@@ -203,7 +97,7 @@ class Catalogue:
         self.database.executemany(
             "INSERT INTO cat.type_names VALUES (?, ?)", [(oid, words[2]) for oid, words in TYPES.items()]
         )
-        self._fill(rows(shelf))
+        self._fill(self.database, rows(shelf))
         for view, body in VIEWS.items():
             self.database.execute(f"CREATE VIEW cat.m_{view} AS {body}")
         for call, body in macros().items():
@@ -211,7 +105,7 @@ class Catalogue:
         self.database.execute("COMMIT; SET enable_external_access = false; SET lock_configuration = true")
         self.answer(self.read("SELECT version()"), (), (), Who("", ""))  # so that all that it needs is loaded
 
-    def _fill(self, listed: Iterable[tuple[str, Row]]) -> None:
+    def _fill(self, database: Any, listed: Iterable[tuple[str, Row]]) -> None:
         """Insert rows, those with the same columns by one statement."""
         groups: dict[tuple[str, ...], list[Row]] = {}
         for table, row in listed:
@@ -221,7 +115,7 @@ class Catalogue:
             named, marks = ", ".join(f'"{name}"' for name in names), ", ".join("?" for _ in names)
             values = [row[name] for row in found for name in names]
             every = ", ".join(f"({marks})" for _ in found)
-            self.database.execute(f'INSERT INTO cat."{table}" ({named}) VALUES {every}', values)
+            database.execute(f'INSERT INTO cat."{table}" ({named}) VALUES {every}', values)
 
     def _make(self, table: str, kinds: dict[str, str]) -> None:
         listed = ", ".join(f'"{name}" {kind}' for name, kind in kinds.items())
@@ -239,13 +133,13 @@ class Catalogue:
             self.database.execute(f'CREATE TABLE cat."{table}" ({listed})')
 
     def read(self, text: str) -> exp.Expression:
-        """Parse a statement about the catalogue."""
-        return parse(text, "postgres")
+        """Parse a statement about the catalogue. After AS PostgreSQL takes any word for a name, `select` too."""
+        return parse(_KEYWORDS.sub(_as_name, text), "postgres")
 
     def answer(
-        self, tree: exp.Expression, types: Sequence[int], values: Sequence[Value], who: Who
+        self, tree: exp.Expression, types: Sequence[int], values: Sequence[Value], who: Who, views: Sequence[View] = ()
     ) -> tuple[list[Column], list[tuple[Any, ...]]]:
-        """Answer a statement whose parameters are filled in: its columns and rows."""
+        """Answer a statement whose parameters are filled in: its columns and rows. views: of the session."""
         import duckdb
 
         with silence():
@@ -256,6 +150,8 @@ class Catalogue:
         try:
             for name, value in (("user", who.user), ("database", who.database)):
                 cursor.execute(f"SET VARIABLE {name} = '{value.replace(chr(39), chr(39) * 2)}'")
+            cursor.execute("BEGIN")
+            self._fill(cursor, (row for number, view in enumerate(views) for row in rows_of_view(number, view)))
             cursor.execute(sql)
             found = _fetched(cursor)
             described = [(str(name), _OIDS.get(str(kind), pg.TEXT)) for name, kind, *_ in cursor.description]

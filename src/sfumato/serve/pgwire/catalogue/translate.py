@@ -152,6 +152,7 @@ _TYPES = {
     **dict.fromkeys(("text[]", "name[]", "varchar[]", "aclitem[]", "char[]"), "VARCHAR[]"),
 }
 _OBJECTS = ("regclass", "regtype", "regnamespace")
+_FUNCTIONS = ("typinput", "typoutput", "typreceive", "typsend", "typmodin", "typmodout", "typanalyze")
 
 
 def translate(tree: exp.Expression, known: frozenset[str]) -> exp.Expression:
@@ -177,6 +178,8 @@ def translate(tree: exp.Expression, known: frozenset[str]) -> exp.Expression:
     for node in _all(tree, exp.Div):
         if not any(one.is_number and not one.is_int for one in node.find_all(exp.Literal)):
             node.replace(exp.IntDiv(this=node.this, expression=node.expression))
+    for node in _all(tree, exp.EQ) + _all(tree, exp.NEQ):
+        _procedure(node)
     for node in _all(tree, exp.Column):
         _column(node)
     return tree
@@ -189,7 +192,9 @@ def _all(tree: exp.Expression, kind: Any) -> list[Any]:
 def _refuse_growth(replaced: list[Any]) -> None:
     """Refuse functions that make a text thousands of times longer, such as repeated replacement of a letter."""
     texts = [node.args.get("replacement") for node in replaced]
-    if len(texts) > 3 or any(text is None or text.key != "literal" or len(text.name) > 16 for text in texts):
+    apart = all(node.find_ancestor(exp.Replace) is None for node in replaced)
+    longest = 16 if len(texts) <= 3 else 2 if len(texts) <= 16 and apart else -1
+    if any(text is None or text.key != "literal" or len(text.name) > longest for text in texts):
         raise Failure(TOO_LARGE, "too much is replaced here", "put in short texts, and few of them")
 
 
@@ -280,6 +285,14 @@ def _cast(node: Any) -> None:
         texts = [text.strip('" ') for text in node.this.name.strip("{}").split(",") if text]
         node.set("this", exp.Array(expressions=[exp.Literal.string(text) for text in texts]))
     node.set("to", exp.DataType.build(_TYPES.get(kind, "VARCHAR"), dialect="duckdb"))
+
+
+def _procedure(node: Any) -> None:
+    """Compare a function's name with `-`, PostgreSQL's word for none, where a client compares its number with 0."""
+    for side, other in ((node.this, "expression"), (node.expression, "this")):
+        number = node.args[other]
+        if side.name.lower() in _FUNCTIONS and isinstance(number, exp.Literal) and number.name == "0":
+            number.replace(exp.Literal.string("-"))
 
 
 def _column(node: Any) -> None:

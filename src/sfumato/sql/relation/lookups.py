@@ -1,0 +1,166 @@
+"""JOIN of the release's rows with a small public table: its columns become expressions of the key's attributes.
+
+    SELECT l.name, COUNT(*) FROM people JOIN (VALUES ('F', 'women'), ('M', 'men')) AS l(code, name) ON sex = l.code ...
+
+says CASE WHEN sex = 'F' THEN 'women' WHEN sex = 'M' THEN 'men' END wherever l.name stands, and, since the JOIN leaves
+other rows out, WHERE sex IN ('F', 'M'). A table of one row, joined without a key, gives its numbers to every group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sfumato.effort import OF_A_NODE, at_most, spend
+from sfumato.errors import QueryError
+from sfumato.sql.relation.forms import Cell, is_form
+from sfumato.sql.relation.rows import Relation
+from sfumato.sql.scope import Scope, bare, quoted, unsupported
+from sfumato.sql.table.syntax import own_nodes
+
+MOST_ROWS = 1_000  # of a table that is looked up
+_COUNT_FIRST = "count by its key in a WITH query, and JOIN that"
+
+
+def looked_up(tree: Any, tables: Sequence[Relation | None], given: list[Cell], scopes: list[Scope]) -> Any:
+    """The SELECT over the release alone, with the columns of all other tables as expressions.
+
+    tables: those of FROM and of each JOIN; None for the release. given, scopes: get the numbers of tables of one row.
+    """
+    joins, copy = tree.args["joins"], tree.copy()
+    source = next(place for place, one in enumerate(tables) if one is None)
+    entries = [tree.args.get("from_") or tree.args.get("from"), *joins]
+    sides = [str(join.args.get("side") or "").upper() for join in joins]
+    if any(side not in ("", "LEFT") for side in sides) or (source and any(sides)):
+        raise unsupported("an outer join that keeps what no row has", "put the table first: FROM it LEFT JOIN ...")
+    conditions: list[Any] = []
+    columns: dict[tuple[str, str], Any] = {}
+    for place, relation in enumerate(tables):
+        if relation is None:
+            continue
+        join = joins[place - 1] if place else joins[source - 1]
+        found, rows = _one(join, relation.unordered("a join"), given, scopes)
+        columns |= found
+        if rows is not None and str(join.args.get("side") or "").upper() != "LEFT":
+            conditions.append(rows)
+    copy.set("joins", None)
+    (copy.args.get("from_") or copy.args.get("from")).set("this", entries[source].this.copy())
+    for condition in conditions:
+        copy.where(condition, copy=False)
+    names = {relation.fields[0].table for relation in tables if relation is not None and relation.fields}
+    return _replaced(copy, columns, names)
+
+
+def _one(join: Any, relation: Relation, given: list[Cell], scopes: list[Scope]) -> Any:
+    """The columns of one table as expressions, by its name and theirs, and the condition that a row is found in it."""
+    from sqlglot import exp
+
+    at_most(relation.rows, MOST_ROWS, "rows are in a table that is looked up", "join by fewer keys")
+    keys = _keys(join, relation)
+    cells = [relation.cells(place) for place in range(len(relation.fields))]
+    names = [(one.table, one.name.lower()) for one in relation.fields]
+    if not keys:
+        if relation.rows != 1:
+            raise unsupported("a join of the table's rows with several rows and no key", "join by ON a column = a key")
+        scopes.extend(relation.scopes)
+        return {name: _word(column[0], given) for name, column in zip(names, cells, strict=True)}, None
+    noisy = [one.name for one, column in zip(relation.fields, cells, strict=True) if any(map(is_form, column))]
+    if noisy:
+        raise unsupported(f"a join of the table's rows with {noisy[0]}, which is counted,", _COUNT_FIRST)
+    spend(OF_A_NODE * relation.rows * (len(keys) + len(names)), "JOIN")
+    rows = [
+        exp.and_(*(exp.EQ(this=node.copy(), expression=exp.convert(cells[place][row])) for node, place in keys))
+        for row in range(relation.rows)
+        if all(cells[place][row] is not None for _, place in keys)
+    ]
+    texts = [condition.sql() for condition in rows]
+    if len({*texts}) < len(texts):
+        raise QueryError(
+            "JOIN: the table that is looked up has a key twice, so that rows would count twice; list it once"
+        )
+    columns = {
+        name: exp.Case(ifs=[exp.If(this=c.copy(), true=exp.convert(v)) for c, v in zip(rows, column, strict=True)])
+        for name, column in zip(names, cells, strict=True)
+    }
+    for node, place in keys:
+        columns[names[place]] = node if str(join.args.get("side") or "") == "" else columns[names[place]]
+    return columns, exp.or_(*rows) if rows else exp.false()
+
+
+def _word(cell: Cell, given: list[Cell]) -> Any:
+    """A constant, or the word that stands for a number of another query."""
+    from sqlglot import exp
+
+    if not is_form(cell):
+        return exp.convert(cell)
+    given.append(cell)
+    return exp.Var(this=f"cell {len(given) - 1}")
+
+
+def _keys(join: Any, relation: Relation) -> list[tuple[Any, int]]:
+    """Expressions of the release's columns, and the fields of the table that they must equal."""
+    from sqlglot import exp
+
+    places = {(one.table, one.name.lower()): place for place, one in enumerate(relation.fields)}
+    table = relation.fields[0].table if relation.fields else ""
+    if join.args.get("using"):
+        found = [
+            (exp.column(one.name, quoted=True), places.get((table, one.name.lower()))) for one in join.args["using"]
+        ]
+        if any(place is None for _, place in found):
+            raise QueryError(f"USING: no such column; there are {', '.join(one.name for one in relation.fields)}")
+        return found  # type: ignore[return-value]
+    on = bare(join.args.get("on"))
+    if on is None:
+        return []
+    keys = []
+    for part in map(bare, on.flatten() if on.key == "and" else [on]):
+        sides = [part.this, part.args["expression"]] if part.key == "eq" else []
+        mine = [side for side in sides if _place(side, table, places) is None]
+        theirs = [place for side in sides if (place := _place(side, table, places)) is not None]
+        if len(mine) != 1 or len(theirs) != 1:
+            raise unsupported(f"{quoted(part)} in ON", "join by ON a column of the table = a key")
+        keys.append((mine[0], theirs[0]))
+    return keys
+
+
+def _place(node: Any, table: str, places: dict[tuple[str, str], int]) -> int | None:
+    """The field that a column names, by its table if it says one."""
+    node = bare(node)
+    if node.key != "column":
+        return None
+    if node.table:
+        return places.get((node.table.lower(), node.name.lower())) if node.table.lower() == table else None
+    return places.get((table, node.name.lower()))
+
+
+def _replaced(tree: Any, columns: dict[tuple[str, str], Any], tables: set[str]) -> Any:
+    """The SELECT with the columns of other tables replaced by their expressions, under the names that they had."""
+    from sqlglot import exp
+
+    plain: dict[str, Any] = {}
+    for (_, name), expression in columns.items():
+        plain.setdefault(name, expression)
+    for place, item in enumerate(tree.expressions):
+        if item.key == "column" and (item.table.lower() in tables or (not item.table and item.name.lower() in plain)):
+            tree.expressions[place].replace(exp.alias_(item.copy(), item.name, quoted=True))
+    for node in [
+        node for node in own_nodes(tree) if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star)
+    ]:
+        key = (node.table.lower(), node.name.lower())
+        found = columns.get(key) if node.table else plain.get(key[1])
+        if node.table.lower() in tables and found is None:
+            there = ", ".join(name for table, name in columns if table == node.table.lower())
+            raise QueryError(f"no column {node.name!r} in {node.table}; there are {there}")
+        if found is None:
+            continue
+        if isinstance(found, exp.Var) and isinstance(node.parent, exp.Group):
+            node.pop()  # a number that is the same in every group splits none
+        elif isinstance(found, exp.Var) and isinstance(node.parent, exp.Max | exp.Min | exp.Avg | exp.AnyValue):
+            node.parent.replace(found.copy())
+        else:
+            node.replace(found.copy() if isinstance(found, exp.Var | exp.Column) else exp.paren(found.copy()))
+    group = tree.args.get("group")
+    if group is not None and not group.expressions and not group.args.get("all"):
+        tree.set("group", None)
+    return tree

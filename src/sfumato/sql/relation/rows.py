@@ -1,0 +1,279 @@
+"""Rows of cells, and expressions on them: worked out at once where they are public or arithmetic of forms.
+
+What depends on noisy values (ROUND, CASE on a count, a rank, a filter) waits as a tree or a step, and is worked out
+when the statement is answered. Nothing that adds up rows may follow a step that lets noise choose among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, replace
+from typing import Any
+
+from sfumato.effort import OF_A_NODE, spend
+from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
+from sfumato.schema import Schema
+from sfumato.sql.column_arithmetic import is_difference
+from sfumato.sql.relation.forms import Cell, Deferred, call, is_form
+from sfumato.sql.scope import Scope, nodes_in, quoted, text_of, unsupported
+from sfumato.sql.table.items import Numbers, key_lookup
+from sfumato.sql.table.plan import RANK, Keep, Once, Rank, Sort, Step, Take, trees_of
+from sfumato.sql.table.row_steps import Orders, done, ranks
+from sfumato.sql.table.syntax import rank_number
+from sfumato.sql.values.translate import translate
+from sfumato.sql.values.tree import ERROR, Call, Const, Ref, Tree, error_named, evaluate, places, size
+
+CHOSEN = "write the total as a subquery of its own, or leave groups out in a SELECT around this one"
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column of a relation, as an expression over the places of a row.
+
+    table: by which it can be called, in small letters. hidden: whether it has to be, and is not part of *.
+    """
+
+    name: str
+    tree: Tree
+    table: str = ""
+    hidden: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Relation:
+    """Rows of cells, column by column, and what is done with them when their numbers are known.
+
+    columns: of cells, (places, rows). axes: by place, the attribute whose labels these are. differences: the places
+    that say how far two things are apart. scopes: of the SELECTs behind it, with their remarks.
+    """
+
+    fields: tuple[Field, ...]
+    columns: tuple[tuple[Cell, ...], ...]
+    rows: int
+    axes: Mapping[int, str] = field(default_factory=dict)
+    differences: frozenset[int] = frozenset()
+    steps: tuple[Step, ...] = ()
+    scopes: tuple[Scope, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def chosen(self) -> bool:
+        """Whether noise chooses among the rows."""
+        return any(not isinstance(step, Sort | Rank) for step in self.steps)
+
+    def called(self, table: str) -> Relation:
+        """The same under a name of its own."""
+        return replace(self, fields=tuple(replace(one, table=table.lower()) for one in self.fields))
+
+    def unordered(self, what: str) -> Relation:
+        """The rows in any order; refused where noise chooses among them. what: is to be done with them."""
+        if self.chosen or any(isinstance(step, Rank) for step in self.steps):
+            raise unsupported(f"{what} over rows that noisy values choose or rank", "do that last, in the outer SELECT")
+        return replace(self, steps=())
+
+    def cells(self, place: int) -> tuple[Cell, ...]:
+        """The cells of a field, by its number; refused where they wait for noisy values."""
+        one = self.fields[place]
+        if isinstance(one.tree, Const):
+            return (one.tree.value,) * self.rows
+        if not isinstance(one.tree, Ref) or one.tree.place >= len(self.columns):
+            raise unsupported(f"{one.name}, which depends on noisy values, in this place", "put functions outside")
+        return self.columns[one.tree.place]
+
+
+class RowReader:
+    """Reads expressions over the rows of one SELECT.
+
+    texts: what stands for an expression, by its text: keys, aggregates and windows. fields: columns by name, where rows
+    are not grouped. windows: works a window function out to a column of cells.
+    """
+
+    def __init__(
+        self,
+        relation: Relation,
+        schema: Schema,
+        windows: Callable[[Any, RowReader], Sequence[Cell]],
+        unknown: Callable[[Any], QueryError],
+        given: Sequence[Cell] = (),
+    ) -> None:
+        self.relation, self.schema, self._windows, self._unknown, self._given = (
+            relation,
+            schema,
+            windows,
+            unknown,
+            given,
+        )
+        self.columns = [list(column) for column in relation.columns]
+        self.rows, self.axes = relation.rows, dict(relation.axes)
+        self.differences, self.steps, self.notes = set(relation.differences), list(relation.steps), list(relation.notes)
+        self.texts: dict[str, Tree] = {}
+        self.fields: dict[str, Tree] = {}
+        self._orders: dict[str, dict[Any, int]] = {}  # by attribute, the place of each label
+        self._ranks = sum(isinstance(step, Rank) for step in relation.steps)
+        self._asked_ranks: list[Tree] = []  # of this SELECT, in the order of their stand-ins
+        self.numbers = Numbers(self._is_noisy)
+
+    def _is_noisy(self, place: int) -> bool:
+        return place < len(self.columns) and any(map(is_form, self.columns[place]))
+
+    @property
+    def orders(self) -> Orders:
+        for name in {*self.axes.values()} - self._orders.keys():
+            self._orders[name] = {label: at for at, label in enumerate(self.schema.domain[name].labels())}
+        return {place: self._orders[name] for place, name in self.axes.items()}
+
+    @property
+    def chosen(self) -> bool:
+        """Whether a step that waits lets noise choose among the rows."""
+        return any(not isinstance(step, Sort | Rank) for step in self.steps)
+
+    def value(self, tree: Tree, row: Any) -> Cell:
+        """The value of an expression on a row, by its number."""
+        return evaluate(tree, _Cells(self.columns, row), call)  # type: ignore[arg-type]
+
+    def add(self, cells: Sequence[Cell]) -> Ref:
+        """A place for further cells, one for each row."""
+        self.columns.append(list(cells))
+        return Ref(len(self.columns) - 1)
+
+    def read(self, node: Any, place: str) -> Tree:
+        """An expression over the rows; place: where it stands, for messages."""
+        spend(OF_A_NODE * nodes_in(node), "an expression of the rows of a subquery")
+        found = self._settled(translate(node, self._leaf, place))
+        self.numbers.check(found, node, place)
+        if isinstance(found, Ref) and found.place < len(self.columns) and is_difference(node):
+            self.differences.add(found.place)
+        return found
+
+    def cells(self, node: Any, place: str) -> list[Cell]:
+        """The cells of an expression, one for each row; refused where they wait for noisy values."""
+        tree = self.read(node, place)
+        if isinstance(tree, Const):
+            return [tree.value] * self.rows
+        if not isinstance(tree, Ref) or tree.place >= len(self.columns):
+            raise unsupported(f"{quoted(node)} in {place}, which depends on noisy values,", "put functions outside")
+        return self.columns[tree.place]
+
+    def public(self, tree: Tree) -> bool:
+        """Whether an expression has the same value whatever the noise."""
+        if not isinstance(tree, Ref):
+            return isinstance(tree, Const)
+        return tree.place < len(self.columns) and not self._is_noisy(tree.place)
+
+    def _settled(self, tree: Tree) -> Tree:
+        """An expression with all that can be worked out as a place of its own."""
+        if isinstance(tree, Ref | Const):
+            return tree
+        if all(place < len(self.columns) for place in places(tree)):
+            spend(self.rows * size(tree), "an expression of the rows of a subquery")
+            try:
+                return self.add([self.value(tree, row) for row in range(self.rows)])
+            except Deferred:
+                pass
+        return Call(tree.name, tuple(map(self._settled, tree.args))) if isinstance(tree, Call) else tree
+
+    def _leaf(self, node: Any) -> Tree | None:
+        if node.key == "var":
+            return self._stand_in(node)
+        if node.key in ("literal", "boolean", "null", "paren"):
+            return None
+        if self.texts and (found := self.texts.get(text_of(node))) is not None:
+            return found
+        if node.key == "window":
+            found = self.add(self._windows(node, self))
+            self.texts[text_of(node)] = found
+            return found
+        if node.key == "column" and node.this.key != "star":
+            error = error_named(node.name, self.fields)
+            if error is not None and self.numbers.is_number(self.fields[error[0]]):
+                return Call(f"{ERROR}:{error[1]}", (self.fields[error[0]],))
+            if node.name.lower() not in self.fields:
+                raise self._unknown(node)
+            return self.fields[node.name.lower()]
+        return self._of_one_key(node)
+
+    def _stand_in(self, node: Any) -> Tree | None:
+        """The rank, or the number of a subquery, that a word stands for."""
+        rank = rank_number(node)
+        if rank is not None:
+            return self._asked_ranks[rank]
+        kind, _, number = node.name.partition(" ")
+        return self.add([self._given[int(number)]] * self.rows) if kind == "cell" else None
+
+    def _of_one_key(self, node: Any) -> Tree | None:
+        """An expression of one attribute that is a key of the rows, by the public values of that attribute."""
+        from sqlglot import exp
+
+        columns = list(node.find_all(exp.Column))
+        if not columns or any(isinstance(part, exp.AggFunc | exp.Window | exp.Subquery) for part in node.walk()):
+            return None
+        keys = {self.texts.get(text_of(column)) or self.fields.get(column.name.lower()) for column in columns}
+        key = keys.pop() if len(keys) == 1 else None
+        if not isinstance(key, Ref) or key.place not in self.axes:
+            return None
+        axis = self.schema.domain[self.axes[key.place]]
+        copy = node.copy()
+        for column in list(copy.find_all(exp.Column)):
+            column.replace(exp.column(axis.name, quoted=True))
+        return key_lookup(copy, axis, key.place, Scope(self.schema, frozenset()), node)
+
+    def rank(self, step: Rank) -> None:
+        """Add a rank, at once if it goes by public values, and remember it for its stand-in."""
+        if not self.chosen and all(map(self.public, trees_of(step))):
+            found: Tree = self.add(ranks(step, range(self.rows), self.orders, self.value))
+        else:
+            self._waits(step)
+            found = Ref(RANK + self._ranks)
+            self._ranks += 1
+        self._asked_ranks.append(found)
+
+    def filter(self, condition: Any, word: str) -> None:
+        """Keep the rows for which a condition holds. word: WHERE or the like."""
+        self.do(Keep(self.read(condition, word)), word)
+
+    def do(self, step: Step, word: str) -> None:
+        """Do a step, at once if it goes by public values and none waits before it. word: of SQL, for the note."""
+        if isinstance(step, Rank):
+            self.rank(step)
+        elif self.steps or not all(map(self.public, trees_of(step))):
+            if isinstance(step, Once):
+                raise unsupported("SELECT DISTINCT of aggregates", "leave DISTINCT out: groups differ in their keys")
+            self._waits(step, word)
+        elif isinstance(step, Take):
+            self.keep(range(self.rows)[step.offset : None if step.limit is None else step.offset + step.limit])
+        else:
+            self.keep(done(step, list(range(self.rows)), self.orders, self.value))
+
+    def _waits(self, step: Step, word: str = "") -> None:
+        self.steps.append(step)
+        note = self.numbers.note(step, word)
+        self.notes += [note] if note else []
+
+    def keep(self, kept: Sequence[int]) -> None:
+        """Keep some rows, by number."""
+        self.columns = [[column[row] for row in kept] for column in self.columns]
+        self.rows = len(kept)
+
+    def relation_of(self, fields: Sequence[Field], scopes: Sequence[Scope] = ()) -> Relation:
+        """The relation with these columns."""
+        return Relation(
+            tuple(fields),
+            tuple(map(tuple, self.columns)),
+            self.rows,
+            self.axes,
+            frozenset(self.differences),
+            tuple(self.steps),
+            (*self.relation.scopes, *scopes),
+            tuple(self.notes),
+        )
+
+
+class _Cells:
+    """One row of cells that are kept column by column."""
+
+    def __init__(self, columns: Sequence[Sequence[Cell]], row: int) -> None:
+        self._columns, self._row = columns, row
+
+    def __getitem__(self, place: int) -> Cell:
+        return self._columns[place][self._row]
