@@ -41,6 +41,8 @@ def test_connectorx(url, plain, protocol):
     connectorx = pytest.importorskip("connectorx")
     table = connectorx.read_sql(url, BY_SEX, return_type="arrow", protocol=protocol)
     assert table.column_names == NAMES and [tuple(row.values()) for row in table.to_pylist()] == plain
+    frame = connectorx.read_sql(url, BY_SEX, protocol=protocol)  # for which it counts the rows first
+    assert list(frame.itertuples(index=False, name=None)) == plain
 
 
 def test_adbc(url, plain):
@@ -74,12 +76,13 @@ def test_ibis(pg_port, plain):
     table = connection.table("survey")
     assert list(table.schema().names) == ["age", "sex", "region", "paid", "member", "hours"]
     assert table.count().execute() == sum(row[1] for row in plain)
-    grouped = table.group_by("sex").aggregate(n=ibis._.count(), h=ibis._.hours.mean()).order_by("sex")
+    grouped = table.group_by("sex").aggregate(n=table.count(), h=table.hours.mean()).order_by("sex")
     assert grouped.execute().to_numpy().tolist() == [[row[0], row[1], row[5]] for row in plain]
     assert grouped.to_pyarrow().column_names == ["sex", "n", "h"]
-    old = table.filter(ibis._.age >= 50, ibis._.region.isin(["North", "South"])).count().execute()
+    old = table.filter(table.age >= 50, table.region.isin(["North", "South"])).count().execute()
     assert 0 < old < table.count().execute()
+    assert table.head(3).execute().shape == (3, 6)  # synthetic rows
     assert table.region.topk(2).execute()["region"].tolist() == ["North", "South"]
     text = connection.sql("SELECT region, COUNT(*) AS n FROM survey GROUP BY region")
-    assert text.filter(ibis._.n > 500).order_by(ibis._.n.desc()).execute()["region"].tolist() == ["North", "South"]
+    assert text.filter(text.n > 500).order_by(ibis.desc("n")).execute()["region"].tolist() == ["North", "South"]
     connection.disconnect()

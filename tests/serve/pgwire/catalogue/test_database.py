@@ -72,6 +72,9 @@ QUESTIONS = [  # as drivers and programs ask them, with how many rows there are
     ("SELECT x.relname FROM (SELECT c.relname FROM pg_class c) x WHERE x.relname = ANY(ARRAY['harm', 'wide'])", 2),
     ("SELECT current_setting('server_version_num')::int / 100", 1),
     ("SELECT 1, 'a', NULL, true, 2.5, current_user, current_database(), version(), current_schemas(true)", 1),
+    ("SELECT t.typname FROM pg_type t JOIN pg_proc p ON p.oid = t.typreceive WHERE p.proname = 'array_recv'", 20),
+    ("SELECT typname FROM pg_type WHERE 0 <> typreceive AND typsend = 0", 0),
+    ("SELECT relname AS select, relkind AS table FROM pg_class WHERE relname = 'as select'", 0),
     ("VALUES (1), (2)", 2),
 ]  # fmt: skip
 

@@ -15,7 +15,7 @@ from sfumato.serve.pgwire.views import View
 from sfumato.serve.web.shelf import Book, Shelf
 
 PG_CATALOG, PUBLIC, INFORMATION, OWNER, CLASSES, FIRST_TABLE = 11, 2200, 13_000, 10, 1259, 16_384
-FIRST_VIEW = 1_000_000
+FIRST_PROCEDURE, FIRST_VIEW = 2_000, 1_000_000
 # number: name, category, what SQL calls it, number of the list of it
 TYPES = {
     16: ("bool", "B", "boolean", 1000),
@@ -68,6 +68,10 @@ def rows(shelf: Shelf) -> Iterator[tuple[str, Row]]:
         yield "pg_type", _type(oid, name, category) | {"typarray": listed}
         if listed:
             yield "pg_type", _type(listed, f"_{name}", "A") | {"typelem": oid, "typarray": 0}
+    names = {_procedure(name, category, end) for name, category, _, _ in TYPES.values() for end in _PROCEDURES.values()}
+    for number, name in enumerate(sorted(names | {_procedure("", "A", end) for end in _PROCEDURES.values()})):
+        row: Row = {"oid": FIRST_PROCEDURE + number, "proname": name, "pronamespace": PG_CATALOG, "prokind": "f"}
+        yield "pg_proc", row | {"proowner": OWNER, "prorettype": 0, "pronargs": 1}
     for number, book in enumerate(shelf):
         yield from _release(FIRST_TABLE + number, book)
 

@@ -288,11 +288,18 @@ def _cast(node: Any) -> None:
 
 
 def _procedure(node: Any) -> None:
-    """Compare a function's name with `-`, PostgreSQL's word for none, where a client compares its number with 0."""
+    """Compare the name of a type's function, which we have, where a client compares its number.
+
+    The name of no function, whose number is 0, is `-`.
+    """
     for side, other in ((node.this, "expression"), (node.expression, "this")):
         number = node.args[other]
-        if side.name.lower() in _FUNCTIONS and isinstance(number, exp.Literal) and number.name == "0":
+        if not isinstance(side, exp.Column) or side.name.lower() not in _FUNCTIONS:
+            continue
+        if isinstance(number, exp.Literal) and number.name == "0":
             number.replace(exp.Literal.string("-"))
+        elif isinstance(number, exp.Column) and number.name.lower() == "oid":
+            number.set("this", exp.to_identifier("proname"))
 
 
 def _column(node: Any) -> None:
