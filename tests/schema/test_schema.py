@@ -356,7 +356,7 @@ def test_choices_are_shown_whole_and_further_problems_are_not_taken_for_choices(
         ({"lower": 0, "upper": 1, "step": 1e-15}, " has a step too small for its bounds; use 2e-12 or more"),
         (
             {"lower": 0, "upper": 1, "type": "number"},
-            " has no key 'type'; it takes lower, upper, step, weight, missing, column",
+            " has no key 'type'; it takes lower, upper, step, budget_share, missing, column",
         ),
         ({"lower": 0, "upper": math.inf}, ".upper is inf; it must be a finite number"),
         (50000, " needs keys under it: give it bounds, such as {lower: 0, upper: 50000}"),

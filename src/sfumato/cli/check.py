@@ -38,16 +38,16 @@ def check(
 
     The figures are exact and NOT PRIVATE: only the curator may see them.
     """
+    from sfumato.cli.show import load_schema
     from sfumato.errors import TableError
     from sfumato.kernel.reading.table import open_table
-    from sfumato.schema import Schema
 
     if not sys.stdout.isatty() and not even_if_not_a_terminal:
         raise TableError(
             "a check shows exact private figures and is for a terminal only; if this pipe or file is as well guarded "
             "as the table, add --even-if-not-a-terminal"
         )
-    public = written(Schema.load(schema), file, table)
+    public = written(load_schema(schema), file, table)
     with open_table(table, name=name, allow_views=allow_views, schema=public) as opened:
         show(opened.look(public), public)
 

@@ -7,6 +7,7 @@ answer should know (`what_is_counted`).
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import date
@@ -27,7 +28,7 @@ from pydantic import (
 )
 
 from sfumato.domain import Domain, refuse_too_many_values
-from sfumato.errors import SchemaError
+from sfumato.errors import OldWordWarning, SchemaError
 from sfumato.plain_text import html_block, printable
 from sfumato.schema.attributes import Attribute, Category, Column, Declared
 from sfumato.schema.dialect import PLAIN, Dialect
@@ -41,6 +42,7 @@ from sfumato.schema.file import (
     with_values_from_files,
 )
 from sfumato.schema.parts import (
+    OLD_SHARE,
     Budget,
     Count,
     Measure,
@@ -117,9 +119,18 @@ class Schema(Declared):
     def load(cls, path: str | PathLike[str]) -> Schema:
         """Read a schema from a YAML file."""
         try:
-            return cls.from_dict(with_values_from_files(read_yaml(Path(path)), Path(path).parent))
+            mapping = with_values_from_files(read_yaml(Path(path)), Path(path).parent)
+            found = cls.from_dict(mapping)
         except SchemaError as problem:
             raise SchemaError(f"{path}: {problem}", kind=problem.kind) from None
+        if old := [name for name in found.measures if OLD_SHARE in mapping["measures"][name]]:  # type: ignore[index]
+            warnings.warn(
+                f"{path}: measures.{old[0]} says {OLD_SHARE}, which is called budget_share now, since surveys mean "
+                "another thing by a weight; rename it",
+                OldWordWarning,
+                stacklevel=2,
+            )
+        return found
 
     @classmethod
     def from_dict(cls, mapping: object) -> Schema:
@@ -142,8 +153,8 @@ class Schema(Declared):
         for name, part in [*whole["attributes"].items(), *whole["measures"].items()]:
             if part["column"] == name:
                 del part["column"]
-            if part.get("weight") == 1:
-                del part["weight"]
+            if part.get("budget_share") == 1:
+                del part["budget_share"]
         return whole
 
     def published(self) -> Schema:
@@ -182,11 +193,11 @@ class Schema(Declared):
 
     @property
     def weights(self) -> dict[str, Fraction]:
-        """The weights by which a budget is split: 1 for the count, its own for each measure.
+        """The shares by which a budget is split: 1 for the count, its own for each measure.
 
         Rows in which a measure is missing are counted beside its sums and cost nothing more.
         """
-        return {"count": Fraction(1)} | {name: measure.weight for name, measure in self.measures.items()}
+        return {"count": Fraction(1)} | {name: measure.budget_share for name, measure in self.measures.items()}
 
     def _repr_html_(self) -> str:
         from sfumato.schema.columns import columns_as_html
