@@ -44,9 +44,15 @@ class SfumatoError(Exception):
 
 
 class SchemaError(SfumatoError):
-    """The public schema is incomplete or contradicts itself."""
+    """The public schema is incomplete or contradicts itself.
+
+    mistakes: all that were found, where the message is about the first: the keys that lead to each, and its message.
+    mark: line and column of what YAML itself does not allow, both from 1.
+    """
 
     kind = "input"
+    mistakes: tuple[tuple[tuple[str, ...], str], ...] = ()
+    mark: tuple[int, int] | None = None
 
 
 class TableError(SfumatoError):

@@ -91,6 +91,14 @@ def day(value: object) -> date:
     raise ValueError(f"is {shown(value)}; write the day like 2024-12-31, without a time")
 
 
+def as_day(text: str) -> date | None:
+    """The day that a text is, if it is one."""
+    try:
+        return day(text)
+    except ValueError:
+        return None
+
+
 def column_name(value: object) -> str:
     """The name of a column, which must fit in a message of one line."""
     if not isinstance(value, str):

@@ -30,13 +30,14 @@ from pydantic import (
 from sfumato.domain import Domain, refuse_too_many_values
 from sfumato.errors import OldWordWarning, SchemaError
 from sfumato.plain_text import html_block, printable
-from sfumato.schema.attributes import Attribute, Category, Column, Declared
-from sfumato.schema.dialect import PLAIN, Dialect
+from sfumato.schema.attributes import Attribute, Boolean, Category, Column, Declared
+from sfumato.schema.dialect import PLAIN, Dialect, same_name
 from sfumato.schema.file import (
     REMEDIES,
     UNIT_FORMS,
     counted,
     in_plain_words,
+    path_of,
     read_yaml,
     refuse_blanks,
     with_values_from_files,
@@ -111,9 +112,13 @@ class Schema(Declared):
         except ValidationError as problem:
             # An unknown key comes first: "lowr" explains why "lower" is missing.
             errors = sorted(problem.errors(include_url=False), key=lambda error: error["type"] != "extra_forbidden")
-            raise SchemaError(counted(in_plain_words(errors[0], keys_of(Schema)), len(errors))) from None
+            mistakes = tuple((path_of(error), in_plain_words(error, keys_of(Schema))) for error in errors)
+            refusal = SchemaError(counted(mistakes[0][1], len(mistakes)))
+            refusal.mistakes = mistakes
+            raise refusal from None
         _ = self.domain  # refuses attributes that are too long
         self._refuse_names_that_are_taken()
+        self._refuse_words_that_are_listed()
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Schema:
@@ -233,6 +238,24 @@ class Schema(Declared):
                 if column.lower() in taken:
                     raise SchemaError(f"attributes.{name}.groups has {column!r}, a name that is taken; rename it")
                 taken.add(column.lower())
+
+    def _refuse_words_that_are_listed(self) -> None:
+        """Refuse texts that stand for a missing value and for a listed one, and columns that nothing reads."""
+        file = self.file or PLAIN
+        parts = (*self.attributes.values(), *self.measures.values())
+        used = {same_name(column) for column in (*(part.column for part in parts), self.privacy_unit.column or "")}
+        for key in ("missing", "strip"):
+            words = getattr(file, key)
+            odd = [name for name in words if same_name(name) not in used] if isinstance(words, dict) else []
+            if odd:
+                raise SchemaError(f"file.{key} names the column {odd[0]!r}, which nothing here reads; mend or delete it")
+        for name, attribute in self.attributes.items():
+            for word in file.missing_words(attribute.column) if isinstance(attribute, Category | Boolean) else ():
+                if attribute.knows(word):
+                    raise SchemaError(
+                        f"attributes.{name} lists {word!r}, which file.missing says is no value; drop one, or state "
+                        "missing by column, such as {age: [NA]}"
+                    )
 
     @cached_property
     def group_columns(self) -> dict[str, tuple[str, tuple[str | None, ...]]]:
