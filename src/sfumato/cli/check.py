@@ -90,7 +90,9 @@ def show(found: Checked, schema: Schema) -> None:
     say(WHY)
 
 
-_NO_VALUES = re.compile(r"n\.?\s*/?\s*a\.?|#n/a|k\.\s*a\.|keine angabe|[-–—.?*]+|null|none|nil|missing|unknown|-?9{1,4}", re.I)
+_NO_VALUES = re.compile(
+    r"n\.?\s*/?\s*a\.?|#n/a|k\.\s*a\.|keine angabe|[-–—.?*]+|null|none|nil|missing|unknown|-?9{1,4}", re.I
+)
 _NUMBER = r"[+-]?\s*\d[\d.,'’ \u00a0]*"
 _UNIT = r"[^\W\d_]{1,10}|[^\w\s+.,'-]{1,3}"
 _WITH_UNIT = re.compile(rf"\s*(?:[+-]?\s*(?P<before>{_UNIT})\s*{_NUMBER}|{_NUMBER}?(?P<after>{_UNIT}))\s*")

@@ -43,8 +43,7 @@ def _or_by_column(one: Fragment) -> Fragment:
 _WORDS: Fragment = {"anyOf": [{"type": "string"}, _list(_VALUE)]}
 _FROM_FILE: Fragment = {
     "type": "object",
-    "properties": {key: _NAME for key in ("file", "column", "labels")}
-    | {"groups": {"anyOf": [_NAME, _list(_NAME)]}},
+    "properties": {key: _NAME for key in ("file", "column", "labels")} | {"groups": {"anyOf": [_NAME, _list(_NAME)]}},
     "required": ["file", "column"],
     "additionalProperties": False,
 }
@@ -157,5 +156,3 @@ def _choices(annotation: Any) -> list[str]:
         return [str(choice) for choice in get_args(annotation)]
     some = [_choices(inner) for inner in get_args(annotation) if get_origin(inner) is Literal]
     return some[0] if some else []
-
-

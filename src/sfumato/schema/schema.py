@@ -248,7 +248,9 @@ class Schema(Declared):
             words = getattr(file, key)
             odd = [name for name in words if same_name(name) not in used] if isinstance(words, dict) else []
             if odd:
-                raise SchemaError(f"file.{key} names the column {odd[0]!r}, which nothing here reads; mend or delete it")
+                raise SchemaError(
+                    f"file.{key} names the column {odd[0]!r}, which nothing here reads; mend or delete it"
+                )
         for name, attribute in self.attributes.items():
             for word in file.missing_words(attribute.column) if isinstance(attribute, Category | Boolean) else ():
                 if attribute.knows(word):

@@ -41,7 +41,9 @@ def placed_rows(schema: Schema, rows: Sequence[Row], *, typed: bool) -> list[Pla
     for number, row in enumerate(rows):
         read = {column: _as_stated(schema, column, value, typed) for column, value in row.items()}
         attributes = [(name, part, read[part.column]) for name, part in schema.attributes.items()]
-        codes = [place(part, schema, name, _bare(schema, part, value, typed), typed) for name, part, value in attributes]
+        codes = [
+            place(part, schema, name, _bare(schema, part, value, typed), typed) for name, part, value in attributes
+        ]
         unit = number if schema.privacy_unit.column is None else unit_of(read[schema.privacy_unit.column])
         bare = [(part, _bare(schema, part, read[part.column], typed)) for part in schema.measures.values()]
         measured = [(part, steps(part, value, typed)) for part, value in bare]
