@@ -1,4 +1,4 @@
-"""`budget_share` of a measure, from the user's side: what gets more of the budget is known better, and the rest less well."""
+"""`budget_share` of a measure, from the user's side: what gets more of the budget is known better, the rest less."""
 
 from __future__ import annotations
 

@@ -77,9 +77,8 @@ def init(
     if codebook is not None:
         say(f"{len(known)} of {len(columns)} columns are as {codebook.name} describes them.")
     next_ = command("plan", "--schema", out, "--epsilon", "1")
-    say(
-        f"{out}: {'fill in the blanks' if _has_blanks(out) else 'no blank is left'}, then see what a budget buys: {next_}"
-    )
+    first = "fill in the blanks, then" if _has_blanks(out) else "no blank is left;"
+    say(f"{out}: {first} see what a budget buys: {next_}")
 
 
 def _has_blanks(path: Path) -> bool:

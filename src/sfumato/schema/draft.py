@@ -1,8 +1,9 @@
 """Draft a schema from the names and types of columns, the curator's answers and a public codebook; from nothing else.
 
-Where neither of these says more, bounds and lists of values stay blank. Taking them from the table would publish them: the largest income in a table is
-somebody's income. The same goes for the values inside an ENUM type, so type names are recognised but never copied.
-Where there is no type, a column's name suggests one, for the curator to correct. No value is looked at.
+Where neither of these says more, bounds and lists of values stay blank. Taking them from the table would publish them:
+the largest income in a table is somebody's income. The same goes for the values inside an ENUM type, so type names are
+recognised but never copied. Where there is no type, a column's name suggests one, for the curator to correct. No value
+is looked at.
 """
 
 from __future__ import annotations

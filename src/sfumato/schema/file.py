@@ -67,7 +67,7 @@ def _at(place: yaml.Node | yaml.Event, problem: str) -> SchemaError:
     return _on_line(place.start_mark, problem)
 
 
-def _on_line(mark: yaml.Mark | None, problem: str) -> SchemaError:
+def _on_line(mark: Any, problem: str) -> SchemaError:
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
     refusal = SchemaError(f"line {line}: {problem}")
     refusal.mark = line, column
@@ -83,7 +83,7 @@ def read_yaml_with_places(path: Path) -> tuple[object, dict[tuple[str, ...], Pla
     """Read a YAML file, and where each of its keys and values stands, by the keys that lead to it."""
     content = _content(path)
     parsed = _parsed(content)
-    node = yaml.compose(content.decode("utf-8-sig"), _Loader)  # noqa: S506 - a SafeLoader, and nothing is constructed
+    node = yaml.compose(content.decode("utf-8-sig"), _Loader)
     return parsed, dict(_places(node, ()))
 
 

@@ -1,4 +1,4 @@
-"""JSON Schema of the YAML file, for editors: keys, choices and requirements from the classes, words from the table here.
+"""JSON Schema of the YAML file, for editors: keys, choices and requirements from the classes, words from a table.
 
 It checks less than `sfumato schema check`, which also compares bounds, values and names with one another.
 """
@@ -43,7 +43,7 @@ def _or_by_column(one: Fragment) -> Fragment:
 _WORDS: Fragment = {"anyOf": [{"type": "string"}, _list(_VALUE)]}
 _FROM_FILE: Fragment = {
     "type": "object",
-    "properties": {key: _NAME for key in ("file", "column", "labels")} | {"groups": {"anyOf": [_NAME, _list(_NAME)]}},
+    "properties": dict.fromkeys(("file", "column", "labels"), _NAME) | {"groups": {"anyOf": [_NAME, _list(_NAME)]}},
     "required": ["file", "column"],
     "additionalProperties": False,
 }

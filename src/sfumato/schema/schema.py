@@ -252,7 +252,9 @@ class Schema(Declared):
                     f"file.{key} names the column {odd[0]!r}, which nothing here reads; mend or delete it"
                 )
         for name, attribute in self.attributes.items():
-            for word in file.missing_words(attribute.column) if isinstance(attribute, Category | Boolean) else ():
+            if not isinstance(attribute, Category | Boolean):
+                continue
+            for word in file.missing_words(attribute.column):
                 if attribute.knows(word):
                     raise SchemaError(
                         f"attributes.{name} lists {word!r}, which file.missing says is no value; drop one, or state "

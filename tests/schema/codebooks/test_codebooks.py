@@ -21,9 +21,9 @@ BOOKS = {
     "region,N,North,,,,\nregion,S,South,,,,\nage,,,integer,0,120,\nscore,,,number,0,1.5,\n",
     "wide.csv": 'Column name;Data type;Values;Minimum;Maximum;Missing codes\nsex;;"1=female; 2=male; 9=refused";;;9\n'
     'region;;"N=North | S=South";;;\nage;integer;;0;120;\nscore;number;;0;1.5;\n',
-    "redcap.csv": '"Variable / Field Name","Field Type","Choices, Calculations, OR Slider Labels","Text Validation Min",'
-    '"Text Validation Max","Missing"\nsex,radio,"1, female | 2, male | 9, refused",,,9\nregion,radio,"N, North | S, South"'
-    ",,,\nage,text,,0,120,\nscore,number,,0,1.5,\n",
+    "redcap.csv": '"Variable / Field Name","Field Type","Choices, Calculations, OR Slider Labels",'
+    '"Text Validation Min","Text Validation Max","Missing"\nsex,radio,"1, female | 2, male | 9, refused",,,9\n'
+    'region,radio,"N, North | S, South",,,\nage,text,,0,120,\nscore,number,,0,1.5,\n',
     "datapackage.json": json.dumps(
         {
             "resources": [

@@ -18,15 +18,14 @@ from sfumato.schema.codebooks.variable import Variable, text_of
 
 # What heads mean, without case, blanks and marks. The first that a file has is taken.
 HEADS = {
-    "name": ("variable", "variablename", "variablefieldname", "column", "columnname", "field", "fieldname", "var")
-    + ("varname", "name", "item", "attribute"),
-    "value": ("value", "code", "values", "codes", "valuecode", "category", "level", "choices", "options", "enum")
-    + ("allowedvalues", "permittedvalues", "choicescalculationsorsliderlabels", "responseoptions"),
-    "label": ("label", "valuelabel", "labels", "meaning", "codelabel", "text", "description", "definition"),
-    "type": ("type", "datatype", "vartype", "variabletype", "fieldtype", "format", "measure", "measurement", "level"),
-    "lower": ("min", "minimum", "lower", "low", "lowerbound", "textvalidationmin"),
-    "upper": ("max", "maximum", "upper", "high", "upperbound", "textvalidationmax"),
-    "missing": ("missing", "missingvalues", "missingcodes", "na", "navalues", "ismissing"),
+    "name": "variable variablename variablefieldname column columnname field fieldname var varname name item attribute",
+    "value": "value code values codes valuecode category choices options enum allowedvalues permittedvalues"
+    " choicescalculationsorsliderlabels responseoptions",
+    "label": "label valuelabel labels meaning codelabel text description definition",
+    "type": "type datatype vartype variabletype fieldtype format measure measurement level",
+    "lower": "min minimum lower low lowerbound textvalidationmin",
+    "upper": "max maximum upper high upperbound textvalidationmax",
+    "missing": "missing missingvalues missingcodes na navalues ismissing",
 }
 _YES = ("yes", "y", "true", "t", "1", "x", "missing")
 
@@ -55,13 +54,13 @@ def _heads(header: list[str]) -> dict[str, int]:
     plain = [re.sub(r"[^a-z]", "", name.lower()) for name in header]
     found: dict[str, int] = {}
     for key, names in HEADS.items():
-        place = next((plain.index(name) for name in names if name in plain), None)
+        place = next((plain.index(name) for name in names.split() if name in plain), None)
         if place is not None and place not in found.values():
             found[key] = place
     if "name" not in found or len(found) < 2:
         raise SchemaError(
-            "the first line must name the columns: variable, value and label (a row for each value), or name, type, min, "
-            f"max and values (a row for each column); it has {', '.join(header[:12]) or 'nothing'}"
+            "the first line must name the columns: variable, value and label (a row for each value), or name, type, "
+            f"min, max and values (a row for each column); it has {', '.join(header[:12]) or 'nothing'}"
         )
     return found
 

@@ -30,7 +30,7 @@ class _Variables:
         self._name, self._stated = attributes.get("name", ""), attributes.get("intrvl", "")
         self._values: dict[str, str] = {}
         self._missing: list[str] = []
-        self._bounds = ["", ""]
+        self._bounds = "", ""
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         name, inside = name.rpartition(" ")[2], self._inside
@@ -39,12 +39,12 @@ class _Variables:
         elif name == "catgry":
             self._code, self._label, self._none = "", "", attributes.get("missing", "N").upper() == "Y"
         elif name == "varFormat" and inside[-1:] == ["var"]:
-            self._stated = attributes.get("category") if attributes.get("category") == "date" else self._stated
+            self._stated = "date" if attributes.get("category") == "date" else self._stated
             self._stated = self._stated or {"character": "text", "numeric": "number"}.get(
                 attributes.get("type", ""), ""
             )
         elif name == "range" and inside[-1:] == ["valrng"]:
-            self._bounds = [attributes.get("min", ""), attributes.get("max", "")]
+            self._bounds = attributes.get("min", ""), attributes.get("max", "")
         elif name == "item" and inside[-1:] == ["invalrng"]:
             self._missing.append(attributes.get("VALUE", ""))
         inside.append(name)

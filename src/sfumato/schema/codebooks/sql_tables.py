@@ -70,7 +70,7 @@ def _facts(test: Any) -> Iterator[tuple[str, str, Any]]:
     """What a condition says of single columns, as far as all of it must hold."""
     from sqlglot import exp
 
-    test = _bare(test)
+    test, facts = _bare(test), list[tuple[str, Any]]()
     if isinstance(test, exp.And):
         yield from _facts(test.this)
         yield from _facts(test.expression)

@@ -269,7 +269,7 @@ def _no_values(kind: Kind, source: Column) -> list[Any]:
         return [one for word in words for one in (word, word.swapcase(), f" {word}")]
     numbers = [number for number in map(as_number, words) if number is not None]
     whole_ones = [int(number) for number in numbers if number.is_integer() and abs(number) < 2**53]
-    return {"double": numbers, "bigint": whole_ones}.get(kind, [])
+    return numbers if kind == "double" else whole_ones if kind == "bigint" else []
 
 
 def _parts(schema: Schema, columns: Mapping[str, Column], each: Column) -> list[Any]:
