@@ -50,13 +50,13 @@ def test_nothing_but_the_draft_is_printed(tmp_path, monkeypatch):
     )
 
 
-FOURTEEN = "person_id,sex,age,edu,region,income,hours,married,health,smoker,zone,interview,satisfied,height"
+FOURTEEN = "person_id,sex,age,household,region,income,hours,married,health,smoker,zone,interview,satisfied,height"
 BOOK = """variable;value;label;type;min;max
 sex;1;female;;;
 ;2;male;;;
 age;;;integer;0;120
-edu;1;primary;;;
-edu;2;secondary;;;
+household;;;integer;1;20
+person_id;;;integer;;
 region;N;North;;;
 region;S;South;;;
 income;;;number;0;200000

@@ -123,8 +123,11 @@ def described(
     from sfumato.schema.draft import suggested_units
 
     variables, people = read_codebook(codebook, dataset), suggested_units(columns)
-    names = [name for name, _ in columns if name not in people]
+    names = [name for name, _ in columns]
     known = keys_of_columns(variables, names)
+    for name in people:  # a household is a person's, unless it is described as a number of people, say
+        if not {"values", "upper"} & known.get(name, {}).keys():
+            known.pop(name, None)
     if not known:
         there, here = ", ".join(one.name for one in variables[:8]), ", ".join(names[:8])
         raise SchemaError(f"{codebook} describes {there}, and the table has {here}; name the same columns in both")
@@ -167,7 +170,7 @@ def asked(
     units = suggested_units(columns)
     said: dict[str, dict[str, str]] = {name: dict(keys) for name, keys in (known or {}).items()}
     for name, engine_type in columns:
-        if name in units:
+        if name in units and name not in said:
             continue
         kinds = ", ".join((*_BOUNDS, "skip"))
         if name not in said:

@@ -191,14 +191,14 @@ class Dialect(Declared):
         for place, name in enumerate(self.columns or (), 1):
             unnamed = f"column {place}" + "_" * sum(one.startswith(f"column {place}") for one in known)
             columns.append(name if same_name(name) in known else unnamed)
-        dates = self.dates
-        if isinstance(dates, dict):
-            dates = {name: one for name, one in dates.items() if same_name(name) in known} or None
+        by_column = {}
+        for key in ("dates", "missing", "strip"):
+            stated = getattr(self, key)
+            if isinstance(stated, dict):
+                stated = {name: one for name, one in stated.items() if same_name(name) in known} or None
+            by_column[key] = stated
         return self.model_copy(
-            update={
-                **dict.fromkeys(("format", "sheet", "missing", "strip")),  # a release has no such values
-                **{"columns": tuple(columns) or None, "dates": dates},
-            }
+            update={"format": None, "sheet": None, "columns": tuple(columns) or None, **by_column}
         )
 
 

@@ -211,7 +211,7 @@ def draft(
     dataset = f"_{dataset}" if dataset[0].isdigit() else dataset
     answers = answers or Answers()
     skipped = {name for name, said in answers.columns.items() if said.get("type") == "skip"}
-    people = suggested_units(columns)
+    people = [name for name in suggested_units(columns) if name not in answers.columns]  # or it was described
     published = [column for column in columns if column[0] not in {*people, *skipped}]
     said = {name: answers.columns.get(name, {}) for name, _ in published}
     kinds = {name: said[name].get("type") or guessed_kind(name, kind) for name, kind in published}
