@@ -589,3 +589,11 @@ def test_kinds_are_told_apart_by_their_type():
     )
     assert [type(attribute) for attribute in schema.attributes.values()] == [Date, Boolean]
     assert [attribute.column for attribute in schema.attributes.values()] == ["d", "b"]
+
+
+def test_the_share_of_a_measure_under_its_old_name():
+    """Files of earlier versions say weight; what is written now says budget_share."""
+    old = described(measures={"pay": {"lower": 0, "upper": 9, "weight": "3"}})
+    new = described(measures={"pay": {"lower": 0, "upper": 9, "budget_share": 3}})
+    assert Schema.from_dict(old) == Schema.from_dict(new) and Schema.from_dict(old).weights["pay"] == 3
+    assert Schema.from_dict(old).to_dict()["measures"]["pay"]["budget_share"] == 3

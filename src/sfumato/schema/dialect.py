@@ -197,9 +197,7 @@ class Dialect(Declared):
             if isinstance(stated, dict):
                 stated = {name: one for name, one in stated.items() if same_name(name) in known} or None
             by_column[key] = stated
-        return self.model_copy(
-            update={"format": None, "sheet": None, "columns": tuple(columns) or None, **by_column}
-        )
+        return self.model_copy(update={"format": None, "sheet": None, "columns": tuple(columns) or None, **by_column})
 
 
 def _of_column(words: Words | None, column: str) -> tuple[str, ...]:

@@ -241,7 +241,9 @@ class Schema(Declared):
 
     def _refuse_words_that_are_listed(self) -> None:
         """Refuse texts that stand for a missing value and for a listed one, and columns that nothing reads."""
-        file = self.file or PLAIN
+        file = self.file
+        if file is None:
+            return
         parts = (*self.attributes.values(), *self.measures.values())
         used = {same_name(column) for column in (*(part.column for part in parts), self.privacy_unit.column or "")}
         for key in ("missing", "strip"):
