@@ -15,6 +15,7 @@
     └── PrivacyError           the kernel refuses: going on could leak
 
     NewLedgerWarning           no error: a ledger was made that knows of no earlier release
+    OldWordWarning             no error: a schema uses a word that has another name now
 
 Messages are one line: what was asked, what is available, what to do. They may quote the schema, the command and the
 names of columns. They never quote a value, a count or the number of rows of a private table. Names come from files of
@@ -43,9 +44,15 @@ class SfumatoError(Exception):
 
 
 class SchemaError(SfumatoError):
-    """The public schema is incomplete or contradicts itself."""
+    """The public schema is incomplete or contradicts itself.
+
+    mistakes: all that were found, where the message is about the first: the keys that lead to each, and its message.
+    mark: line and column of what YAML itself does not allow, both from 1.
+    """
 
     kind = "input"
+    mistakes: tuple[tuple[tuple[str, ...], str], ...] = ()
+    mark: tuple[int, int] | None = None
 
 
 class TableError(SfumatoError):
@@ -112,3 +119,7 @@ class PrivacyError(SfumatoError):
 
 class NewLedgerWarning(UserWarning):
     """A ledger was made that knows of no earlier release; whoever had one before must restore or name it."""
+
+
+class OldWordWarning(UserWarning):
+    """A schema uses a word of earlier versions, which is still read; the message says what it is called now."""

@@ -93,3 +93,15 @@ def test_the_form_of_dates_that_is_proposed_reads_them(table, written, form):
     assert ("day, unreadable" in shown) == (f"--dates {shlex.quote(form)}" in shown)
     again = sfumato(*OPTIONS, "--even-if-not-a-terminal", "--dates", form).stdout
     assert ("A release would count 1 row." in again) == (written != "last week")
+
+
+def test_words_for_missing_values_and_units_come_with_what_to_write(table):
+    (table / "visits.csv").write_text("patient;age;sex\np;12 EUR;n/a\nq;€ 7;NA\nr;-;F\n")
+    run = sfumato(*OPTIONS, "--encoding", "utf-8", "--even-if-not-a-terminal")
+    assert "if these stand for no value, write into the schema: file: {missing: [NA, n/a]}" in run.stdout
+    assert "write into the schema: file: {missing: ['-']}" in run.stdout
+    assert "if these are units, write into the schema: file: {strip: [EUR, €]}" in run.stdout
+    (table / "visits.yaml").write_text(SCHEMA + "file: {missing: [NA, n/a, '-'], strip: [EUR, €]}\n")
+    again = sfumato(*OPTIONS, "--encoding", "utf-8", "--even-if-not-a-terminal").stdout
+    (age,) = [line.split() for line in again.splitlines() if line.startswith("attributes.age ")]
+    assert age[1:] == ["integer", "1", "-", "-", "-"] and "write into the schema" not in again

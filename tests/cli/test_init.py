@@ -3,6 +3,8 @@
 import yaml
 from running import as_process, sfumato
 
+from sfumato.schema import Schema
+
 
 def test_a_csv_file_gives_types_by_its_names_examples_and_a_unit(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -41,4 +43,74 @@ def test_nothing_but_the_draft_is_printed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t.csv").write_text("age\n1\n")
     run = as_process("init", "t.csv")
-    assert run.returncode == 0 and run.stderr == "" and run.stdout.startswith("# Draft")
+    assert (
+        run.returncode == 0
+        and run.stderr == ""
+        and run.stdout.startswith("# yaml-language-server: $schema=sfumato.schema.json\n# Draft")
+    )
+
+
+FOURTEEN = "person_id,sex,age,household,region,income,hours,married,health,smoker,zone,interview,satisfied,height"
+BOOK = """variable;value;label;type;min;max
+sex;1;female;;;
+;2;male;;;
+age;;;integer;0;120
+household;;;integer;1;20
+person_id;;;integer;;
+region;N;North;;;
+region;S;South;;;
+income;;;number;0;200000
+hours;0..80;;;;
+married;1=yes|2=no;;;;
+health;1;good;;;
+health;2;bad;;;
+smoker;0;no;;;
+smoker;1;yes;;;
+zone;1|2|3|4|5|6|7|8|9|10|11|12;;;;
+interview;2020-01-01..2020-12-31;;;;
+satisfied;1;low;;;
+satisfied;2;high;;;
+height;;;number;40;220
+"""
+
+
+def test_fourteen_columns_and_a_codebook_are_a_schema_in_one_command(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "people.csv").write_text(FOURTEEN + "\n424242,secret,1,1,N,1,1,1,1,1,1,2020-01-01,1,1\n")
+    (tmp_path / "book.csv").write_text(BOOK)
+    more = ("--unit", "person_id", "--contributions", "2", "--epsilon", "3", "--measures", "income,hours")
+    run = sfumato("init", "people.csv", "--codebook", "book.csv", *more, "-o", "people.yaml")
+    assert run.returncode == 0, run.stderr
+    assert "13 of 14 columns are as book.csv describes them." in run.stdout and "no blank is left" in run.stdout
+    schema = Schema.load(tmp_path / "people.yaml")
+    assert len(schema.attributes) == 13 and list(schema.measures) == ["income", "hours"] and schema.epsilon == 3
+    assert schema.privacy_unit.contributions == 2 and schema.attributes["zone"].values == tuple(range(1, 13))
+    text = (tmp_path / "people.yaml").read_text()
+    assert "and from the codebook book.csv: check that it is public" in text
+    assert "secret" not in text and "424242" not in text
+    assert sfumato("schema", "check", "people.yaml").returncode == 0
+
+
+def test_codebooks_and_options_that_fit_no_column_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("age,sex\n1,F\n")
+    (tmp_path / "book.csv").write_text("variable,value\nalter,1\n")
+    for more, said in [
+        (("--codebook", "book.csv"), "book.csv describes alter, and the table has age, sex; name the same columns"),
+        (("--codebook", "none.csv"), "none.csv: the codebook cannot be read"),
+        (("--unit", "who"), "the table has no column 'who'; it has age, sex"),
+        (("--measures", "pay"), "the table has no column 'pay'"),
+        (("--epsilon", "much"), "much"),
+    ]:
+        run = sfumato("init", "t.csv", *more)
+        assert run.returncode == 1 and said in run.stderr and run.stdout == "", run.stderr
+
+
+def test_examples_fit_names_and_types(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("birth_year,heating_rate,home_country,pickup_time\n")
+    text = sfumato("init", "t.csv").stdout
+    assert "  # birth_year: {type: integer, lower: 1900, upper: 2030}" in text
+    assert "  # heating_rate: {type: number, lower: 0, upper: 1, width: 0.05}" in text
+    assert "  # home_country: {type: category, values: [AT, CH, DE], other: true}" in text
+    assert "  # pickup_time: {type: date, lower: 2020-01-01, upper: 2024-12-31, by: hour}" in text

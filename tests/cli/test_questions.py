@@ -28,6 +28,7 @@ SAID = {
     "  first day": "2024-01-01",
     "  last day": "2024-12-31",
     "  day, month": "month",
+    "Columns to SUM": "pay",
     "Whose": "person_id",
     "  how many rows": "2",
     "Epsilon": "2.5",
@@ -53,6 +54,7 @@ def test_answers_become_a_schema():
     assert schema.attributes["sex"].values == ("F", "M", "n/a: none", 3)
     assert (schema.privacy_unit.column, schema.privacy_unit.contributions) == ("person_id", 2)
     assert schema.epsilon == 2.5
+    assert {name: (one.lower, one.upper) for name, one in schema.measures.items()} == {"pay": (0, 120)}
     again = asked(COLUMNS, answering({**SAID, "Epsilon": ["much", "-1", "1/3"]}, []))
     assert again.budget == "1/3" and Schema.from_dict(yaml.safe_load(draft("t", COLUMNS, again))).epsilon * 3 == 1
 
@@ -70,5 +72,18 @@ def test_enter_leaves_blanks_and_takes_what_names_suggest():
 def test_nonsense_is_asked_again():
     said = {"age:": ["many", "integer"], "Whose": ["nobody", "row"]}
     answers = asked([("age", None)], answering(said, heard := []))
-    assert answers.unit == "row" and answers.columns["age"]["type"] == "integer"
+    assert answers.unit == "row" and answers.measures == [] and answers.columns["age"]["type"] == "integer"
     assert sum(question.startswith("age:") for question in heard) == 2
+
+
+def test_what_a_codebook_or_an_option_says_is_not_asked():
+    known = {"age": {"type": "integer", "lower": "0", "upper": "99"}, "pay": {"type": "number", "lower": "0"}}
+    said = {"  largest of pay": "500", "Columns": ["rent", "age"]}
+    answers = asked([("age", None), ("pay", None)], answering(said, heard := []), known, {"unit": "row", "budget": "1"})
+    assert answers.columns == {"age": known["age"], "pay": {**known["pay"], "upper": "500", "bins": "20"}}
+    assert answers.measures == ["age"]
+    assert [question.split(" (")[0] for question in heard] == [
+        "  largest of pay",
+        "  how many cells of pay",
+        *["Columns to SUM and AVG, of age, pay, with commas between"] * 2,
+    ]

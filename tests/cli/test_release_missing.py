@@ -150,3 +150,23 @@ def test_of_what_is_not_kept_there_is_none_and_a_note_says_why(folder):
     (folder / "p.yaml").write_text(SCHEMA.replace("missing: keep", "missing: drop"))
     run = sfumato("plan", "--schema", "p.yaml", "--epsilon", "1")
     assert run.returncode != 0 and "attributes.age.missing is 'drop'; choose keep" in run.stderr
+
+
+def test_words_for_missing_values_and_units_reach_the_answers(folder):
+    """Released at a huge epsilon, so that noise is far below one row; and synthetic rows are read back."""
+    rows = [("12 EUR", "surgery"), ("NA", "surgery"), ("€ 14", "-"), ("16", "medicine")] * 50
+    (folder / "t.csv").write_text("pay,ward\n" + "".join(f"{pay},{ward}\n" for pay, ward in rows))
+    (folder / "s.yaml").write_text(
+        "dataset: visits\nprivacy_unit: row\nbudget: {epsilon: 1000000}\nattributes:\n"
+        "  ward: {type: category, values: [surgery, medicine], missing: keep}\n"
+        "measures:\n  pay: {lower: 0, upper: 20}\nfile: {missing: [NA, '-'], strip: [EUR, €]}\n"
+    )
+    release()
+    found = asked("SELECT ward, COUNT(*) AS n, COUNT(pay) AS paid, AVG(pay) AS pay FROM visits GROUP BY ward")
+    got = [(row["ward"], round(row["n"]), round(row["paid"]), round(row["pay"], 1)) for row in found]
+    assert got == [("surgery", 100, 50, 12.0), ("medicine", 50, 50, 16.0), (None, 50, 50, 14.0)]
+    assert sfumato("sample", "r.sfumato", "--rows", "100", "-o", "rows.csv").returncode == 0
+    again = sfumato(
+        "release", "rows.csv", "--schema", "s.yaml", "--mechanism", "cells", "--epsilon", "9", "-o", "b.sfumato"
+    )
+    assert again.returncode == 0, again.stderr

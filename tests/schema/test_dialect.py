@@ -23,6 +23,8 @@ def test_a_release_carries_how_rows_are_written_and_no_name_that_is_not_used():
     published = Schema.from_dict({**BASE, "file": file}).published()
     assert published.to_dict()["file"] == {"delimiter": ";", "columns": ["A", "column 2", "column 3"]}
     assert Schema.from_dict({**BASE, "file": {"sheet": "2024"}}).published() == Schema.from_dict(BASE)
+    words = Schema.from_dict({**BASE, "file": {"missing": {"a": ["NA", -9]}, "strip": ["EUR"]}})
+    assert Schema.from_dict(words.to_dict()) == words == words.published()  # the table is read by what is published
 
 
 @pytest.mark.parametrize(
@@ -42,6 +44,12 @@ def test_a_release_carries_how_rows_are_written_and_no_name_that_is_not_used():
         ({"columns": ["a"], "encoding": "utf-16"}, "write encoding: utf-16-le"),
         ({"delimiter": "'", "quote": "'"}, "between fields and around them"),
         ({"format": "xls"}, "file.format is 'xls'; choose csv"),
+        ({"missing": []}, "file.missing must be a list with something in it"),
+        ({"missing": [False]}, "file.missing holds an entry that is false, which is how YAML reads an unquoted no"),
+        ({"missing": [" "]}, "file.missing holds an entry that is empty"),
+        ({"missing": {"a": []}}, "file.missing must be a list with something in it"),
+        ({"strip": ["-"]}, "file.strip holds an entry that is '-'; write a currency or unit without digits"),
+        ({"strip": [5]}, "file.strip holds an entry that is 5"),
         ("x", "file needs keys under it"),
     ],
 )

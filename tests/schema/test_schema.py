@@ -356,7 +356,7 @@ def test_choices_are_shown_whole_and_further_problems_are_not_taken_for_choices(
         ({"lower": 0, "upper": 1, "step": 1e-15}, " has a step too small for its bounds; use 2e-12 or more"),
         (
             {"lower": 0, "upper": 1, "type": "number"},
-            " has no key 'type'; it takes lower, upper, step, weight, missing, column",
+            " has no key 'type'; it takes lower, upper, step, budget_share, missing, column",
         ),
         ({"lower": 0, "upper": math.inf}, ".upper is inf; it must be a finite number"),
         (50000, " needs keys under it: give it bounds, such as {lower: 0, upper: 50000}"),
@@ -589,3 +589,11 @@ def test_kinds_are_told_apart_by_their_type():
     )
     assert [type(attribute) for attribute in schema.attributes.values()] == [Date, Boolean]
     assert [attribute.column for attribute in schema.attributes.values()] == ["d", "b"]
+
+
+def test_the_share_of_a_measure_under_its_old_name():
+    """Files of earlier versions say weight; what is written now says budget_share."""
+    old = described(measures={"pay": {"lower": 0, "upper": 9, "weight": "3"}})
+    new = described(measures={"pay": {"lower": 0, "upper": 9, "budget_share": 3}})
+    assert Schema.from_dict(old) == Schema.from_dict(new) and Schema.from_dict(old).weights["pay"] == 3
+    assert Schema.from_dict(old).to_dict()["measures"]["pay"]["budget_share"] == 3

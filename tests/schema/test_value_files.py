@@ -82,3 +82,14 @@ def test_a_release_names_no_file():
                 "attributes": {"town": {"type": "category", "values": "/etc/passwd"}},
             }
         )
+
+
+def test_a_range_of_whole_numbers_and_of_codes_with_zeros(folder):
+    assert load(folder, "{type: category, values: 0..41}").attributes["town"].values == tuple(range(42))
+    assert load(folder, "{type: category, values: -1 .. 1}").attributes["town"].values == (-1, 0, 1)
+    codes = load(folder, '{type: category, values: "08..11"}').attributes["town"].values
+    assert codes == ("08", "09", "10", "11")
+    with pytest.raises(SchemaError, match=r"attributes.town.values runs from 5 down to 1"):
+        load(folder, "{type: category, values: 5..1}")
+    with pytest.raises(SchemaError, match=r"has more than 1,000,000 values; use type: integer"):
+        load(folder, "{type: category, values: 0..999999999}")

@@ -22,6 +22,7 @@ from sfumato.cli import (
     release,
     report,
     sample,
+    schema,
     signing,
 )
 from sfumato.cli.shared import HELP, Stoppable, version
@@ -63,6 +64,7 @@ app.command("sign", short_help="Sign a release with your key.")(signing.sign)
 app.command("serve", short_help="Explore releases in the browser, or by a JSON API.")(
     registered("sfumato.serve.cli", "serve")
 )
+app.add_typer(schema.app, name="schema")
 app.add_typer(ledger.app, name="ledger")
 app.command("audit")(registered("sfumato.lab.cli.audit", "audit"))
 app.command("reproduce")(registered("sfumato.lab.cli.reproduce", "reproduce"))

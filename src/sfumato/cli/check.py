@@ -38,16 +38,16 @@ def check(
 
     The figures are exact and NOT PRIVATE: only the curator may see them.
     """
+    from sfumato.cli.show import load_schema
     from sfumato.errors import TableError
     from sfumato.kernel.reading.table import open_table
-    from sfumato.schema import Schema
 
     if not sys.stdout.isatty() and not even_if_not_a_terminal:
         raise TableError(
             "a check shows exact private figures and is for a terminal only; if this pipe or file is as well guarded "
             "as the table, add --even-if-not-a-terminal"
         )
-    public = written(Schema.load(schema), file, table)
+    public = written(load_schema(schema), file, table)
     with open_table(table, name=name, allow_views=allow_views, schema=public) as opened:
         show(opened.look(public), public)
 
@@ -90,8 +90,36 @@ def show(found: Checked, schema: Schema) -> None:
     say(WHY)
 
 
+_NO_VALUES = re.compile(
+    r"n\.?\s*/?\s*a\.?|#n/a|k\.\s*a\.|keine angabe|[-–—.?*]+|null|none|nil|missing|unknown|-?9{1,4}", re.I
+)
+_NUMBER = r"[+-]?\s*\d[\d.,'’ \u00a0]*"
+_UNIT = r"[^\W\d_]{1,10}|[^\w\s+.,'-]{1,3}"
+_WITH_UNIT = re.compile(rf"\s*(?:[+-]?\s*(?P<before>{_UNIT})\s*{_NUMBER}|{_NUMBER}?(?P<after>{_UNIT}))\s*")
+
+
 def _hint(part: Part) -> str:
-    """Suggest what could make unreadable values readable."""
+    """Suggest what could make unreadable values readable, or keep words for missing values apart."""
+    texts = [text for text, _ in part.odd]
+    hints = [_in_file("missing", [text.strip() for text in texts if _NO_VALUES.fullmatch(text.strip())])]
+    if part.unreadable and part.kind not in ("date", "boolean"):
+        units = [found[1] or found[2] for text in texts if (found := _WITH_UNIT.fullmatch(text))]
+        hints.append(_in_file("strip", units))
+    return "".join(hints) or _hint_of_form(part)
+
+
+def _in_file(key: str, words: list[str]) -> str:
+    """Suggest a key of the schema's `file`, with words that were met."""
+    import yaml
+
+    if not words:
+        return ""
+    flow = yaml.safe_dump({key: list(dict.fromkeys(words))}, default_flow_style=True, allow_unicode=True, width=2**31)
+    means = "stand for no value" if key == "missing" else "are units"
+    return f"; if these {means}, write into the schema: file: {flow.strip()}"
+
+
+def _hint_of_form(part: Part) -> str:
     if part.unreadable and part.kind == "date":
         form = shlex.quote(_form([text for text, _ in part.odd]))
         return f"; if dates are written so, state the form, such as --dates {form}"

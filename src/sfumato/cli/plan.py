@@ -44,13 +44,12 @@ def plan(
 
     Reads no data and spends no budget, so run it as often as you like.
     """
-    from sfumato.cli.show import say, table, working
+    from sfumato.cli.show import load_schema, say, table, working
     from sfumato.models.base.mechanism import stated_options
     from sfumato.planner.plan import make_plan
     from sfumato.planner.report import report
-    from sfumato.schema import Schema
 
-    public = Schema.load(schema)
+    public = load_schema(schema)
     with working("weighing mechanisms") as step:
         found = make_plan(
             public,

@@ -22,7 +22,7 @@ from sfumato.cli.shared import (
     takes_file_options,
     written,
 )
-from sfumato.cli.show import command, deltas, exact, say, say_kept
+from sfumato.cli.show import command, deltas, exact, load_schema, say, say_kept
 from sfumato.cli.show import table as show_table
 from sfumato.models import every_name, find_mechanism
 
@@ -118,9 +118,8 @@ def release(
     try:
         from sfumato.kernel.ledger.ledger import Ledger  # these take a while, in which a user may change their mind
         from sfumato.publishing.prepare import Request
-        from sfumato.schema import Schema
 
-        public = written(Schema.load(schema), file, table)
+        public = written(load_schema(schema), file, table)
         book = Ledger(ledger, required=require_ledger)
         request = Request(
             public,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from sfumato.kernel.ledger.ledger import Account
+    from sfumato.schema import Schema
 
 STEPS = {
     "plan": "choosing what to measure",
@@ -90,21 +91,31 @@ def _console(*, stderr: bool = False) -> Console:
 
 @contextmanager
 def notes() -> Iterator[None]:
-    """Report a new ledger in a line on stderr, whatever Python's filters say of warnings."""
-    from sfumato.errors import NewLedgerWarning
+    """Report a new ledger, or an old word, in a line on stderr, whatever Python's filters say of warnings."""
+    from sfumato.errors import NewLedgerWarning, OldWordWarning
 
+    told = (NewLedgerWarning, OldWordWarning)
     with warnings.catch_warnings():
-        warnings.simplefilter("always", NewLedgerWarning)
+        for category in told:
+            warnings.simplefilter("always", category)
         others = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-            if issubclass(category, NewLedgerWarning):
+            if issubclass(category, told):
                 say("NOTE: " + " ".join(str(message).split()), stderr=True)
             else:
                 others(message, category, *where, **more)
 
         warnings.showwarning = show
         yield
+
+
+def load_schema(path: Path) -> Schema:
+    """Read a schema, with a note on stderr for each word that has another name now."""
+    from sfumato.schema import Schema
+
+    with notes():
+        return Schema.load(path)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The dialect of a file: delimiter, quotes, encoding, and the spelling of numbers and dates.
+"""The dialect of a file: delimiter, quotes, encoding, and the spelling of numbers, dates and missing values.
 
 It is about the file and not about what is published, so a release does not carry it. Like all of a schema it is stated
 and never guessed from rows; the header line, which is public, is looked at for hints only.
@@ -7,14 +7,15 @@ and never guessed from rows; the header line, which is public, is looked at for 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import PlainValidator, ValidationError, model_validator
 
 from sfumato.errors import SchemaError
 from sfumato.schema.attributes import Declared
-from sfumato.schema.parts import column_name, shown
+from sfumato.schema.attributes.lists import BLANKS, as_text
+from sfumato.schema.parts import category_value, column_name, shown
 
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow", "xlsx")
 THOUSANDS = (",", ".", " ", "'", "’", "_")
@@ -25,6 +26,8 @@ _SAME = {"utf8": "utf-8", "utf-8-sig": "utf-8", "iso-8859-1": "latin-1", "latin1
 _SAME |= {f"windows-{page}": f"cp{page}" for page in (1250, 1251, 1252)}
 _PART = re.compile(r"%(.)", re.DOTALL)
 _PARTS = set("YymdbBjaAHIMSfp%")
+_AROUND = " \t\u00a0\u202f"  # blanks between a number and its unit
+Words = tuple[str, ...] | dict[str, tuple[str, ...]]
 
 
 def _delimiter(value: object) -> str:
@@ -83,6 +86,43 @@ def _dates(value: object) -> str | dict[str, str]:
     return _date_format(value)
 
 
+def _words(read: Callable[[object], str], example: str) -> Callable[[object], Words]:
+    """Read a list of words, for all columns or by column."""
+
+    def listed(value: object) -> tuple[str, ...]:
+        words = [value] if isinstance(value, str) else value
+        if not isinstance(words, list | tuple) or not words:
+            raise ValueError(f"must be a list with something in it, such as {example}")
+        try:
+            return tuple(dict.fromkeys(map(read, words)))
+        except ValueError as problem:
+            raise ValueError(f"holds an entry that {problem}") from None
+
+    def words_of(value: object) -> Words:
+        if isinstance(value, Mapping):
+            return {column_name(name): listed(one) for name, one in value.items()}
+        return listed(value)
+
+    return words_of
+
+
+def _missing_word(value: object) -> str:
+    try:
+        word = as_text(category_value(value)).strip(BLANKS)
+    except ValueError as problem:
+        raise ValueError(str(problem).partition(", or use type: boolean")[0]) from None
+    if not word:
+        raise ValueError("is empty; delete it, an empty field is always missing")
+    return word
+
+
+def _mark(value: object) -> str:
+    word = value.strip(_AROUND) if isinstance(value, str) else ""
+    if not word or set(word) & set("0123456789+-.,'\"") or any(ord(character) < 32 for character in word):
+        raise ValueError(f"is {shown(value)}; write a currency or unit without digits, signs and points, such as EUR")
+    return word
+
+
 def _columns(value: object) -> tuple[str, ...]:
     names = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
     if not isinstance(names, list | tuple) or not names:
@@ -114,6 +154,8 @@ class Dialect(Declared):
     decimal: Annotated[str, PlainValidator(_decimal)] | None = None
     thousands: Annotated[str, PlainValidator(_thousands)] | None = None
     dates: Annotated[str | dict[str, str], PlainValidator(_dates)] | None = None
+    missing: Annotated[Words, PlainValidator(_words(_missing_word, "[NA, n/a, '-']"))] | None = None
+    strip: Annotated[Words, PlainValidator(_words(_mark, "[EUR, '%']"))] | None = None  # units around numbers
     sheet: Annotated[str, PlainValidator(column_name)] | None = None
 
     @model_validator(mode="after")
@@ -131,18 +173,37 @@ class Dialect(Declared):
         """The format of dates in a column, if it was stated."""
         return self.dates.get(column) if isinstance(self.dates, dict) else self.dates
 
+    def missing_words(self, column: str) -> tuple[str, ...]:
+        """Texts that stand for a missing value in a column.
+
+        >>> Dialect(missing={"pay": ["NA", -9]}).missing_words("Pay"), Dialect(missing=["-"]).missing_words("age")
+        (('NA', '-9'), ('-',))
+        """
+        return _of_column(self.missing, column)
+
+    def marks(self, column: str) -> tuple[str, ...]:
+        """Currencies and units that may stand before or after the numbers of a column."""
+        return _of_column(self.strip, column)
+
     def without_names(self, used: Collection[str]) -> Dialect:
         """The format of rows alone: without the kind of file and the names of unused columns."""
         known, columns = set(map(same_name, used)), []
         for place, name in enumerate(self.columns or (), 1):
             unnamed = f"column {place}" + "_" * sum(one.startswith(f"column {place}") for one in known)
             columns.append(name if same_name(name) in known else unnamed)
-        dates = self.dates
-        if isinstance(dates, dict):
-            dates = {name: one for name, one in dates.items() if same_name(name) in known} or None
-        return self.model_copy(
-            update={"format": None, "sheet": None, "columns": tuple(columns) or None, "dates": dates}
-        )
+        by_column = {}
+        for key in ("dates", "missing", "strip"):
+            stated = getattr(self, key)
+            if isinstance(stated, dict):
+                stated = {name: one for name, one in stated.items() if same_name(name) in known} or None
+            by_column[key] = stated
+        return self.model_copy(update={"format": None, "sheet": None, "columns": tuple(columns) or None, **by_column})
+
+
+def _of_column(words: Words | None, column: str) -> tuple[str, ...]:
+    if not isinstance(words, dict):
+        return words or ()
+    return next((some for name, some in words.items() if same_name(name) == same_name(column)), ())
 
 
 PLAIN = Dialect()

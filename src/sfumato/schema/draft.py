@@ -1,8 +1,9 @@
-"""Draft a schema from the names and types of columns, and from nothing else.
+"""Draft a schema from the names and types of columns, the curator's answers and a public codebook; from nothing else.
 
-Bounds and lists of values stay blank. Taking them from the table would publish them: the largest income in a table is
-somebody's income. The same goes for the values inside an ENUM type, so type names are recognised but never copied.
-Where there is no type, a column's name suggests one, for the curator to correct. No value is looked at.
+Where neither of these says more, bounds and lists of values stay blank. Taking them from the table would publish them:
+the largest income in a table is somebody's income. The same goes for the values inside an ENUM type, so type names are
+recognised but never copied. Where there is no type, a column's name suggests one, for the curator to correct. No value
+is looked at.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import yaml
 from sfumato.frozen import dataclass
 from sfumato.plain_text import printable
 from sfumato.schema.attributes import KINDS
+from sfumato.schema.codebooks.variable import flow
 
 _PEOPLE = r"(patient|person|people|customer|client|user|member|employee|household|pupil|student|citizen"
 _PEOPLE += r"|respondent|participant|subject|worker|resident)"
@@ -35,13 +37,66 @@ _WORDS = {
     r"|kind|status|category|class|group|race|ethnicity|education|occupation|marital|religion|language|colou?r|role|grade"
     r"|geschlecht|station|abteilung|ort",
 }
-_EXAMPLES = {
-    "integer": "{type: integer, lower: 0, upper: 120}",
-    "number": "{type: number, lower: 0, upper: 200000, bins: 100}",
-    "category": "{type: category, values: [F, M], other: true}",
-    "boolean": "{type: boolean}",
-    "date": "{type: date, lower: 2020-01-01, upper: 2024-12-31, by: month}",
+# Bounds and values that anybody would expect of such a column: by its type, and by a word of its name, the first that
+# fits. They are shown as examples and never filled in.
+_EXAMPLES: dict[str, dict[str, str]] = {
+    "integer": {
+        r"age|alter": "lower: 0, upper: 120",
+        r"years?|jahr|yob": "lower: 1900, upper: 2030",
+        r"months?|monat": "lower: 1, upper: 12",
+        r"days?|nights?": "lower: 0, upper: 365, cuts: [1, 3, 7, 30]",
+        r"hours?": "lower: 0, upper: 168, width: 10",
+        r"rooms|children|floors?|size|visits|number|num|count": "lower: 0, upper: 20",
+        r"income|salary|wages?|pay|price|costs?|charges?|amount|total": "lower: 0, upper: 200000, width: 5000",
+        r"zip|postcode|plz": "lower: 0, upper: 99999, width: 1000",
+        "": "lower: 0, upper: 120",
+    },
+    "number": {
+        r"share|rate": "lower: 0, upper: 1, width: 0.05",
+        r"score|percent|pct": "lower: 0, upper: 100, width: 5",
+        r"latitude|lat": "lower: -90, upper: 90, width: 1",
+        r"longitude|lon|lng": "lower: -180, upper: 180, width: 1",
+        r"height": "lower: 40, upper: 220, width: 5",
+        r"weight": "lower: 0, upper: 200, width: 5",
+        r"bmi": "lower: 10, upper: 60, width: 2.5",
+        r"temperature": "lower: -40, upper: 50, width: 1",
+        r"age|alter": "lower: 0, upper: 120, width: 5",
+        r"distance|length|duration|fare|tip": "lower: 0, upper: 100, bins: 50",
+        "": "lower: 0, upper: 200000, bins: 100",
+    },
+    "category": {
+        r"sex|gender|geschlecht": "values: [F, M], other: true",
+        r"countr(y|ies)|nationality|land": "values: [AT, CH, DE], other: true",
+        r"region|state|county|district|ward|zone|area": "values: [North, South, East, West], other: true",
+        r"city|town|municipality|ort|zip|postcode|plz": "values: towns.txt, other: true",
+        r"education|degree": "values: [primary, secondary, tertiary], other: true",
+        r"marital|status": "values: [single, married, divorced, widowed], other: true",
+        r"grade|class|level|group|type|kind|category|code": "values: [A, B, C], other: true",
+        "": "values: [F, M], other: true",
+    },
+    "boolean": {"": ""},
+    "date": {
+        r"birth(day|date)?|dob|born": "lower: 1900-01-01, upper: 2030-12-31, by: year",
+        r"time|timestamp|datetime|at|pickup|dropoff": "lower: 2020-01-01, upper: 2024-12-31, by: hour",
+        "": "lower: 2020-01-01, upper: 2024-12-31, by: month",
+    },
 }
+
+
+def example(name: str, kind: str) -> str:
+    """An attribute that fits a column's name and type, as YAML on one line.
+
+    >>> example("building_year", "integer"), example("urgent", "boolean")
+    ('{type: integer, lower: 1900, upper: 2030}', '{type: boolean}')
+    """
+    words = _words(name)
+    keys = next(keys for word, keys in _EXAMPLES[kind].items() if not word or any(re.fullmatch(word, w) for w in words))
+    return f"{{type: {kind}{', ' * bool(keys)}{keys}}}"
+
+
+def _words(name: str) -> list[str]:
+    parted = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
+    return [word.lower() for word in re.split(r"[\W_0-9]+", parted) if word]
 
 
 def kind_from_name(name: str) -> str | None:
@@ -50,8 +105,7 @@ def kind_from_name(name: str) -> str | None:
     >>> kind_from_name("age"), kind_from_name("AdmissionDate"), kind_from_name("is_smoker"), kind_from_name("notes")
     ('integer', 'date', 'boolean', None)
     """
-    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
-    parts = [word.lower() for word in re.split(r"[\W_0-9]+", words) if word]
+    parts = _words(name)
     if parts[:1] in (["is"], ["has"]) or parts[-2:] in (["full", "time"], ["part", "time"]):
         return "boolean"
     for part in reversed(parts):
@@ -71,15 +125,18 @@ def is_identifier(name: str) -> bool:
 
 
 _HEADER = """\
-# Draft of a public schema, made from column names, types and your answers only.
+# yaml-language-server: $schema=sfumato.schema.json
+# Draft of a public schema, made from column names, types and your answers only{codebook}.
 #
 # The blanks are for you. Nothing was read from the data, because whatever is written here is published: the largest
 # income in a table is somebody's income. Fill in what anybody may know without seeing the table, such as 0 to 120 for
-# an age. Values outside the bounds count as the nearest bound.
+# an age. Values outside the bounds count as the nearest bound. By the first line an editor completes and checks this
+# file, once `sfumato schema json -o sfumato.schema.json` has written what it names.
 #
 # Next:
 #   1. Say whose presence is to be hidden (privacy_unit), and how much may ever be spent (budget).
 #   2. Fill in every blank; delete the attributes that nobody needs, for fewer cells mean smaller errors.
+#      sfumato schema check FILE                    names the line and column of every mistake
 #   3. sfumato check TABLE --schema FILE            shows, to you alone, what would be left out; spends nothing
 #   4. sfumato plan --schema FILE --epsilon 1       shows the errors to expect; reads no data and spends nothing
 #   5. sfumato release TABLE --schema FILE --epsilon 1 -o {dataset}.sfumato
@@ -119,12 +176,15 @@ _ENGINE_TYPES = {
 class Answers:
     """The curator's answers: the privacy unit, keys and values of each column, and the total epsilon.
 
-    A column whose type is "skip" is left out. All of it is text as YAML spells it.
+    A column whose type is "skip" is left out. All of it is text as YAML spells it. measures: columns to sum besides.
+    codebook: the file that some of it is from.
     """
 
     unit: str = ""
     columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     budget: str = ""
+    measures: Sequence[str] = ()
+    codebook: str = ""
 
 
 def draft(
@@ -151,23 +211,28 @@ def draft(
     dataset = f"_{dataset}" if dataset[0].isdigit() else dataset
     answers = answers or Answers()
     skipped = {name for name, said in answers.columns.items() if said.get("type") == "skip"}
-    people = suggested_units(columns)
+    people = [name for name in suggested_units(columns) if name not in answers.columns]  # or it was described
     published = [column for column in columns if column[0] not in {*people, *skipped}]
-    numbers = [name for name, kind in published if guessed_kind(name, kind) in ("integer", "number")]
+    said = {name: answers.columns.get(name, {}) for name, _ in published}
+    kinds = {name: said[name].get("type") or guessed_kind(name, kind) for name, kind in published}
+    numbers = [name for name, kind in kinds.items() if kind in ("integer", "number") or name in answers.measures]
+    source = (
+        f",\n# and from the codebook {printable(answers.codebook)}: check that it is public" if answers.codebook else ""
+    )
     lines = [
-        _HEADER.format(dataset=dataset),
+        _HEADER.format(dataset=dataset, codebook=source),
         f"dataset: {dataset}  # queries say FROM {dataset}",
         "",
         *([f"privacy_unit: {answers.unit}"] if answers.unit else _units(people)),
         "",
-        *([f"file: {_flow(dict(file))}  # how the table's file is written", ""] if file else []),
+        *([f"file: {flow(dict(file))}  # how the table's file is written", ""] if file else []),
         *_budget(dataset, answers.budget),
         "",
         "attributes:",
-        *(line for name, kind in published for line in _attribute(name, kind, answers.columns.get(name, {}))),
+        *(line for name, kind in published for line in _attribute(name, kind, said[name])),
         *(f"  # {_key(name)} looks like an identifier and was left out" for name in people),
         "",
-        *_measures(numbers),
+        *_measures(numbers, answers.measures, said),
         "# expected_rows: 1000000     # optional: a guess for the planner; do not count the rows of the table",
     ]
     return "\n".join(lines) + "\n"
@@ -218,31 +283,41 @@ def _budget(dataset: str, epsilon: str) -> list[str]:
 
 def _attribute(name: str, engine_type: str | None, said: Mapping[str, str]) -> list[str]:
     kind = said.get("type") or guessed_kind(name, engine_type)
-    shown = f"  # {_key(name)}: {_EXAMPLES[kind or 'category']}"
+    shown = f"  # {_key(name)}: {example(name, kind or 'category')}"
     if kind is None:
         choice = f"    type:                   # one of {', '.join(KINDS)}; then fill in what that type needs"
         return [f"{shown}  # an example; in place of this block", f"  {_key(name)}:", choice]
     guess = "" if said or engine_type is not None else "  # a guess from the name; correct it"
-    lines = [f"    type: {kind}{guess}"]
+    lines, blank = [f"    type: {kind}{guess}"], False
     for line in _LINES[kind]:
         key = line.split(":")[0].strip()
         lines.append(f"    {key}: {said[key]}" if said.get(key) else line)
-    return [*([] if said else [f"{shown}  # an example; in place of this block"]), f"  {_key(name)}:", *lines]
-
-
-def _measures(names: list[str]) -> list[str]:
+        blank |= not said.get(key) and re.match(r" +\w+: +#", line) is not None
+    lines += [f"    {key}: {said[key]}" for key in ("labels", "map", "missing") if said.get(key)]
     return [
-        "# measures:                  # optional: columns to SUM and AVG; fill in bounds that the public already knows",
-        *(f"#   {_key(name)}: {{lower: , upper: }}" for name in names),
-        *([] if names else ["#   charge: {lower: 0, upper: 50000}"]),
-        "",
+        *([] if said and not blank else [f"{shown}  # an example; in place of this block"]),
+        f"  {_key(name)}:",
+        *lines,
     ]
 
 
-def _flow(value: object) -> str:
-    """A value as YAML on one line."""
-    text: str = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=2**31, sort_keys=False)
-    return text.removesuffix("...\n").rstrip("\n")
+def _measures(names: list[str], chosen: Sequence[str], said: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Columns to sum: those that were asked for, and the others as comments."""
+
+    def line(name: str) -> str:
+        lower, upper = (said[name].get(key, "") for key in ("lower", "upper"))
+        return f"  {_key(name)}: {{lower: {lower}, upper: {upper}}}"
+
+    others = [name for name in names if name not in chosen]
+    asked = ["measures:", *map(line, (name for name in names if name in chosen))] if set(names) & set(chosen) else []
+    hint = "# optional: columns to SUM and AVG; fill in bounds that the public already knows"
+    return [
+        *asked,
+        *([] if asked else [f"# measures:                  {hint}"]),
+        *(f"# {line(name)}" for name in others),
+        *([] if names else ["#   charge: {lower: 0, upper: 50000}"]),
+        "",
+    ]
 
 
 def _key(name: str) -> str:

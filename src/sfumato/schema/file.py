@@ -64,11 +64,41 @@ _Loader.add_constructor("tag:yaml.org,2002:timestamp", _Loader.timestamp)
 
 
 def _at(place: yaml.Node | yaml.Event, problem: str) -> SchemaError:
-    return SchemaError(f"line {place.start_mark.line + 1 if place.start_mark else 1}: {problem}")
+    return _on_line(place.start_mark, problem)
+
+
+def _on_line(mark: Any, problem: str) -> SchemaError:
+    line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+    refusal = SchemaError(f"line {line}: {problem}")
+    refusal.mark = line, column
+    return refusal
 
 
 def read_yaml(path: Path) -> object:
     """Read a YAML file; nothing in it is executed, and what YAML would silently change is refused."""
+    return _parsed(_content(path))
+
+
+def read_yaml_with_places(path: Path) -> tuple[object, dict[tuple[str, ...], Place]]:
+    """Read a YAML file, and where each of its keys and values stands, by the keys that lead to it."""
+    content = _content(path)
+    parsed = _parsed(content)
+    node = yaml.compose(content.decode("utf-8-sig"), _Loader)
+    return parsed, dict(_places(node, ()))
+
+
+Place = tuple[tuple[int, int], tuple[int, int]]  # line and column of a key, and of its value
+
+
+def _places(node: yaml.Node | None, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Place]]:
+    for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
+        own = (*path, str(key.value))
+        marks = [(mark.line + 1, mark.column + 1) for mark in (key.start_mark, value.start_mark)]
+        yield own, (marks[0], marks[1])
+        yield from _places(value, own)
+
+
+def _content(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
@@ -80,17 +110,21 @@ def read_yaml(path: Path) -> object:
         ) from None
     if len(content) > MOST_BYTES:
         raise SchemaError("the file is larger than 1 MB, which no schema is; check the path")
+    return content
+
+
+def _parsed(content: bytes) -> object:
     try:
         text = content.decode("utf-8-sig")
         parsed = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
     except UnicodeDecodeError:
         raise SchemaError("the file is not UTF-8 text; check the path, or save it as UTF-8") from None
     except yaml.constructor.ConstructorError as problem:
-        line = problem.problem_mark.line + 1 if problem.problem_mark else 1
-        raise SchemaError(f"line {line}: this value has a meaning of its own in YAML; put it in quotes") from None
+        said = "this value has a meaning of its own in YAML; put it in quotes"
+        raise _on_line(problem.problem_mark, said) from None
     except yaml.MarkedYAMLError as problem:
-        line = problem.problem_mark.line + 1 if problem.problem_mark else 1
-        raise SchemaError(f"line {line}: this is not valid YAML ({problem.problem}); mend that line") from None
+        said = f"this is not valid YAML ({problem.problem}); mend that line"
+        raise _on_line(problem.problem_mark, said) from None
     except (yaml.YAMLError, RecursionError, ValueError):
         raise SchemaError("the file is not valid YAML; check the path") from None
     if parsed is None:
@@ -99,7 +133,8 @@ def read_yaml(path: Path) -> object:
 
 
 _KEYS = ("file", "column", "labels", "groups")
-_FORM = "write values: [F, M], values: list.txt, or values: {file: list.csv, column: code}"
+RANGE = re.compile(r"(-?[0-9]{1,15})\s*\.\.\s*(-?[0-9]{1,15})")
+_FORM = "write values: [F, M], values: 0..41, values: list.txt, or values: {file: list.csv, column: code}"
 
 
 def with_values_from_files(mapping: object, folder: Path) -> object:
@@ -115,6 +150,8 @@ def with_values_from_files(mapping: object, folder: Path) -> object:
 
 def _filled(where: str, attribute: Mapping[Any, Any], folder: Path) -> Mapping[Any, Any]:
     values = attribute.get("values")
+    if isinstance(values, str) and (span := RANGE.fullmatch(values.strip())):
+        return {**attribute, "values": _spelled_out(where, *span.groups())}
     if isinstance(values, str):
         return {**attribute, "values": _lines(_text(where, folder, values))}
     if not isinstance(values, Mapping):
@@ -138,6 +175,17 @@ def _filled(where: str, attribute: Mapping[Any, Any], folder: Path) -> Mapping[A
     if twice:
         raise SchemaError(f"{where} takes {twice[0]} from a file, and they are written out too; keep one")
     return {**attribute, **found}
+
+
+def _spelled_out(where: str, first: str, last: str) -> list[int] | list[str]:
+    """All whole numbers of a range; texts of one length, if the first has zeros before it: 01..42."""
+    low, high = int(first), int(last)
+    if low > high:
+        raise SchemaError(f"{where} runs from {first} down to {last}; write the smaller number first")
+    if high - low >= MOST_BYTES:  # as many as a list in a file could have
+        raise SchemaError(f"{where} has more than {MOST_BYTES:,} values; use type: integer with lower and upper")
+    padded = len(first) > 1 and first.startswith("0")
+    return [str(code).zfill(len(first)) for code in range(low, high + 1)] if padded else list(range(low, high + 1))
 
 
 def _text(where: str, folder: Path, name: str) -> str:
@@ -237,9 +285,14 @@ def _remedy(path: tuple[str, ...]) -> str:
 
 def refuse_blanks(data: Mapping[Any, object]) -> None:
     """Refuse keys that a draft left without a value, which YAML reads as None, and keys that are not text."""
-    blanks = list(_blanks(data, ()))
-    if blanks:
-        raise SchemaError(counted(f"{'.'.join(blanks[0])} is blank: {_remedy(blanks[0])}", len(blanks)))
+    mistakes = blanks_of(data)
+    if mistakes:
+        raise SchemaError(counted(mistakes[0][1], len(mistakes)))
+
+
+def blanks_of(data: Mapping[Any, object]) -> list[tuple[tuple[str, ...], str]]:
+    """Keys that a draft left without a value, each with a message that says what to fill in."""
+    return [(path, f"{'.'.join(path)} is blank: {_remedy(path)}") for path in _blanks(data, ())]
 
 
 def _blanks(data: Mapping[Any, object], path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -255,10 +308,21 @@ def _blanks(data: Mapping[Any, object], path: tuple[str, ...]) -> Iterator[tuple
             yield from _blanks(part, (*path, key))
 
 
+def path_of(error: ErrorDetails) -> tuple[str, ...]:
+    """The keys that lead to an error."""
+    return (*_keys(error), *(["type"] if error["type"] == "union_tag_invalid" else []))
+
+
+def _keys(error: ErrorDetails) -> list[str]:
+    """Where an error is, without the kind of attribute that was tried."""
+    place = [str(part) for part in error["loc"]]
+    return [*place[:2], *place[3:]] if place[0] == "attributes" else place
+
+
 def in_plain_words(error: ErrorDetails, known: Sequence[str]) -> str:
     """Error message of one line that names the key and the remedy; `known` are the schema's own keys."""
-    place = [str(part) for part in error["loc"]]
-    tag = place.pop(2) if place[0] == "attributes" and len(place) > 2 else ""
+    place = _keys(error)
+    tag = str(error["loc"][2]) if place[0] == "attributes" and len(error["loc"]) > 2 else ""
     path, key = ".".join(place), place[-1]
     match error["type"]:
         case "value_error":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -89,6 +89,14 @@ def day(value: object) -> date:
         except ValueError:
             raise ValueError(f"is {value.strip()!r}, a day that is not in the calendar") from None
     raise ValueError(f"is {shown(value)}; write the day like 2024-12-31, without a time")
+
+
+def as_day(text: str) -> date | None:
+    """The day that a text is, if it is one."""
+    try:
+        return day(text)
+    except ValueError:
+        return None
 
 
 def column_name(value: object) -> str:
@@ -244,6 +252,9 @@ MOST_UNITS = 2**40  # the sum of a measure over eight million rows then fits a s
 Missing = Literal["keep", "drop", "middle"]
 
 
+OLD_SHARE = "weight"  # of a measure, in files of earlier versions: its `budget_share`
+
+
 class PrivacyUnit(Declared):
     """The protected unit: one row, or all rows of one value of `column`, of which `contributions` are kept."""
 
@@ -279,8 +290,18 @@ class Measure(Column):
     lower: Exact
     upper: Exact
     step: PositiveExact = Fraction(0)  # filled in below: fine enough to be lost in the noise, and exact in binary
-    weight: PositiveExact = Fraction(1)  # of its share of a budget, beside that of the count, 1, and of other measures
+    budget_share: PositiveExact = Fraction(1)  # beside that of the count, 1, and of other measures
     missing: Missing = "keep"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _renamed(cls, given: object) -> object:
+        """Read `weight`, as earlier versions called it, for `budget_share`."""
+        if not isinstance(given, Mapping) or OLD_SHARE not in given:
+            return given
+        if "budget_share" in given:
+            raise ValueError(f"has budget_share and {OLD_SHARE}, its old name; keep budget_share")
+        return {"budget_share" if key == OLD_SHARE else key: part for key, part in given.items()}
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:

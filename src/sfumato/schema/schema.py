@@ -7,6 +7,7 @@ answer should know (`what_is_counted`).
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import date
@@ -27,20 +28,22 @@ from pydantic import (
 )
 
 from sfumato.domain import Domain, refuse_too_many_values
-from sfumato.errors import SchemaError
+from sfumato.errors import OldWordWarning, SchemaError
 from sfumato.plain_text import html_block, printable
-from sfumato.schema.attributes import Attribute, Category, Column, Declared
-from sfumato.schema.dialect import PLAIN, Dialect
+from sfumato.schema.attributes import Attribute, Boolean, Category, Column, Declared
+from sfumato.schema.dialect import PLAIN, Dialect, same_name
 from sfumato.schema.file import (
     REMEDIES,
     UNIT_FORMS,
     counted,
     in_plain_words,
+    path_of,
     read_yaml,
     refuse_blanks,
     with_values_from_files,
 )
 from sfumato.schema.parts import (
+    OLD_SHARE,
     Budget,
     Count,
     Measure,
@@ -109,17 +112,30 @@ class Schema(Declared):
         except ValidationError as problem:
             # An unknown key comes first: "lowr" explains why "lower" is missing.
             errors = sorted(problem.errors(include_url=False), key=lambda error: error["type"] != "extra_forbidden")
-            raise SchemaError(counted(in_plain_words(errors[0], keys_of(Schema)), len(errors))) from None
+            mistakes = tuple((path_of(error), in_plain_words(error, keys_of(Schema))) for error in errors)
+            refusal = SchemaError(counted(mistakes[0][1], len(mistakes)))
+            refusal.mistakes = mistakes
+            raise refusal from None
         _ = self.domain  # refuses attributes that are too long
         self._refuse_names_that_are_taken()
+        self._refuse_words_that_are_listed()
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Schema:
         """Read a schema from a YAML file."""
         try:
-            return cls.from_dict(with_values_from_files(read_yaml(Path(path)), Path(path).parent))
+            mapping = with_values_from_files(read_yaml(Path(path)), Path(path).parent)
+            found = cls.from_dict(mapping)
         except SchemaError as problem:
             raise SchemaError(f"{path}: {problem}", kind=problem.kind) from None
+        if old := [name for name in found.measures if OLD_SHARE in mapping["measures"][name]]:  # type: ignore[index]
+            warnings.warn(
+                f"{path}: measures.{old[0]} says {OLD_SHARE}, which is called budget_share now, since surveys mean "
+                "another thing by a weight; rename it",
+                OldWordWarning,
+                stacklevel=2,
+            )
+        return found
 
     @classmethod
     def from_dict(cls, mapping: object) -> Schema:
@@ -142,8 +158,8 @@ class Schema(Declared):
         for name, part in [*whole["attributes"].items(), *whole["measures"].items()]:
             if part["column"] == name:
                 del part["column"]
-            if part.get("weight") == 1:
-                del part["weight"]
+            if part.get("budget_share") == 1:
+                del part["budget_share"]
         return whole
 
     def published(self) -> Schema:
@@ -182,11 +198,11 @@ class Schema(Declared):
 
     @property
     def weights(self) -> dict[str, Fraction]:
-        """The weights by which a budget is split: 1 for the count, its own for each measure.
+        """The shares by which a budget is split: 1 for the count, its own for each measure.
 
         Rows in which a measure is missing are counted beside its sums and cost nothing more.
         """
-        return {"count": Fraction(1)} | {name: measure.weight for name, measure in self.measures.items()}
+        return {"count": Fraction(1)} | {name: measure.budget_share for name, measure in self.measures.items()}
 
     def _repr_html_(self) -> str:
         from sfumato.schema.columns import columns_as_html
@@ -222,6 +238,30 @@ class Schema(Declared):
                 if column.lower() in taken:
                     raise SchemaError(f"attributes.{name}.groups has {column!r}, a name that is taken; rename it")
                 taken.add(column.lower())
+
+    def _refuse_words_that_are_listed(self) -> None:
+        """Refuse texts that stand for a missing value and for a listed one, and columns that nothing reads."""
+        file = self.file
+        if file is None:
+            return
+        parts = (*self.attributes.values(), *self.measures.values())
+        used = {same_name(column) for column in (*(part.column for part in parts), self.privacy_unit.column or "")}
+        for key in ("missing", "strip"):
+            words = getattr(file, key)
+            odd = [name for name in words if same_name(name) not in used] if isinstance(words, dict) else []
+            if odd:
+                raise SchemaError(
+                    f"file.{key} names the column {odd[0]!r}, which nothing here reads; mend or delete it"
+                )
+        for name, attribute in self.attributes.items():
+            if not isinstance(attribute, Category | Boolean):
+                continue
+            for word in file.missing_words(attribute.column):
+                if attribute.knows(word):
+                    raise SchemaError(
+                        f"attributes.{name} lists {word!r}, which file.missing says is no value; drop one, or state "
+                        "missing by column, such as {age: [NA]}"
+                    )
 
     @cached_property
     def group_columns(self) -> dict[str, tuple[str, tuple[str | None, ...]]]:

@@ -32,9 +32,11 @@ from sfumato.kernel.reading.expressions import (
     type_of,
     whole,
     whole_text,
+    without_marks,
 )
 from sfumato.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number
 from sfumato.schema.attributes.lists import BLANKS, LOWER, UPPER, as_number
+from sfumato.schema.parts import as_day
 
 SHORT_LIST = 32  # values that are compared in turn faster than they are looked up
 MOST_LOOKED_UP = 8  # lists in one statement
@@ -143,7 +145,33 @@ _NEAR = 2**50  # and up to here three roundings and that of an edge, 1/8 each, p
 
 
 def read_value(attribute: Attribute, source: Column, engine: Engine) -> SQL:
-    """SQL of a column's value in the attribute's own type; NULL if missing or unreadable."""
+    """A column as what the attribute compares; NULL if it is missing or cannot be read."""
+    return unless_missing(_read_value(attribute, source, engine), source, engine)
+
+
+def unless_missing(value: SQL, source: Column, engine: Engine) -> SQL:
+    """A value of a column, NULL where the column says so in one of the words that the schema states.
+
+    Texts are compared by their bytes, without blanks at both ends; numbers and days as what they are.
+    """
+    found, words = type_of(source, engine.dialect), source.spelling.missing
+    tests: list[SQL] = []
+    if words and (found is None or found in TEXTS):
+        text = engine.bytes_of(_folded(_text(source, engine), ("spaces",)))
+        midnights = [f"{one} 00:00:00" for one in words if as_day(one) is not None]  # as Excel and pandas have a day
+        spelled = map(exp.Literal.string, (*words, *midnights))
+        tests = [exp.EQ(this=text, expression=engine.bytes_of(one)) for one in spelled]
+    elif words and found in exp.DataType.INTEGER_TYPES | exp.DataType.REAL_TYPES:
+        number = engine.safe_cast(column(source.reference), source, "double")
+        numbers = [number for number in map(as_number, words) if number is not None]
+        tests = [exp.EQ(this=number, expression=double(one)) for one in numbers]
+    elif words and found in exp.DataType.TEMPORAL_TYPES:
+        date = engine.safe_cast(column(source.reference), source, "date")
+        tests = [exp.EQ(this=date, expression=day(one)) for one in map(as_day, words) if one is not None]
+    return choose([(test, exp.Null()) for test in tests], value) if tests else value
+
+
+def _read_value(attribute: Attribute, source: Column, engine: Engine) -> SQL:
     if isinstance(attribute, Boolean):
         return _read_boolean(attribute, source, engine)
     if isinstance(attribute, Date):
@@ -153,7 +181,7 @@ def read_value(attribute: Attribute, source: Column, engine: Engine) -> SQL:
         return engine.bytes_of(_folded(_text(source, engine), attribute.fold or ()))
     if reads_whole(attribute, source, engine):
         return engine.safe_cast(column(source.reference), source, "bigint")
-    return read_number(source, engine)
+    return _read_number(source, engine)
 
 
 def _read_boolean(attribute: Boolean, source: Column, engine: Engine) -> SQL:
@@ -192,9 +220,15 @@ def read_time(source: Column, engine: Engine) -> SQL:
 
 
 def read_number(source: Column, engine: Engine) -> SQL:
-    """SQL of a column as a number. In columns of text, true and false are 1 and 0, as they are in booleans."""
+    """A column as a number; NULL if it is missing or cannot be read."""
+    return unless_missing(_read_number(source, engine), source, engine)
+
+
+def _read_number(source: Column, engine: Engine) -> SQL:
+    """A column as a number. Where all is text, true and false are 1 and 0, as they are in columns of booleans."""
     spelling = source.spelling
-    spelled = in_plain_digits(column(source.reference), spelling.decimal, spelling.thousands)
+    text = without_marks(column(source.reference), spelling.strip if source.type is None else ())
+    spelled = in_plain_digits(text, spelling.decimal, spelling.thousands)
     value = missing_if_nan(engine.safe_cast(spelled, source, "double"))
     if source.type is not None:
         return value
@@ -212,6 +246,10 @@ def read_unit(source: Column, engine: Engine) -> SQL:
     them decide which rows of the other are kept, and NaN would be a person whom many can join. Where each value has a
     type of its own, its type is part of who it is (`sfumato.kernel.reading.formats.origin.identity_of`).
     """
+    return unless_missing(_read_unit(source, engine), source, engine)
+
+
+def _read_unit(source: Column, engine: Engine) -> SQL:
     if source.who is not None:
         return column(source.who)
     value = column(source.reference)

@@ -13,7 +13,8 @@ from sqlglot import exp
 
 from sfumato.errors import TableError
 from sfumato.frozen import dataclass
-from sfumato.kernel.reading.engines import Column, Engine
+from sfumato.kernel.reading.binning import unless_missing
+from sfumato.kernel.reading.engines import Column, Engine, used_columns
 from sfumato.kernel.reading.expressions import SQL, choose, column, is_present, named, select, whole
 from sfumato.kernel.reading.statement import every_row, placed_units
 from sfumato.schema import Schema
@@ -62,9 +63,10 @@ def looked_at(engine: Engine, columns: Mapping[str, Column], schema: Schema) -> 
     """Count what a schema leaves out, clips or cannot read, in several passes over the table."""
     if getattr(getattr(engine, "origin", None), "only_once", False):
         raise TableError("a check reads the table more than once, which the standard input does not allow; use a file")
-    used = [each for each in engine.columns if each in columns.values()]
+    used = used_columns(engine, columns)
     sources = [columns[part.column] for part in (*schema.attributes.values(), *schema.measures.values())]
-    raw = {f"r{n}": engine.safe_cast(column(one.reference), one, "text") for n, one in enumerate(sources)}
+    texts = [engine.safe_cast(column(one.reference), one, "text") for one in sources]
+    raw = {f"r{n}": unless_missing(texts[n], one, engine) for n, one in enumerate(sources)}
     tests = [*_tests(schema)]
     counts = [named(exp.Count(this=exp.Star()), "rows")]
     counts += [named(_counted(test), f"n{place}") for place, (_, _, test, _) in enumerate(tests)]

@@ -6,6 +6,7 @@ A column's type is known from the word that its engine has for it.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from datetime import date, datetime
 from functools import lru_cache
@@ -84,6 +85,24 @@ def _type(name: str) -> exp.DataType:
 def missing_if_nan(value: SQL) -> SQL:
     """SQL of a float with NaN as NULL (engines rank NaN above every number, so it would count as the largest)."""
     return exp.Nullif(this=value, expression=double(math.nan))
+
+
+_BLANKS = "[ \t\u00a0\u202f]*"
+
+
+def without_marks(value: SQL, marks: Sequence[str]) -> SQL:
+    """A text without one of these units before its number, after its sign or not, and one after it.
+
+    For columns without types alone, all of which DuckDB reads: its REGEXP_REPLACE replaces the first match.
+    """
+    if not marks:
+        return value
+    any_mark = "|".join(re.escape(mark) for mark in sorted(marks, key=len, reverse=True))
+    before, after = f"^{_BLANKS}([+-]?){_BLANKS}(?:{any_mark}){_BLANKS}", f"{_BLANKS}(?:{any_mark}){_BLANKS}$"
+    for pattern, instead in ((before, "\\1"), (after, "")):
+        parts = [value, exp.Literal.string(pattern), exp.Literal.string(instead)]
+        value = exp.Anonymous(this="REGEXP_REPLACE", expressions=parts)
+    return value
 
 
 def in_plain_digits(value: SQL, decimal: str, thousands: str) -> SQL:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import TableError
 from sfumato.frozen import dataclass
 from sfumato.kernel.counts import Aggregate, Rows
-from sfumato.kernel.reading.engines import Column, Engine, is_other, is_postgres, is_spark
+from sfumato.kernel.reading.engines import Column, Engine, is_other, is_postgres, is_spark, used_columns
 from sfumato.plain_text import file_safe
 from sfumato.schema import Schema
 from sfumato.schema.dialect import PLAIN, Dialect, same_name
@@ -134,11 +134,10 @@ class Table:
 
         columns, row_by_row = self._columns(schema), comes_by_rows(schema, for_margins=for_margins)
         statement = aggregate_statement(schema, self.engine, columns, key, row_by_row=row_by_row)
-        unit = columns.get(schema.privacy_unit.column or "")
+        unit = {columns[name].reference for name in columns if name == schema.privacy_unit.column}
         used = [
-            column if column == unit else replace(column, who=None)  # identities are worked out where they are used
-            for column in self.engine.columns
-            if column in columns.values()
+            column if column.reference in unit else replace(column, who=None)  # worked out where they are used
+            for column in used_columns(self.engine, columns)
         ]
         try:
             return checked(self.engine.run(statement, used), schema, row_by_row=row_by_row)
@@ -173,6 +172,9 @@ class Table:
                     "the promise is then about the rows of the view, not about those behind it"
                 )
             _refuse_unfit(role, kind, column, self.engine.dialect)
+            if schema.file is not None:  # in this one place for every source, whatever else of the file it heeds
+                words, marks = schema.file.missing_words(wanted), schema.file.marks(wanted)
+                column = replace(column, spelling=replace(column.spelling, missing=words, strip=marks))
             found[wanted] = column
         return found
 

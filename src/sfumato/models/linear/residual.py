@@ -53,7 +53,7 @@ def residual(curator: Curator, schema: Schema, budget: Budget, workload: Workloa
     basis = residual_basis(sizes, wanted, pure=budget.is_pure)
     residuals: dict[str, dict[Places, Table]] = {}
     measured, how = [], []
-    shares = budget.split(COUNT, *(measure.weight for measure in schema.measures.values()))
+    shares = budget.split(COUNT, *(measure.budget_share for measure in schema.measures.values()))
     for of, share in zip(schema.weights, shares, strict=True):
         largest = schema.units[of] * schema.privacy_unit.contributions
         plan = _plan(basis, share, largest)

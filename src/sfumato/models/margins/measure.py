@@ -65,7 +65,7 @@ class Settings:
 
     def of_measures(self, schema: Schema, budget: Budget) -> tuple[Budget, ...]:
         """Budgets for counts and for each measure."""
-        return budget.split(self.count, *(measure.weight for measure in schema.measures.values()))
+        return budget.split(self.count, *(measure.budget_share for measure in schema.measures.values()))
 
     def of_sums(self, axes: int, pairs: int, budget: Budget) -> list[Budget]:
         """Budgets for a measure's sums along every axis, and along every pair of few cells."""

@@ -293,6 +293,12 @@ class Category(Attributed):
         """Every spelling, folded, and its place in the list."""
         return places_of(self.listed, self.map or {}, self.fold or ())
 
+    def knows(self, text: str) -> bool:
+        """Whether a text is a listed value, or a spelling of one."""
+        if self.numeric:
+            return as_number(text) in map(as_number, self.spellings)
+        return folded(text, self.fold or ()) in self.spellings
+
     @property
     def group_columns(self) -> dict[str, tuple[str | None, ...]]:
         """For each column of groups, the group of every cell; `other` is a group of its own."""
@@ -334,6 +340,10 @@ class Boolean(Attributed):
     def spellings(self) -> dict[str, bool]:
         """The spellings that the map states, folded."""
         return truths_of(self.map or {}, self.fold or ())
+
+    def knows(self, text: str) -> bool:
+        """Whether the map has a text."""
+        return folded(text, self.fold or ()) in self.spellings
 
     @property
     def places(self) -> int:

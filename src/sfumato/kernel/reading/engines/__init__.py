@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -32,11 +32,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Spelling:
-    """Format of numbers and dates in a column of text. dates: strptime format; None for ISO 8601."""
+    """The spelling of numbers, dates and missing values in a column.
+
+    dates: as in strptime; None for ISO 8601. missing: texts that are no value; strip: units around numbers.
+    """
 
     decimal: str = "."
     thousands: str = ""
     dates: str | None = None
+    missing: tuple[str, ...] = ()
+    strip: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -101,6 +106,12 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Close the connection if no statement was run; after a statement it is closed already."""
+
+
+def used_columns(engine: Engine, columns: Mapping[str, Column]) -> list[Column]:
+    """The engine's own columns that a schema uses. columns: by the schema's names, with the schema's spelling."""
+    references = {column.reference for column in columns.values()}
+    return [column for column in engine.columns if column.reference in references]
 
 
 def alchemy_url(table: Any) -> Any | None:

@@ -39,9 +39,14 @@ def placed_rows(schema: Schema, rows: Sequence[Row], *, typed: bool) -> list[Pla
     """The rows that fall into a cell, before the cap. typed: false where all values are text, as in CSV."""
     found = []
     for number, row in enumerate(rows):
-        codes = [place(part, schema, name, row[part.column], typed) for name, part in schema.attributes.items()]
-        unit = number if schema.privacy_unit.column is None else unit_of(row[schema.privacy_unit.column])
-        measured = [(part, steps(part, row[part.column], typed)) for part in schema.measures.values()]
+        read = {column: _as_stated(schema, column, value, typed) for column, value in row.items()}
+        attributes = [(name, part, read[part.column]) for name, part in schema.attributes.items()]
+        codes = [
+            place(part, schema, name, _bare(schema, part, value, typed), typed) for name, part, value in attributes
+        ]
+        unit = number if schema.privacy_unit.column is None else unit_of(read[schema.privacy_unit.column])
+        bare = [(part, _bare(schema, part, read[part.column], typed)) for part in schema.measures.values()]
+        measured = [(part, steps(part, value, typed)) for part, value in bare]
         if unit is None or None in codes or any(part.missing == "drop" and own is None for part, own in measured):
             continue
         cell = 0
@@ -49,6 +54,36 @@ def placed_rows(schema: Schema, rows: Sequence[Row], *, typed: bool) -> list[Pla
             cell = cell * size + int(code or 0)
         found.append(Placed(cell, tuple(own for _, own in measured), unit))
     return found
+
+
+def _as_stated(schema: Schema, column: str, value: object, typed: bool) -> object:
+    """A value, None if it is a word that the schema's file states for a missing one."""
+    words = schema.file.missing_words(column) if schema.file else ()
+    if typed and isinstance(value, bool):
+        return value
+    if typed and isinstance(value, int | float | Decimal):
+        return None if float(value) in [as_number(word) for word in words] else value
+    if typed and isinstance(value, date):
+        moment = moment_of(value)
+        return None if moment is not None and moment.date().isoformat() in words else value
+    text = (text_of(value) or "").strip(" \t\n\v\f\r")
+    return None if text in words or (_DAY.fullmatch(text) and text.removesuffix(" 00:00:00") in words) else value
+
+
+def _bare(schema: Schema, part: Any, value: object, typed: bool) -> object:
+    """A text without a unit on either side, where a number is wanted and columns have no types."""
+    marks = schema.file.marks(part.column) if schema.file else ()
+    wanted = part.numeric if isinstance(part, Category) else not isinstance(part, Boolean | Date)
+    if typed or not wanted or not marks or not isinstance(value, str):
+        return value
+    blanks = " \t\u00a0\u202f"
+    bare = value.lstrip(blanks)
+    sign, bare = (bare[0], bare[1:].lstrip(blanks)) if bare[:1] in ("+", "-") and bare else ("", bare)
+    first = next((mark for mark in sorted(marks, key=len, reverse=True) if bare.startswith(mark)), None)
+    found = value if first is None else sign + bare[len(first) :].lstrip(blanks)
+    ends = found.rstrip(blanks)
+    last = next((mark for mark in sorted(marks, key=len, reverse=True) if ends.endswith(mark)), None)
+    return found if last is None else ends[: -len(last)].rstrip(blanks)
 
 
 def difference(schema: Schema, rows: Sequence[Row], found: Aggregate, *, typed: bool) -> str | None:

@@ -123,6 +123,9 @@ POOLS: dict[str, dict[str, Sequence[object]]] = {
         "float64": [1.0, 2.5, -0.0, 0.0, math.nan, math.inf],
     },
 }
+# Words for a missing value, and units: none of them is listed in `awkward_schema`.
+NO_VALUES = ["ss", "ß", "F", "3", "-2", "0.25", "q", "2020-02-29", "x", "inf"]
+MARKS = ["EUR", "E", "%", "€"]
 PLAIN_NAMES = {part: part for part in POOLS}
 NAMES = [
     PLAIN_NAMES,
@@ -206,21 +209,34 @@ def awkward_schema(random: Random, names: dict[str, str] | None = None) -> tuple
     measured = random.random() < 0.5
     unit: Any = {"column": names["who"], "contributions": random.randint(1, 3)} if random.random() < 0.8 else "row"
     measures = {"m": {"lower": -4, "upper": 4, "step": 1, "column": names["m"]}} if measured else {}
-    schema = reading_schema(described, unit, measures)
+    file = {"missing": NO_VALUES, "strip": MARKS} if _aside(random).random() < 0.3 else None
+    schema = reading_schema(described, unit, measures, file)
     used = [*chosen, *(["m"] if measured else []), "who"]
     return schema, {part: names[part] for part in random.sample(used, len(used))}
 
 
-def reading_schema(attributes: dict[str, Any], unit: Any = "row", measures: dict[str, Any] | None = None) -> Schema:
-    """Schema of given attributes, privacy unit and measures."""
-    parts = {"privacy_unit": unit, "attributes": attributes, "measures": measures or {}}
+def reading_schema(
+    attributes: dict[str, Any],
+    unit: Any = "row",
+    measures: dict[str, Any] | None = None,
+    file: dict[str, Any] | None = None,
+) -> Schema:
+    """A schema of these parts."""
+    parts: dict[str, Any] = {"privacy_unit": unit, "attributes": attributes, "measures": measures or {}}
+    parts |= {"file": file} if file else {}
     return Schema.from_dict({"dataset": "reading", **parts})
 
 
-def _vary(attributes: dict[str, dict[str, Any]], random: Random) -> None:
-    """Apply rarer options of attributes at random, without changing which tables are drawn."""
+def _aside(random: Random) -> Random:
+    """A generator in the same state, which draws without moving the other."""
     aside = Random()  # noqa: S311 (tables, not noise)
     aside.setstate(random.getstate())
+    return aside
+
+
+def _vary(attributes: dict[str, dict[str, Any]], random: Random) -> None:
+    """Some of the rarer ways to declare an attribute; the tables are those that there would be without them."""
+    aside = _aside(random)
     if aside.random() < 0.4:
         attributes["d"]["by"] = aside.choice(["hour", "week", "quarter", "year"])
     elif aside.random() < 0.3:

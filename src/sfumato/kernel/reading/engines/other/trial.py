@@ -15,6 +15,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from decimal import Decimal
 from itertools import count
 from typing import Any, Protocol
@@ -32,6 +33,7 @@ from sfumato.kernel.reading.formats.columnar import Frame
 from sfumato.kernel.reading.statement import aggregate_statement, checked, comes_by_rows
 from sfumato.schema import Schema
 from sfumato.schema.attributes import Boolean, Category, Date
+from sfumato.schema.attributes.lists import as_number
 
 LISTED = 12  # spellings of a list that are tried, and as many with the other case
 Kind = str  # text, uuid, double, bigint, boolean, date, timestamp, decimal(digits,after)
@@ -245,8 +247,11 @@ def _refuse_unsure(schema: Schema, engine: Tried, columns: Mapping[str, Column],
 def _rows(
     schema: Schema, engine: Tried, columns: Mapping[str, Column], kinds: Mapping[Column, Kind], unit: Column | None
 ) -> Rows:
-    """Rows of constants: every value of every column, in varying combinations, each of another person."""
-    pools = {each: pool(kinds[each], _parts(schema, columns, each), engine.words) for each in kinds}
+    """Rows of constants: every value of every column, each beside another of the other columns; all of other people."""
+    pools = {
+        each: [*_no_values(kind, each), *pool(kind, _parts(schema, columns, each), engine.words)]
+        for each, kind in kinds.items()
+    }
     longest = max(map(len, pools.values()))
     rows: dict[Column, Sequence[Any]] = {}
     for place, (each, values) in enumerate(pools.items()):
@@ -255,6 +260,16 @@ def _rows(
         people = (_person(kinds[unit], number) for number in count())
         rows[unit] = [next(people) for _ in range(longest)]
     return rows
+
+
+def _no_values(kind: Kind, source: Column) -> list[Any]:
+    """The words for a missing value that a column of this kind can hold."""
+    words = source.spelling.missing
+    if kind == "text":
+        return [one for word in words for one in (word, word.swapcase(), f" {word}")]
+    numbers = [number for number in map(as_number, words) if number is not None]
+    whole_ones = [int(number) for number in numbers if number.is_integer() and abs(number) < 2**53]
+    return numbers if kind == "double" else whole_ones if kind == "bigint" else []
 
 
 def _parts(schema: Schema, columns: Mapping[str, Column], each: Column) -> list[Any]:
@@ -284,7 +299,7 @@ def _here(schema: Schema, columns: Mapping[str, Column], kinds: Mapping[Column, 
 
     arrays = [pa.array(values, _arrow(kinds[each])) for each, values in rows.items()]
     engine = over_origin(Frame(pa.table(arrays, names=[each.name for each in rows]), "pyarrow", "Table"))
-    own = dict(zip(rows, engine.columns, strict=True))
+    own = {each: replace(here, spelling=each.spelling) for each, here in zip(rows, engine.columns, strict=True)}
     return _gathered(schema, engine, {name: own[each] for name, each in columns.items()})
 
 

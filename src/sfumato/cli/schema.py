@@ -1,0 +1,57 @@
+"""Commands `sfumato schema`: find every mistake in a schema file, and print its JSON Schema for editors."""
+
+from __future__ import annotations
+
+import json as json_text
+from pathlib import Path
+
+import typer
+
+from sfumato.cli.shared import JSON, MANNER, QUIET, give
+
+app = typer.Typer(help="Find the mistakes in a schema file, or help an editor to.", no_args_is_help=True)
+
+
+@app.command()
+def check(
+    schema: Path = typer.Argument(help="The public schema (YAML).", show_default=False),
+    quiet: bool = QUIET,
+    as_json: bool = JSON,
+) -> None:
+    """Name the line and column of every mistake. Reads the schema alone, and no table."""
+    from sfumato.cli.show import load_schema, say
+    from sfumato.errors import SchemaError
+    from sfumato.schema.mistakes import mistakes_in
+
+    try:
+        found = mistakes_in(schema)
+    except SchemaError as problem:
+        raise SchemaError(f"{schema}: {problem}", kind=problem.kind) from None
+    if MANNER.json:
+        records = [{"line": one.line, "column": one.column, "message": one.message} for one in found]
+        give({"schema": str(schema), "mistakes": records})
+    for one in found:
+        say(f"{schema}:{one.line}:{one.column}: {one.message}")
+    if found:
+        raise SchemaError(f"{schema} has {len(found)} mistake{'s' * (len(found) > 1)}; mend and check again")
+    public = load_schema(schema)
+    columns = len(public.attributes), len(public.measures), public.domain.size
+    say("{}: no mistake; {:,} attributes, {:,} measures, {:,} cells".format(schema, *columns))
+
+
+@app.command()
+def json(
+    out: Path | None = typer.Option(None, "-o", "--out", help="Write it to this file instead of printing it."),
+    quiet: bool = QUIET,
+) -> None:
+    """Print the JSON Schema of schema files, by which an editor completes and checks them."""
+    from sfumato.cli.show import say, say_kept
+    from sfumato.releases.file.artifact import write_text
+    from sfumato.schema.json_schema import json_schema
+
+    text = json_text.dumps(json_schema(), indent=1, ensure_ascii=False) + "\n"
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    say_kept(write_text(out, text))
+    say(f"{out}: name it in the first line of a schema: # yaml-language-server: $schema={out.name}")

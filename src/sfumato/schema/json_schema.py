@@ -1,0 +1,158 @@
+"""JSON Schema of the YAML file, for editors: keys, choices and requirements from the classes, words from a table.
+
+It checks less than `sfumato schema check`, which also compares bounds, values and names with one another.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args, get_origin
+
+from sfumato.schema.attributes import KINDS
+from sfumato.schema.dialect import Dialect
+from sfumato.schema.parts import Budget, Declared, Measure, PrivacyUnit, keys_of
+from sfumato.schema.schema import Schema
+
+Fragment = dict[str, Any]
+
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+# What an editor looks for, from the first line of a draft: `sfumato schema json -o` writes it.
+FILE = "sfumato.schema.json"
+
+_DIGITS = r"^\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?\s*$|^\s*[+-]?[0-9]+/[0-9]+\s*$"
+_NUMBER: Fragment = {"anyOf": [{"type": "number"}, {"type": "string", "pattern": _DIGITS}]}
+_WHOLE: Fragment = {"anyOf": [{"type": "integer"}, {"type": "string", "pattern": _DIGITS}]}
+_COUNT: Fragment = {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": _DIGITS}]}
+_DAY: Fragment = {"type": "string", "pattern": r"^\s*[0-9]{4}-[0-9]{2}-[0-9]{2}\s*$"}
+_NAME: Fragment = {"type": "string", "pattern": r"\S"}
+_FLAG: Fragment = {"type": "boolean"}
+_VALUE: Fragment = {"type": ["string", "number"]}
+
+
+def _list(item: Fragment) -> Fragment:
+    return {"type": "array", "items": item, "minItems": 1}
+
+
+def _pairs(value: Fragment) -> Fragment:
+    return {"type": "object", "additionalProperties": value, "minProperties": 1}
+
+
+def _or_by_column(one: Fragment) -> Fragment:
+    return {"anyOf": [one, _pairs(one)]}
+
+
+_WORDS: Fragment = {"anyOf": [{"type": "string"}, _list(_VALUE)]}
+_FROM_FILE: Fragment = {
+    "type": "object",
+    "properties": dict.fromkeys(("file", "column", "labels"), _NAME) | {"groups": {"anyOf": [_NAME, _list(_NAME)]}},
+    "required": ["file", "column"],
+    "additionalProperties": False,
+}
+_FOLD: Fragment = {"enum": ["case", "spaces"]}
+_GROUPS = _pairs(_pairs(_list(_VALUE)))
+
+# Each key: what may stand there (nothing where a class lists its choices), and what it means. Keys that mean another
+# thing in one class stand under its name.
+_KEYS: dict[str, tuple[Fragment, str]] = {
+    "dataset": ({"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}, "The name in FROM, and in the ledger."),
+    "expected_rows": (_COUNT, "A public guess, for the planner alone. Do not count the rows of the table."),
+    "ledger": ({"type": "string", "pattern": "^[0-9a-f]{32}$"}, "Identity of the only ledger that may be used."),
+    "PrivacyUnit.column": (_NAME, "The column that says whose row it is."),
+    "contributions": (_COUNT, "How many rows of each person are used."),
+    "epsilon": (_NUMBER, "The most that may ever be spent, by all releases together."),
+    "delta": (_NUMBER, "The total delta, for releases that need one; below 1."),
+    "type": ({}, "The kind of values."),
+    "column": (_NAME, "The table's column, if it has another name."),
+    "missing": ({}, "keep: one more cell for rows without a value."),
+    "Measure.missing": ({}, "Rows without a value: keep them, drop them, or count the middle of the bounds."),
+    "lower": (_NUMBER, "The smallest value that the public already knows; smaller ones count as this one."),
+    "upper": (_NUMBER, "The largest value that the public already knows; larger ones count as this one."),
+    "Integer.lower": (_WHOLE, "The smallest value that the public already knows; smaller ones count as this one."),
+    "Integer.upper": (_WHOLE, "The largest value that the public already knows; larger ones count as this one."),
+    "Date.lower": (_DAY, "The first day that the public already knows, such as 2020-01-01."),
+    "Date.upper": (_DAY, "The last day that the public already knows."),
+    "bins": (_COUNT, "How many cells of equal width."),
+    "width": (_NUMBER, "The width of each cell."),
+    "Integer.width": (_COUNT, "The width of each cell."),
+    "cuts": (_list(_NUMBER), "Where cells part, from small to large."),
+    "by": ({}, "One cell for each of these; weekday and hour_of_day have no bounds."),
+    "values": (
+        {"anyOf": [_list(_VALUE), _NAME, _FROM_FILE]},
+        "The values that the public already knows: [F, M], a range 0..41, or a file of values beside the schema.",
+    ),
+    "other": (_FLAG, "true: one more cell, for all values that are not listed."),
+    "map": (_pairs(_VALUE), "Other spellings of listed values."),
+    "Boolean.map": (_pairs(_FLAG), "What is true and false, such as {1: true, 2: false}."),
+    "fold": ({"anyOf": [_FOLD, _list(_FOLD)]}, "Differences in spelling that do not matter."),
+    "labels": (_pairs({"type": "string"}), "What is shown in place of a value."),
+    "groups": (_GROUPS, "Columns that follow from this one, such as {region: {North: [Aa], South: [Calw]}}."),
+    "step": (_NUMBER, "What values are rounded to; chosen if left out."),
+    "budget_share": (_NUMBER, "Its share of the budget beside the count, which has 1; no survey weight."),
+    "format": ({}, "The kind of file, where its name does not say."),
+    "delimiter": (_NAME | {"pattern": "."}, "Between fields: one character, or tab."),
+    "quote": ({"type": "string"}, "Around fields: one character, or none."),
+    "encoding": (_NAME, "Such as utf-8, latin-1 or cp1252."),
+    "columns": ({"anyOf": [_NAME, _list(_NAME)]}, "All columns in order, of a file without a header line."),
+    "decimal": ({"enum": [".", ","]}, "In numbers that are text."),
+    "thousands": ({"type": "string"}, "In numbers that are text: , . ' _ or space."),
+    "dates": (_or_by_column(_NAME), "As in strptime, such as %d.%m.%Y; also by column."),
+    "Dialect.missing": (_or_by_column(_WORDS), "Texts that stand for a missing value, such as [NA, n/a, '-']."),
+    "strip": (_or_by_column(_WORDS), "Currencies and units around numbers, such as [EUR, '%']."),
+    "sheet": (_NAME, "Of an Excel file; the first if left out."),
+    "privacy_unit": ({}, "Whose presence is hidden: row, or the column that says who and how many rows of each."),
+    "budget": ({}, "The most that may ever be spent on the dataset."),
+    "attributes": ({}, "Columns that queries can filter and group by."),
+    "measures": ({}, "Columns that queries can sum and average; values are clipped to the bounds."),
+    "file": ({}, "How the table's file is written."),
+}
+
+
+def json_schema() -> Fragment:
+    """The JSON Schema of a schema file.
+
+    >>> json_schema()["properties"]["dataset"]["pattern"]
+    '^[A-Za-z_][A-Za-z0-9_]*$'
+    """
+    whole = _object(Schema)
+    parts: dict[str, Fragment] = {
+        "privacy_unit": {"anyOf": [{"const": "row"}, _object(PrivacyUnit)]},
+        "budget": _object(Budget),
+        "attributes": {"type": "object", "minProperties": 1, "additionalProperties": _attribute()},
+        "measures": {"type": "object", "additionalProperties": _object(Measure)},
+        "file": _object(Dialect),
+    }
+    for key, part in parts.items():
+        whole["properties"][key] = {"description": _KEYS[key][1], **part}
+    return {"$schema": DRAFT, "title": "Sfumato schema", "description": "What is public about a table.", **whole}
+
+
+def _attribute() -> Fragment:
+    """One attribute: its type chooses which other keys there are, so that an editor complains about those alone."""
+    kinds = [
+        {"if": {"properties": {"type": {"const": kind}}, "required": ["type"]}, "then": _object(part)}
+        for kind, part in KINDS.items()
+    ]
+    kind = {"enum": list(KINDS), "description": _KEYS["type"][1]}
+    return {"type": "object", "required": ["type"], "properties": {"type": kind}, "allOf": kinds}
+
+
+def _object(part: type[Declared]) -> Fragment:
+    """A part of the schema as an object with its own keys and no others."""
+    fields = part.model_fields
+    required = [key for key in keys_of(part) if fields[key].is_required()]
+    properties = {key: _key(part, key) for key in keys_of(part)}
+    return {"type": "object", "required": required, "properties": properties, "additionalProperties": False}
+
+
+def _key(part: type[Declared], key: str) -> Fragment:
+    own = f"{part.__name__}.{key}"
+    shape, words = _KEYS[own if own in _KEYS else key]
+    choices = _choices(part.model_fields[key].annotation)
+    return {"description": words, **({"enum": choices} if choices else shape)}
+
+
+def _choices(annotation: Any) -> list[str]:
+    """The words of a Literal, also of one that may be left out."""
+    if get_origin(annotation) is Literal:
+        return [str(choice) for choice in get_args(annotation)]
+    some = [_choices(inner) for inner in get_args(annotation) if get_origin(inner) is Literal]
+    return some[0] if some else []
