@@ -356,6 +356,10 @@ class Mechanism:
         """File name of its page."""
         return f"{self.page or self.name}.md"
 
+    def serves(self, workload: Workload | None) -> Workload | None:
+        """Workload that it is run with: one that measures queries themselves takes those that were named alone."""
+        return workload if workload is None or self.answers == "everything" else workload.asked
+
     def is_sparse(self, schema: Schema) -> bool:
         """Whether a schema's cells are published above a threshold only."""
         return not self.holds.by_margins and (self.holds.sparse or schema.domain.size > MOST_DENSE)

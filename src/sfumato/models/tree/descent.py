@@ -67,7 +67,10 @@ def geometry_of(workload: Workload, tree: BinaryTree) -> Geometry:
 def _written_out(workload: Workload) -> Iterator[tuple[NDArray[np.int64] | Floats, float]]:
     """Dense rows of a sample of the workload's queries, in chunks, with the weight of each query."""
     most = max(1, min(SAMPLED, MOST_NUMBERS // workload.columns))
-    blocks = [(workload.blocks[place], workload.weights[place]) for place in _spread(len(workload.blocks), most)]
+    named = _spread(workload.named, max(1, most // 2)).tolist()  # of a tilted workload, none of whose parts is left out
+    rest = len(workload.blocks) - workload.named
+    places = [*named, *(workload.named + _spread(rest, max(1, most - len(named)))).tolist()]
+    blocks = [(workload.blocks[place], workload.weights[place]) for place in places]
     at_once, alike = max(1, AT_ONCE // workload.columns), len(set(workload.weights)) == 1
     for block, matters in blocks:
         chosen = _spread(block.rows, max(1, most // len(blocks)))

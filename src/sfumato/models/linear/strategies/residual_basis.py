@@ -51,9 +51,9 @@ def wanted_margins(domain: Domain, workload: Workload | None = None) -> dict[Pla
     if workload is None or workload is default_workload(domain):
         return dict.fromkeys(small_margins(sizes), 1.0)
     weights: dict[Places, float] = {}
-    for block in workload.blocks:
+    for block, weight in zip(workload.blocks, workload.weights, strict=True):
         for places in dict.fromkeys(_asked(block, sizes)):
-            weights[places] = weights.get(places, 0.0) + 1.0
+            weights[places] = weights.get(places, 0.0) + weight
     return weights
 
 
