@@ -91,7 +91,7 @@ def test_one_is_warned_of_kinds_of_question_that_become_useless():
     assert "counts by age would be off by" in warnings[0] and "where a group has 200 on average" in warnings[0]
     assert useless_kinds(schema, mine, default_workload(schema.domain), ONE) == ()
     assert useless_kinds(schema, mine, None, ONE) == ()
-    many = shop(expected_rows=10**6)
+    many = shop(expected_rows=10**8)
     assert useless_kinds(many, mine, tilt_towards(asked, schema.domain), ONE) == ()
     assert errors_by_kind(many, mine, asked, ONE)["two attributes"] > 10**5
 
