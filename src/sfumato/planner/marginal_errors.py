@@ -166,7 +166,7 @@ def squares_by_kind(
     if mechanism.forecast.strategy is not None and workload is not None and mechanism.answers == "everything":
         strategy = mechanism.forecast.strategy(schema, workload, budget.is_pure)
         chosen = [axes for kind in kinds for axes in some_sets(schema.domain, kind, PRICED)]
-        squares = (expected_blocks(strategy, schema, budget, [_block(schema, axes) for axes in chosen]) ** 2).tolist()
+        squares = (expected_blocks(strategy, schema, budget, [table(schema, axes) for axes in chosen]) ** 2).tolist()
         found = dict(zip(chosen, squares, strict=True))
         return {kind: {axes: square for axes, square in found.items() if len(axes) == kind} for kind in kinds}
     if content is not None:
@@ -176,7 +176,7 @@ def squares_by_kind(
     return {}
 
 
-def _block(schema: Schema, axes: tuple[Axis, ...]) -> Queries:
+def table(schema: Schema, axes: tuple[Axis, ...]) -> Queries:
     """Marginal counts of some attributes, as queries (values, cells)."""
     domain = schema.domain
     return over(domain, {axis.name: Identity(axis.size) for axis in axes}) if axes else Total(domain.size)
@@ -194,7 +194,7 @@ def one_way_errors(schema: Schema, mechanism: Mechanism, workload: Workload | No
     if workload is None or mechanism.answers != "everything":
         return {}
     axes = list(schema.domain)
-    blocks = [_block(schema, (axis,)) for axis in axes]
+    blocks = [table(schema, (axis,)) for axis in axes]
     if mechanism.forecast.strategy is not None:
         strategy = mechanism.forecast.strategy(schema, workload, budget.is_pure)
         errors = expected_blocks(strategy, schema, budget, blocks).tolist()

@@ -11,6 +11,7 @@ neither part wins by the mere size of its errors. Mechanisms that measure a work
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from math import inf, isfinite, prod, sqrt
 
 from sfumato.arrays import MOST_DENSE
@@ -20,10 +21,11 @@ from sfumato.kernel.budget import Budget
 from sfumato.least_squares.expected_error import expected_errors
 from sfumato.models.base.mechanism import Mechanism
 from sfumato.plain_text import as_rows
-from sfumato.planner.marginal_errors import WORDS, Squares, squares_by_kind
+from sfumato.planner.marginal_errors import PRICED, WORDS, Squares, squares_by_kind, table
+from sfumato.planner.questions import Item
 from sfumato.queries import Identity, Workload, default_workload
 from sfumato.queries.strategy import Strategy
-from sfumato.queries.workload import tilted
+from sfumato.queries.workload import some_sets, tilted
 from sfumato.releases.contents.content import Content
 from sfumato.schema import Schema
 
@@ -50,6 +52,16 @@ def _scale(workload: Workload, domain: Domain) -> float:
     except SfumatoError:  # such as a statement that cannot be priced by a tree
         pass
     return workload.overall(expected_errors(Strategy(Identity(domain.size)), workload, True))
+
+
+def squares_by_trial(schema: Schema, errors: Callable[[list[Item]], Sequence[float]]) -> Squares:
+    """Mean squared errors of the tables that warnings look at, from a forecast of items of a plan."""
+    sets = [axes for kind in range(min(len(schema.domain.axes), 3) + 1) for axes in some_sets(schema.domain, kind, PRICED)]
+    items = [Item(", ".join(axis.name for axis in axes), "rows", table(schema, axes)) for axes in sets]
+    squares: Squares = {len(axes): {} for axes in sets}
+    for axes, error in zip(sets, errors(items), strict=True):
+        squares[len(axes)][axes] = error**2
+    return squares
 
 
 def useless_kinds(
