@@ -467,11 +467,18 @@ def test_the_workload_reaches_the_mechanism(table, census, tree, tmp_path, monke
     given = Workload(("all",), (Total(200),))
     file = tmp_path / "w.sql"
     file.write_text("SELECT COUNT(*) FROM census WHERE age < 18; SELECT sex, COUNT(*) FROM census GROUP BY sex")
-    for workload in (None, given, file, str(file)):
+    for workload in (given, file, str(file)):
+        release(table, census, "0.5", mechanism="nosy", workload=workload, workload_only=True, again=True)
+    assert seen[0] is given
+    assert [block.rows for block in seen[1].blocks] == [block.rows for block in seen[2].blocks] == [1, 2]
+    usual = ("age", "sex", "age x sex")
+    for workload in (None, file):
         release(table, census, "0.5", mechanism="nosy", workload=workload, again=True)
-    assert seen[1] is given
-    assert seen[0].names == ("age", "sex", "age x sex")
-    assert [block.rows for block in seen[2].blocks] == [block.rows for block in seen[3].blocks] == [1, 2]
+    assert seen[3].names == usual and seen[3].named == 0
+    assert seen[4].named == 2 and seen[4].names[2:] == usual  # a tilt: what everybody asks is served besides
+    assert [block.rows for block in seen[4].asked.blocks] == [1, 2]
+    with pytest.raises(QueryError, match="--workload-only is about"):
+        release(table, census, "0.5", mechanism="nosy", workload_only=True)
 
 
 @pytest.mark.parametrize("text", ["", "SELECT COUNT(*) FROM census WHERE height > 3", "SELECT", "DROP TABLE census"])

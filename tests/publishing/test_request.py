@@ -44,6 +44,7 @@ def test_every_public_fact_counts(prepared, tmp_path):
         ("t.csv", PLAINLY, replace(prepared, mechanism=find_mechanism("hierarchical"))),
         ("t.csv", replace(PLAINLY, workload=tmp_path / "w.sql"), prepared),
         ("t.csv", replace(PLAINLY, workload=tmp_path / "v.sql"), prepared),
+        ("t.csv", replace(PLAINLY, workload=tmp_path / "v.sql", workload_only=True), prepared),
         ("t.csv", replace(PLAINLY, workload="SELECT COUNT(*) FROM t WHERE NOT ill"), prepared),
     ]
     digests = [digest_of_request(*one) for one in asked]
@@ -97,7 +98,7 @@ def caught(monkeypatch, place, ask):
     return given.value.args
 
 
-BOLD = ("another_unit", "allow_views", "even_if_useless", "again")
+BOLD = ("another_unit", "allow_views", "even_if_useless", "again", "workload_only")
 
 
 @pytest.mark.parametrize("bold", [None, *BOLD])

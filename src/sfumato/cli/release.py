@@ -61,7 +61,12 @@ MECHANISM = typer.Option(
     autocompletion=mechanisms_like,
 )
 WORKLOAD = typer.Option(
-    None, "--workload", help="A file of the SELECT statements that matter most. Some mechanisms adapt to it."
+    None,
+    "--workload",
+    help="A file of the SELECT statements that matter most: they get most of the accuracy, the rest stays useful.",
+)
+WORKLOAD_ONLY = typer.Option(
+    False, "--workload-only", help="Serve the statements of --workload alone, at the cost of all other questions."
 )
 WITH = typer.Option(
     [], "--with", metavar="NAME=VALUE", help="An option of the mechanism, from its page. Repeat for several."
@@ -99,6 +104,7 @@ def release(
     delta: str | None = DELTA,
     mechanism: str = MECHANISM,
     workload: Path | None = WORKLOAD,
+    workload_only: bool = WORKLOAD_ONLY,
     options: list[str] = WITH,
     ledger: Path | None = LEDGER,
     require_ledger: bool = REQUIRE,
@@ -127,6 +133,7 @@ def release(
             delta=delta,
             mechanism=mechanism,
             workload=workload,
+            workload_only=workload_only,
             even_if_useless=even_if_useless,
             table_name=name,
             allow_views=allow_views,
@@ -190,18 +197,20 @@ def tell_published(published: Published, book: Ledger, delta: str | None, worklo
     """Print the summary of a release that was made: path, guarantee, cost, and first queries."""
     from sfumato.schema.schema import counted_in_short, what_is_counted
 
-    made, why, errors = published.release, published.prepared.why, published.errors()
+    made, why, errors, warnings = published.release, published.prepared.why, published.errors(), published.warnings()
     public, account = made.schema, book.account(made.schema.dataset)
     if MANNER.json:
         kept, receipt = published.kept, made.receipt or {}
         facts = _facts("released", published.path, public.dataset, made.mechanism, made.guarantee, errors, account)
-        facts |= {"counted": list(what_is_counted(public))}
+        facts |= {"counted": list(what_is_counted(public)), "warnings": list(warnings)}
         _give(facts, book, why=why, kept=kept, charged=_charged(made.guarantee), entry=receipt.get("entry"))
         return
     say(f": {made.content.about.extent}, mechanism {made.mechanism}.", bold=str(published.path))
     if why is not None:
         say(f"Why this mechanism: {why}.")
     _tell_errors(errors)
+    for warning in warnings:
+        say(warning)
     say(made.guarantee.statement)
     _tell_promise(made.guarantee, delta)
     if counted := counted_in_short(public):
@@ -237,12 +246,15 @@ def tell_rehearsal(found: Rehearsal, book: Ledger, delta: str | None) -> None:
     name, cost = was.schema.dataset, was.cost
     if MANNER.json:
         facts = _facts("dry run", found.path, name, was.mechanism.name, found.guarantee, found.errors, account)
+        facts |= {"warnings": list(found.warnings)}
         _give(facts, book, why=was.why, replaces=found.replaces, would_charge=_charged(cost))
         return
     say(f": mechanism {was.mechanism.name}. A dry run: no row was read, nothing was spent.", bold=str(found.path))
     if was.why is not None:
         say(f"Why this mechanism: {was.why}.")
     _tell_errors(found.errors)
+    for warning in found.warnings:
+        say(warning)
     say(found.guarantee.statement)
     _tell_promise(found.guarantee, delta)
     what = f"epsilon {exact(cost.epsilon)}" + (f" and delta {exact(cost.delta)}" if cost.delta else "")

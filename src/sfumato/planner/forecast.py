@@ -1,21 +1,25 @@
 """Forecast the error of a mechanism at a budget: exact for data-independent noise, else by simulation or formula.
 
-An adaptive mechanism has one forecast, used by both a plan and `auto`. With few cells and a stated number of rows it is
-simulated on public tables. With more cells that takes too long, and without a number of rows there is nothing to
-simulate. Then the forecast is its error on a full table, which follows from the workload, times a factor that depends
-on rows per cell (tabulated from benchmarks/choosing.py), or that factor's mean over all fullnesses if no rows are
-stated.
+Every mechanism has one forecast, used by both a plan and `auto`. One over marginals has a formula of its own. An
+adaptive one is simulated on public tables, with few cells and a stated number of rows. With more cells that takes too
+long, and without a number of rows there is nothing to simulate. Then the forecast is its error on a full table, which
+follows from the workload, times a factor that depends on rows per cell (tabulated from benchmarks/choosing.py), or that
+factor's mean over all fullnesses if no rows are stated.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field, replace
 from fractions import Fraction
 from math import inf, isfinite, sqrt
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from sfumato.arrays import Floats
+from sfumato.domain.predicates import Predicate
 from sfumato.errors import SfumatoError
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget, Cost
@@ -27,13 +31,13 @@ from sfumato.queries.strategy import Strategy
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:  # a choice prices strategies and lists no questions
-    from sfumato.models.base.mechanism import Figure
+    from sfumato.models.base.mechanism import ErrorIfFull, Figure, Foresight
     from sfumato.planner.price import Line
     from sfumato.planner.questions import Item
     from sfumato.planner.simulate import Trials
 
-# By mechanism, budget, the most work that was allowed, and whether errors were measured besides estimates.
-Tried = dict[tuple[str, Budget, "int | None", bool], "Trials"]
+# By mechanism, budget, and the most work that was allowed.
+Tried = dict[tuple[str, Budget, "int | None"], "Trials"]
 How = Literal["exact", "simulated", "foretold", "promised", "not priced"]
 
 MOST_TRIED = 2**9  # cells up to which one that adapts is tried, in half a second; beyond, it is foretold
@@ -44,6 +48,7 @@ GAINS_OF_MANY = (0.053, 0.11, 0.29, 0.51, 0.61, 0.61)  # three and more
 MOST_OPTIMISED = 2**10  # cells of one attribute beyond which optimising takes longer than a plan should
 MOST_KINDS = 256  # and kinds of query, likewise
 MOST_COMBINED = 2**20  # and cells in all
+TYPICAL = ("smooth", "rough")  # shapes on which one that is tried is tried again, at twice the epsilon
 MOST_WORK = 2**25  # numbers changed, half a second or so, after which others are tried on no further shape
 MOST_QUERIES = 2**12  # of a workload, beyond which nobody would have each of them measured
 MOST_ANSWERED = 2**22  # queries times cells, beyond which it takes long to say what these would tell of each other
@@ -54,8 +59,9 @@ class Outlook:
     """Forecast of one mechanism at one budget.
 
     overall: root mean square error over the weighted workload, in rows; best, worst: on the best and the worst
-    synthetic shape, or with the fewest and the most rows where none are stated. note: why it was not priced, or what
-    the figures rest on. epsilon: the smallest that keeps all lines within a wanted error; about: found by simulation.
+    synthetic shape, or with the fewest and the most rows where none are stated. asked: error over what a user named, if
+    the workload is tilted. note: why it was not priced, or what figures rest on. epsilon: the smallest that
+    keeps all lines within a wanted error; about: found by simulation.
     promises: guarantees of a mechanism with a purpose of its own, in place of lines.
     """
 
@@ -69,6 +75,12 @@ class Outlook:
     epsilon: Fraction | None = None
     about: bool = False
     promises: tuple[Figure, ...] = ()
+    asked: float = inf
+
+    @property
+    def named(self) -> float:
+        """Error over what a user named, or over the workload where nothing is served besides."""
+        return self.asked if isfinite(self.asked) else self.overall
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +113,8 @@ def outlook(
     bounds: also how far off the worst answers are at most, which takes longer. patient: price it even if that is slow.
     """
     schema, name = question.schema, mechanism.name
+    if (served := mechanism.serves(question.workload)) is not None and served is not question.workload:
+        question = replace(question, workload=served)
     refused = mechanism.why_not(schema, question.workload)
     if refused is None and not patient:
         refused = takes_long(mechanism, question)
@@ -109,6 +123,8 @@ def outlook(
     strategy = strategy_of(mechanism, question, budget)
     if strategy is not None:
         return _exact(mechanism, question, budget, strategy, bounds=bounds)
+    if mechanism.forecast.foretold is not None:
+        return _by_formula(mechanism, question, budget, mechanism.forecast.foretold(schema, budget))
     if mechanism.adaptive and not may_try(schema):
         return _foretold(mechanism, question, budget)
     return _tried(mechanism, question, budget, None if patient or mechanism.adaptive else MOST_WORK)
@@ -188,7 +204,56 @@ def _exact(mechanism: Mechanism, question: Question, budget: Budget, strategy: S
     lines = [price(item, cube, question.confidence, computed.get(id(item.block)), bounds) for item in question.items]
     overall = question.workload.overall(errors[: len(blocks)])
     note = "" if isfinite(overall) else "it does not determine every count that is asked for"
-    return Outlook(mechanism.name, "exact", tuple(lines), overall, overall, overall, note)
+    asked = _of_named(question.workload, errors)
+    return Outlook(mechanism.name, "exact", tuple(lines), overall, overall, overall, note, asked=asked)
+
+
+def _of_named(workload: Workload, errors: Floats) -> float:
+    """Error over the named part of a tilted workload, from errors of all its blocks, (blocks and more,)."""
+    named = workload.asked
+    return named.overall(errors[: len(named.blocks)])
+
+
+def _by_formula(mechanism: Mechanism, question: Question, budget: Budget, foresight: Foresight) -> Outlook:
+    """Forecast of a mechanism over marginals; statements that its formula does not cover are asked of one trial."""
+    errors = np.array([foresight.of_block(block) for block in question.workload.blocks])
+    lines = list(formula_lines(foresight, question.items, question.schema, question.confidence))
+    for place, item in enumerate(question.items):
+        if not isfinite(lines[place].stderr):
+            tried = _tried(mechanism, replace(question, items=(item,)), budget, 0)
+            lines[place] = tried.lines[0] if tried.lines else lines[place]
+    overall, asked = question.workload.overall(errors), _of_named(question.workload, errors)
+    return Outlook(mechanism.name, "foretold", tuple(lines), overall, overall, overall, asked=asked)
+
+
+def formula_lines(foresight: Foresight, items: Sequence[Item], schema: Schema, confidence: float) -> tuple[Line, ...]:
+    """Errors of questions by a formula over marginals; inf for statements that are neither counts nor totals."""
+    from sfumato.planner.price import Line
+
+    wide = NormalDist().inv_cdf((1 + confidence) / 2)
+    lines = []
+    for item in items:
+        total, error = _total_of(item), inf
+        if item.block is not None:
+            error = foresight.of_block(item.block)
+        elif total is not None and total[0] in foresight.of_sums:
+            measure, off = schema.measures[total[0]], foresight.of_sums[total[0]]
+            middle = float(measure.lower + measure.upper) / 2.0 * foresight.by_kind["all rows"]
+            error = off / max(schema.expected_rows or 1, 1) if total[1] else sqrt(off**2 + middle**2)
+        lines.append(Line(item.query, error, wide * error, item.unit, True))
+    return tuple(lines)
+
+
+def _total_of(item: Item) -> tuple[str, bool] | None:
+    """Measure whose sum or average over all rows a statement asks for, and whether it is the average; else None."""
+    if item.select is None or item.select.group_by or len(item.select.aggregates) != 1:
+        return None
+    (column,) = item.select.aggregates
+    if column.kind not in ("sum", "average") or len(column.numerator) != 1:
+        return None
+    (amount,) = column.numerator
+    plain = amount.of is not None and amount.predicate == Predicate.everything()
+    return (amount.of, column.kind == "average") if plain and amount.of is not None else None
 
 
 def _foretold(mechanism: Mechanism, question: Question, budget: Budget) -> Outlook:
@@ -198,11 +263,16 @@ def _foretold(mechanism: Mechanism, question: Question, budget: Budget) -> Outlo
     error = full(schema, question.workload, budget)
     middle, least, most = (share * error for share in share_of_full(schema, budget))
     forecast = Outlook(mechanism.name, "foretold", (), middle, least, most)
+    if question.workload.named:
+        named = full(schema, question.workload, budget, of=question.workload.asked)
+        forecast = replace(forecast, asked=middle / max(error, 1e-9) * named)
+    else:
+        forecast = replace(forecast, asked=middle)
     if not question.items:
         return forecast
     tried = _tried(mechanism, question, budget, None)
     if tried.how != "simulated":
-        return replace(forecast, note=tried.note)
+        return replace(forecast, lines=_if_full(question, budget, full, middle / max(error, 1e-9)))
     times = middle / tried.overall
     lines = tuple(
         line if item.block is None else line.times(times)
@@ -211,6 +281,43 @@ def _foretold(mechanism: Mechanism, question: Question, budget: Budget) -> Outlo
     if schema.expected_rows is not None:
         least, most = times * tried.best, times * tried.worst
     return replace(forecast, lines=lines, best=least, worst=most)
+
+
+def _if_full(question: Question, budget: Budget, full: ErrorIfFull, share: float) -> tuple[Line, ...]:
+    """Lines by formula where there are too many cells to simulate: `share` of the errors on a full table."""
+    from sfumato.planner.price import Line
+
+    schema, wide = question.schema, NormalDist().inv_cdf((1 + question.confidence) / 2)
+    lines = []
+    for item in question.items:
+        error = inf
+        if item.block is not None:
+            error = share * full(schema, question.workload, budget, of=Workload((item.query,), (item.block,)))
+        lines.append(Line(item.query, error, wide * error, item.unit, True))
+    return tuple(lines)
+
+
+def error_at_twice(mechanism: Mechanism, question: Question, budget: Budget, twice: Budget, before: Outlook) -> float:
+    """Error over the workload at twice the budget, given the forecast at once.
+
+    A simulated one is run again on two of the public shapes only (TYPICAL), which tells by how much it falls.
+    """
+    if before.how != "simulated":
+        return outlook(mechanism, replace(question, items=()), twice, bounds=False).overall
+    from sfumato.planner.simulate import geometric_mean, root_mean_square, try_out
+
+    blocks, overall = question.workload.blocks, question.workload.overall
+
+    def middle(trials: Trials) -> float:
+        errors = [{shape: root_mean_square(off) for shape, off in trials.errors(block).items()} for block in blocks]
+        return geometric_mean([overall(np.array([each[shape] for each in errors])) for shape in TYPICAL])
+
+    try:
+        then = try_out(mechanism, question.schema, twice, question.workload, question.runs, shapes=TYPICAL)
+        once = next(each for facts, each in question.trials.items() if facts[:2] == (mechanism.name, budget))
+    except SfumatoError:
+        return inf
+    return before.overall * middle(then) / middle(once) if set(TYPICAL) <= set(once.by_shape) else inf
 
 
 def _tried(mechanism: Mechanism, question: Question, budget: Budget, most: int | None) -> Outlook:
@@ -228,13 +335,11 @@ def _tried(mechanism: Mechanism, question: Question, budget: Budget, most: int |
         note = f"the error depends on the data, and is tried out on at most {MOST_SIMULATED:,} cells"
         return Outlook(mechanism.name, "not priced", note=note)
     facts = mechanism.name, budget, most
-    stated = any(item.block is None for item in question.items)  # whose errors are those that a release would state
     try:
-        trials = question.trials.get((*facts, True)) or (None if stated else question.trials.get((*facts, False)))
+        trials = question.trials.get(facts)
         if trials is None:
-            workload, runs = question.workload, question.runs
-            trials = try_out(mechanism, question.schema, budget, workload, runs, most, with_errors=stated)
-            question.trials[(*facts, stated)] = trials
+            trials = try_out(mechanism, question.schema, budget, question.workload, question.runs, most)
+            question.trials[facts] = trials
     except SfumatoError as problem:
         return Outlook(mechanism.name, "not priced", note=str(problem))
     shapes: dict[str, list[float]] = {shape: [] for shape in trials.by_shape}
@@ -242,7 +347,8 @@ def _tried(mechanism: Mechanism, question: Question, budget: Budget, most: int |
         for shape, errors in trials.errors(block).items():
             shapes[shape].append(root_mean_square(errors))
     overall = [question.workload.overall(np.array(blocks)) for blocks in shapes.values()]
+    asked = geometric_mean([_of_named(question.workload, np.array(blocks)) for blocks in shapes.values()])
     lines = [simulated_line(item, trials, question.schema, budget, question.confidence) for item in question.items]
     note = "" if len(shapes) == len(SHAPES) else f"it is slow, so it was tried on some shapes only: {', '.join(shapes)}"
     middle = geometric_mean(overall)
-    return Outlook(mechanism.name, "simulated", tuple(lines), middle, min(overall), max(overall), note)
+    return Outlook(mechanism.name, "simulated", tuple(lines), middle, min(overall), max(overall), note, asked=asked)

@@ -150,24 +150,33 @@ def errors_by_kind(
 
     content: what was published, for mechanisms whose error depends on more than the noise.
     """
-    kinds = range(min(len(schema.domain.axes), 3) + 1)
-    if mechanism.forecast.strategy is not None and workload is not None and mechanism.answers == "everything":
-        strategy = mechanism.forecast.strategy(schema, workload, budget.is_pure)
-        chosen = [(kind, _block(schema, axes)) for kind in kinds for axes in some_sets(schema.domain, kind, PRICED)]
-        squares = expected_blocks(strategy, schema, budget, [block for _, block in chosen]) ** 2
-        squared = {
-            kind: [square for (own, _), square in zip(chosen, squares, strict=True) if own == kind] for kind in kinds
-        }
-    elif content is not None:
-        few = 1 if schema.domain.size > MANY_CELLS and not mechanism.holds.by_margins else ASKED
-        squared = {kind: [_asked(content, axes, few) for axes in some_sets(schema.domain, kind, few)] for kind in kinds}
-    else:
-        return {}
-    errors = {WORDS[kind]: sqrt(float(np.mean(squares))) for kind, squares in squared.items()}
+    squared = squares_by_kind(schema, mechanism, workload, budget, content)
+    errors = {WORDS[kind]: sqrt(float(np.mean(list(squares.values())))) for kind, squares in squared.items()}
     return {name: error for name, error in errors.items() if isfinite(error)}
 
 
-def _block(schema: Schema, axes: tuple[Axis, ...]) -> Queries:
+Squares = dict[int, dict[tuple[Axis, ...], float]]  # by number of attributes, of sets of them
+
+
+def squares_by_kind(
+    schema: Schema, mechanism: Mechanism, workload: Workload | None, budget: Budget, content: Content | None = None
+) -> Squares:
+    """Mean squared error of the marginal counts of some sets of 0, 1, 2 and 3 attributes; empty where it is unknown."""
+    kinds = range(min(len(schema.domain.axes), 3) + 1)
+    if mechanism.forecast.strategy is not None and workload is not None and mechanism.answers == "everything":
+        strategy = mechanism.forecast.strategy(schema, workload, budget.is_pure)
+        chosen = [axes for kind in kinds for axes in some_sets(schema.domain, kind, PRICED)]
+        squares = (expected_blocks(strategy, schema, budget, [table(schema, axes) for axes in chosen]) ** 2).tolist()
+        found = dict(zip(chosen, squares, strict=True))
+        return {kind: {axes: square for axes, square in found.items() if len(axes) == kind} for kind in kinds}
+    if content is not None:
+        few = 1 if schema.domain.size > MANY_CELLS and not mechanism.holds.by_margins else ASKED
+        sets = {kind: some_sets(schema.domain, kind, few) for kind in kinds}
+        return {kind: {axes: _asked(content, axes, few) for axes in listed} for kind, listed in sets.items()}
+    return {}
+
+
+def table(schema: Schema, axes: tuple[Axis, ...]) -> Queries:
     """Marginal counts of some attributes, as queries (values, cells)."""
     domain = schema.domain
     return over(domain, {axis.name: Identity(axis.size) for axis in axes}) if axes else Total(domain.size)
@@ -185,7 +194,7 @@ def one_way_errors(schema: Schema, mechanism: Mechanism, workload: Workload | No
     if workload is None or mechanism.answers != "everything":
         return {}
     axes = list(schema.domain)
-    blocks = [_block(schema, (axis,)) for axis in axes]
+    blocks = [table(schema, (axis,)) for axis in axes]
     if mechanism.forecast.strategy is not None:
         strategy = mechanism.forecast.strategy(schema, workload, budget.is_pure)
         errors = expected_blocks(strategy, schema, budget, blocks).tolist()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from sfumato.domain import LARGEST_NUMBER, Axis
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
-from sfumato.queries import Identity, Kron, Queries, Total, Workload
+from sfumato.queries import AllRanges, Identity, Kron, Queries, Ranges, Total, Workload
 from sfumato.queries.kron import over
 from sfumato.queries.workload import attribute_sets, default_workload
 from sfumato.schema import Schema
@@ -120,6 +122,53 @@ def default_items(schema: Schema) -> tuple[list[Item], Workload]:
     items.append(Item("COUNT(*) of one cell", "rows", Identity(domain.size)))
     items += [Item(query, _unit_of(select), None, select, guess) for query, select, guess in of_measures(schema)]
     return items, workload
+
+
+MOST_EXAMPLES = 6
+MOST_IN_A_CELL = 20  # attributes, up to which the rarest cell is an example: with more, nobody asks for one
+
+
+def example_items(schema: Schema) -> list[Item]:
+    """Six questions in plain words that everybody asks of a schema; fewer of one that has a few values only."""
+    domain, axes = schema.domain, [axis for axis in schema.domain if axis.size > 1] or list(schema.domain)[:1]
+    ordered = [axis for axis in axes if axis.ordered and axis.size > 2]
+
+    def counted(words: str, along: Mapping[str, Queries]) -> Item:
+        return Item(words, "rows", over(domain, along))
+
+    def values(*chosen: Axis) -> Item:
+        names = " and one of ".join(axis.name for axis in chosen)
+        return counted(f"rows with one value of {names}", {axis.name: Identity(axis.size) for axis in chosen})
+
+    wanted = [counted("all rows", {}), values(axes[0])]
+    wanted += [counted(f"rows in a range of {axis.name}", {axis.name: AllRanges(axis.size)}) for axis in ordered[:1]]
+    wanted += [values(*axes[:2])] if len(axes) > 1 else []
+    averages = [question for question in of_measures(schema) if not schema.expected_rows or question[2]]
+    for query, select, guess in averages[:1]:
+        name, what = query.partition("(")[2].partition(")")[0], "average" if guess else "sum"
+        wanted.append(Item(f"{what} of {name} over all rows", _unit_of(select), None, select, guess))
+    if 2 < len(axes) <= MOST_IN_A_CELL:
+        every = {axis.name: Identity(axis.size) for axis in axes}
+        wanted.append(counted("rows in the rarest cell: one value of each attribute", every))
+    further = [values(axis) for axis in axes[1:2]]
+    if len(axes) > 1 and ordered:
+        other = next(axis for axis in axes if axis is not ordered[0])
+        both: dict[str, Queries] = {ordered[0].name: AllRanges(ordered[0].size), other.name: Identity(other.size)}
+        further.append(counted(f"rows in a range of {ordered[0].name}, one value of {other.name}", both))
+    further += [values(*axes[:3])] if len(axes) > 3 else []
+    further += [values(axis) for axis in axes[2:3]] + [values(*axes[1:3])] * (len(axes) > 2)
+    parts = ((2, "half"), (4, "a quarter"), (10, "a tenth")) if len(axes) == 1 else ()
+    further += [
+        counted(f"rows in {words} of the values of {axes[0].name}", {axes[0].name: _first(axes[0].size, part)})
+        for part, words in parts
+        if axes[0].size >= 2 * part
+    ]
+    return wanted + further[: max(0, MOST_EXAMPLES - len(wanted))]
+
+
+def _first(size: int, part: int) -> Queries:
+    """Count of the first values of an axis, one in so many."""
+    return Ranges(size, np.zeros(1, dtype=np.int64), np.array([size // part - 1]))
 
 
 def sparse_items(schema: Schema) -> list[Item]:

@@ -107,7 +107,8 @@ class Case:
         mechanism = self.by_margins
         if mechanism is None or mechanism.forecast.foretold is None:
             return inf
-        return mechanism.forecast.foretold(self.schema, self.budget).overall
+        workload = None if self.cells > MOST_DENSE else self.workload
+        return mechanism.forecast.foretold(self.schema, self.budget).overall(workload)
 
     @cached_property
     def otherwise(self) -> float:

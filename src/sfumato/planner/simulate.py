@@ -8,7 +8,7 @@ from the operating system, as always.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
@@ -152,15 +152,24 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """Runs of one mechanism, by shape. again: run it on given counts with the measures included."""
+    """Runs of one mechanism, by shape.
+
+    again: run it on the first synthetic table as a release would be made, with the errors that it states; with or
+    without the schema's measures.
+    """
 
     by_shape: dict[str, tuple[Trial, ...]]
-    again: Callable[[Counts], Content]
+    again: Callable[[bool], Content]
+
+    @cached_property
+    def in_full(self) -> Content:
+        """Content of the first run with the errors that a release states, for the count alone."""
+        return self.again(False)
 
     @cached_property
     def with_measures(self) -> Content:
         """Content of a run on the first synthetic table, with the schema's measures included."""
-        return self.again(next(iter(self.by_shape.values()))[0].table)
+        return self.again(True)
 
     def errors(self, block: Queries) -> dict[str, Floats]:
         """Errors of the queries of a block in all runs, by shape."""
@@ -179,12 +188,14 @@ def try_out(
     runs: int,
     most: int | None = None,
     *,
-    with_errors: bool = True,
+    with_errors: bool = False,
+    shapes: Collection[str] = (),
 ) -> Trials:
     """Run a mechanism on every synthetic shape, for the count alone with its share of the budget.
 
     most: work, as the mechanism counts it, after which no further shape is begun; never seconds, so that a plan is the
-    same on every machine. with_errors: also measure the errors that a release states, which takes about as long again.
+    same on every machine. with_errors: also measure the errors that a release states, which takes about as long again;
+    a plan needs those of one run alone (`Trials.in_full`). shapes: those to run on; all, if none are named.
     """
     plain = schema.model_copy(update={"measures": {}})
     share = budget.split(*schema.weights.values())[0]
@@ -192,6 +203,8 @@ def try_out(
     by_shape: dict[str, tuple[Trial, ...]] = {}
     work, done = runs * mechanism.forecast.work(plain, workload, share, rows), 0
     for number, (shape, table) in enumerate(prior_tables(schema.domain.shape, rows).items()):
+        if shapes and shape not in shapes:
+            continue
         if most is not None and done > most:
             break
         done += work
@@ -202,8 +215,10 @@ def try_out(
                 trials.append(Trial(table, mechanism.run(curator, plain, share, workload)))
         by_shape[shape] = tuple(trials)
 
-    def again(table: Counts) -> Content:
-        return mechanism.run(over_counts(schema, table, budget, TestingEntropy(0)), schema, budget, workload)
+    def again(measures: bool) -> Content:
+        public, spent = (schema, budget) if measures else (plain, share)
+        table = next(iter(by_shape.values()))[0].table
+        return mechanism.run(over_counts(public, table, spent, TestingEntropy(0)), public, spent, workload)
 
     return Trials(by_shape, again)
 
@@ -222,7 +237,7 @@ def simulated_line(item: Item, trials: Trials, schema: Schema, budget: Budget, c
 
 def _stated(item: Item, trials: Trials, schema: Schema, budget: Budget, confidence: float) -> Line:
     """Error of a sum or average: the one that a release of a synthetic table would state itself."""
-    content = next(iter(trials.by_shape.values()))[0].content
+    content = trials.in_full
     if isinstance(content, Cube):
         return price(item, with_measures(schema, budget, content.fits[0]), confidence)
     from sfumato.releases.contents.sparse_cube import SparseCube

@@ -45,6 +45,7 @@ class Request:
     delta: Amount | None = None
     mechanism: str = "auto"
     workload: Workload | str | Path | None = None
+    workload_only: bool = False
     options: Mapping[str, object] | None = None
     even_if_useless: bool = False
     table_name: str | None = None
@@ -70,13 +71,16 @@ class Prepared:
     workload: Workload | None
     why: str | None = None  # of a mechanism that was chosen for the curator
     expected: float = inf  # its error, that of all kinds of query as the workload weighs them, in rows
+    stated: bool = False  # whether the curator gave a workload
 
 
 def prepare(request: Request) -> Prepared:
     """Settle mechanism, cost and workload; refuse what does not fit, could not be written or would tell nothing."""
     if request.options and request.mechanism == "auto":
         raise MechanismError("--with is about one mechanism; name it with --mechanism")
-    prepared = _settled(request)
+    if request.workload_only and request.workload is None:
+        raise QueryError("--workload-only is about the statements of --workload; name their file with it")
+    prepared = replace(_settled(request), stated=request.workload is not None)
     if not request.even_if_useless and not prepared.mechanism.special:
         from sfumato.planner.marginal_errors import refuse_useless
 
@@ -86,7 +90,7 @@ def prepare(request: Request) -> Prepared:
 
 def _settled(request: Request) -> Prepared:
     schema, cost = request.schema, request.cost
-    asked = _workload(request.workload, schema)
+    asked = _workload(request, schema)
     if request.mechanism != "auto":
         mechanism = find_mechanism(request.mechanism).with_options(request.options or {})
         return _fitting(Prepared(schema, mechanism, cost, asked))
@@ -96,7 +100,9 @@ def _settled(request: Request) -> Prepared:
     return _fitting(Prepared(schema, find_mechanism(choice.name), cost, asked, choice.why, choice.expected))
 
 
-def _workload(given: Workload | str | Path | None, schema: Schema) -> Workload | None:
+def _workload(request: Request, schema: Schema) -> Workload | None:
+    """Workload that is served: the default one, one that is tilted to the statements given, or these alone."""
+    given = request.workload
     if isinstance(given, str | Path):
         from sfumato.planner.questions import read_statements
         from sfumato.sql.workload import workload_of
@@ -106,18 +112,23 @@ def _workload(given: Workload | str | Path | None, schema: Schema) -> Workload |
         return default_workload(schema.domain) if schema.domain.size <= MOST_DENSE else None
     if given.columns != schema.domain.size:
         raise QueryError(f"the workload spans {given.columns} cells, the schema has {schema.domain.size}")
-    return given
+    if request.workload_only or given is default_workload(schema.domain):
+        return given
+    from sfumato.planner.tilt import tilt_towards
+
+    return tilt_towards(given, schema.domain)
 
 
 def _fitting(prepared: Prepared) -> Prepared:
     from sfumato.publishing.fits_in_file import check_writable, with_steps_that_fit
 
-    schema, mechanism, workload = prepared.schema, prepared.mechanism, prepared.workload
+    schema, mechanism = prepared.schema, prepared.mechanism
+    workload = mechanism.serves(prepared.workload)
     mechanism.check(schema, workload)
     cost = prepared.cost if mechanism.gaussian else Cost(prepared.cost.epsilon)
     schema = with_steps_that_fit(schema, cost, mechanism, workload)
     check_writable(schema, cost, mechanism, workload)
-    return replace(prepared, schema=schema, cost=cost)
+    return replace(prepared, schema=schema, cost=cost, workload=workload)
 
 
 NOT_ASKED_FOR = "budget", "ledger", "expected_rows"  # a schema that differs in these alone asks for the same
@@ -141,6 +152,8 @@ def digest_of_request(table: Any, request: Request, prepared: Prepared) -> str:
         "delta": str(prepared.cost.delta),
         "workload": _text_of(request.workload),
     }
+    if request.workload is not None and not request.workload_only:
+        facts["tilted"] = True  # the statements alone were all that a workload could mean once
     if prepared.mechanism.chosen:
         facts["options"] = dict(prepared.mechanism.chosen)
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -37,6 +37,7 @@ def release(
     delta: Amount | None = None,
     mechanism: str = "auto",
     workload: Workload | str | Path | None = None,
+    workload_only: bool = False,
     options: Mapping[str, object] | None = None,
     ledger: Ledger | str | Path | None = None,
     another_unit: bool = False,
@@ -57,6 +58,7 @@ def release(
     epsilon: what this release costs, charged to `schema.dataset` in the ledger before the table is read.
     delta: allows mechanisms that can use it Gaussian noise; it is charged too, unless the mechanism needs none.
     workload: the queries that matter most: SELECT statements as text or in a file; if None, what everybody asks.
+    workload_only: nothing but the workload matters; without it, most accuracy goes there and the rest stays useful.
     options: what a mechanism with a purpose of its own is to do, by name; its page says which there are.
     another_unit: states that a further promise is meant where the ledger knows the dataset with another privacy unit.
     allow_views: read a view, a lazy frame or a relation too; the promise is then about the rows it gives.
@@ -72,6 +74,7 @@ def release(
         delta=delta,
         mechanism=mechanism,
         workload=workload,
+        workload_only=workload_only,
         options=options,
         even_if_useless=even_if_useless,
         table_name=table_name,
@@ -143,6 +146,10 @@ class Published:
         """The standard errors to expect of counts, in rows, by how many attributes they name; public."""
         return _errors(self.prepared, self.release.content)
 
+    def warnings(self) -> tuple[str, ...]:
+        """Kinds of question that the stated workload makes useless, in words; public."""
+        return _warnings(self.prepared, self.release.content)
+
 
 def publish(table: Any, request: Request, out: str | Path, *, step: Step, entropy: Entropy | None = None) -> Published:
     """Release a table straight into a file.
@@ -190,6 +197,7 @@ class Rehearsal:
 
     guarantee: what its file would promise. account: where the dataset stands before it. replaces: whether a file of
     that name would be moved away. errors: the standard errors to expect of counts, where these depend on noise alone.
+    warnings: kinds of question that the stated workload would make useless.
     """
 
     path: Path
@@ -198,6 +206,7 @@ class Rehearsal:
     account: Account
     replaces: bool
     errors: Mapping[str, float]
+    warnings: tuple[str, ...] = ()
 
 
 def rehearse_release(table: Any, request: Request, out: str | Path) -> Rehearsal:
@@ -211,7 +220,8 @@ def rehearse_release(table: Any, request: Request, out: str | Path) -> Rehearsal
         derived = source.derived(schema)
     cost = prepared.cost
     promise = describe_guarantee(cost.budget, schema, cost, derived=derived)
-    return Rehearsal(path, prepared, promise, account, path.exists(), _errors(prepared))
+    found = _errors(prepared), _warnings(prepared)
+    return Rehearsal(path, prepared, promise, account, path.exists(), *found)
 
 
 def _errors(was: Prepared, content: Content | None = None) -> dict[str, float]:
@@ -220,3 +230,13 @@ def _errors(was: Prepared, content: Content | None = None) -> dict[str, float]:
     with suppress(SfumatoError):  # what cannot be foretold must not look like a release that failed
         return errors_by_kind(was.schema, was.mechanism, was.workload, was.cost.budget, content)
     return {}
+
+
+def _warnings(was: Prepared, content: Content | None = None) -> tuple[str, ...]:
+    if not was.stated or was.mechanism.answers != "everything":
+        return ()
+    from sfumato.planner.tilt import useless_kinds
+
+    with suppress(SfumatoError):
+        return useless_kinds(was.schema, was.mechanism, was.workload, was.cost.budget, content)
+    return ()

@@ -22,6 +22,7 @@ from sfumato.queries.kron import Kron, over
 from sfumato.queries.ranges import AllRanges, Identity, Total
 
 MOST_SETS = 96  # of two or three attributes that stand for all where these are more
+NAMED = 0.95  # of the weight of a tilted workload, for what a user named; the default workload has what is left
 GOLDEN = (5**0.5 - 1) / 2  # its multiples, modulo 1, fill the unit interval evenly and fall in with no pattern
 
 
@@ -31,11 +32,13 @@ class Workload:
 
     Its squared error is the sum over blocks of weight times the mean squared error of the block's queries.
     weights: 1 on average; if left out, all blocks weigh the same.
+    named: number of leading blocks that a user named, of a workload that is tilted towards them (`tilted`); 0: no tilt.
     """
 
     names: tuple[str, ...]
     blocks: tuple[Queries, ...]
     weights: tuple[float, ...] = ()
+    named: int = 0
 
     def __post_init__(self) -> None:
         if not self.blocks or len(self.names) != len(self.blocks):
@@ -57,9 +60,44 @@ class Workload:
         """All blocks, stacked."""
         return self.blocks[0] if len(self.blocks) == 1 else Stack(*self.blocks)
 
+    @property
+    def asked(self) -> Workload:
+        """Blocks that a user named, without the default workload beside them."""
+        if not self.named:
+            return self
+        weights = np.array(self.weights[: self.named])
+        return Workload(self.names[: self.named], self.blocks[: self.named], tuple((weights / weights.mean()).tolist()))
+
+    @property
+    def shares(self) -> Floats:
+        """Share of a fixed number of sampled queries that each block gets, (blocks,): even, or tilted."""
+        rest = len(self.blocks) - self.named
+        if not self.named or not rest:
+            return np.full(len(self.blocks), 1.0 / len(self.blocks))
+        return np.repeat([NAMED / self.named, (1.0 - NAMED) / rest], [self.named, rest])
+
     def overall(self, errors: Floats) -> float:
         """Weighted root mean square of the blocks' errors, (blocks,)."""
         return float(np.sqrt(np.mean(np.asarray(errors) ** 2 * self.weights)))
+
+
+def tilted(named: Workload, usual: Workload, scales: tuple[float, float]) -> Workload:
+    """Union of a named and a default workload in which squared errors count relative to scales, NAMED for the named.
+
+    scales: error of each workload if the whole budget were its own, so that neither wins by the size of its errors.
+
+    >>> from sfumato.queries.ranges import Identity, Total
+    >>> both = tilted(Workload(("t",), (Total(2),)), Workload(("c",), (Identity(2),)), (1.0, 2.0))
+    >>> [round(weight, 3) for weight in both.weights], both.asked.names
+    ([1.974, 0.026], ('t',))
+    """
+    parts = [
+        share * np.array(workload.weights) / sum(workload.weights) / max(scale, 1e-9) ** 2
+        for share, workload, scale in zip((NAMED, 1.0 - NAMED), (named, usual), scales, strict=True)
+    ]
+    weights = np.concatenate(parts)
+    names, blocks = (*named.names, *usual.names), (*named.blocks, *usual.blocks)
+    return Workload(names, blocks, tuple((weights / weights.mean()).tolist()), len(named.blocks))
 
 
 @lru_cache(maxsize=32)  # the same object for the same domain, so that what is worked out for it is worked out once

@@ -12,9 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, fields, replace
 from fractions import Fraction
 from functools import cache, partial
-from math import isfinite
+from math import exp, isfinite, log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_type_hints
+
+import numpy as np
 
 from sfumato.arrays import MOST_DENSE
 from sfumato.domain import LARGEST_NUMBER
@@ -24,7 +26,7 @@ from sfumato.frozen import dataclass
 if TYPE_CHECKING:
     from sfumato.kernel.budget import Budget
     from sfumato.kernel.curator import Curator
-    from sfumato.queries import Workload
+    from sfumato.queries import Queries, Workload
     from sfumato.queries.strategy import Strategy
     from sfumato.releases.contents.content import Content
     from sfumato.schema import Schema
@@ -219,11 +221,22 @@ class Limit:
 
 @dataclass(frozen=True)
 class Foresight:
-    """Expected errors, in rows: on the default workload, of one value of each attribute, and by kind of query."""
+    """Expected errors, in rows: of one value of each attribute (noise alone), by kind of query, and of any queries.
 
-    overall: float
+    of_block: root mean square error over a block of queries. of_sums: of each measure's total, less the middle of its
+    bounds for every row, in the measure's unit.
+    """
+
     one_way: Mapping[str, float]
     by_kind: Mapping[str, float]
+    of_block: Callable[[Queries], float]
+    of_sums: Mapping[str, float] = field(default_factory=dict)
+
+    def overall(self, workload: Workload | None) -> float:
+        """Error over a workload; where none can be written down, the geometric mean over kinds of query."""
+        if workload is None:
+            return exp(sum(map(log, self.by_kind.values())) / len(self.by_kind))
+        return workload.overall(np.array([self.of_block(block) for block in workload.blocks]))
 
 
 @dataclass(frozen=True)
@@ -241,6 +254,12 @@ class Holds:
     by_margins: bool = False
 
 
+class ErrorIfFull(Protocol):
+    """Function from schema, workload served and budget to the error over it, or over a second workload `of`."""
+
+    def __call__(self, s: Schema, w: Workload, b: Budget, /, *, of: Workload | None = None) -> float: ...
+
+
 @dataclass(frozen=True)
 class Forecast:
     """Expected error and cost of a mechanism before any data is read, for plans and for `auto`.
@@ -249,7 +268,8 @@ class Forecast:
     epsilon). Its expected error is exact.
     checks_itself: whether it selects queries or buckets privately, and so spends a part of the budget on measuring the
     error of its own estimate, which the noise alone does not tell.
-    error_if_full: of an adaptive mechanism, its approximate error on a dense table, where there is nothing to adapt to.
+    error_if_full: of an adaptive mechanism, its approximate error on a dense table, where there is nothing to adapt to:
+    over the workload that it serves, or over a second one.
     foretold: approximate errors for the number of rows that the schema states, where these depend on the table in part.
     promises: of a mechanism with one purpose, the figures of its plan.
     least_of_sums: for each measure, the least budget that any table of its sums is measured with, if that is settled
@@ -263,7 +283,7 @@ class Forecast:
 
     strategy: Callable[[Schema, Workload, bool], Strategy] | None = None
     checks_itself: bool = False
-    error_if_full: Callable[[Schema, Workload, Budget], float] | None = None
+    error_if_full: ErrorIfFull | None = None
     foretold: Callable[[Schema, Budget], Foresight] | None = None
     promises: Foretells | None = None
     least_of_sums: Callable[[Schema, Budget], Mapping[str, Budget]] | None = None
@@ -355,6 +375,10 @@ class Mechanism:
     def docs(self) -> str:
         """File name of the mechanism's page in docs/."""
         return f"{self.page or self.name}.md"
+
+    def serves(self, workload: Workload | None) -> Workload | None:
+        """Workload that it is run with: one that measures queries themselves takes those that were named alone."""
+        return workload if workload is None or self.answers == "everything" else workload.asked
 
     def is_sparse(self, schema: Schema) -> bool:
         """Whether a schema's cells are published above a threshold only."""

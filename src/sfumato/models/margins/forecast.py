@@ -18,13 +18,14 @@ from math import comb, prod, sqrt
 
 import numpy as np
 
-from sfumato.arrays import MOST_DENSE, Codes, Floats
+from sfumato.arrays import Codes, Floats
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.models.base.mechanism import Foresight
 from sfumato.models.calibration.model_error import OF_NORMAL
 from sfumato.models.margins.table import Places
-from sfumato.queries.workload import default_workload, sets_of
+from sfumato.queries import Kron, Queries, Stack, Total
+from sfumato.queries.workload import sets_of
 from sfumato.schema import Schema
 
 GROUPS = 6  # of values of like frequency
@@ -246,21 +247,26 @@ def foresee(schema: Schema, budget: Budget) -> Foresight:
         sets = [[domain.place(axis.name) for axis in axes] for axes in sets_of(domain, order)]
         if sets and order <= len(domain.axes):
             by_kind[words] = sqrt(float(np.mean([forecast.error(places, {}) ** 2 for places in sets])))
-    if domain.size > MOST_DENSE:  # no workload of all its cells can be written down
-        return Foresight(float(np.exp(np.mean(np.log(list(by_kind.values()))))), one_way, by_kind)
-    return Foresight(_of_usual_workload(schema, forecast), one_way, by_kind)
+    return Foresight(one_way, by_kind, lambda block: _of_block(forecast, block))
 
 
-def _of_usual_workload(schema: Schema, forecast: Forecast) -> float:
-    """Expected error in rows per query on the default workload of the schema."""
-    domain, workload = schema.domain, default_workload(schema.domain)
-    sets = [*([()] if len(domain.axes) > 2 else []), *sets_of(domain, 1), *sets_of(domain, 2)]
-    ranges = len(sets)
-    sets += sets_of(domain, 3) if len(domain.axes) > 2 else []
-    sets += [tuple(domain)] if len(domain.axes) > 3 else []
-    errors = []
-    for number, axes in enumerate(sets):
-        places = [domain.place(axis.name) for axis in axes]
-        ordered = [(p, axis) for p, axis in zip(places, axes, strict=True) if axis.ordered and number < ranges]
-        errors.append(forecast.error(places, {place: (axis.size + 2) / 3 for place, axis in ordered}))
-    return workload.overall(np.array(errors))
+def _of_block(forecast: Forecast, block: Queries) -> float:
+    """Root mean square error over a block of queries, by the attributes that it names and how many values it sums."""
+    if isinstance(block, Stack):
+        rows = [part.rows for part in block.blocks]
+        return sqrt(float(np.average([_of_block(forecast, part) ** 2 for part in block.blocks], weights=rows)))
+    places: list[int] = []
+    summed: dict[int, float] = {}
+    axis = 0
+    for factor in block.factors if isinstance(block, Kron) else (block,):
+        first, cells = axis, 1
+        while cells < factor.columns:
+            cells *= forecast.sizes[axis]
+            axis += 1
+        if not isinstance(factor, Total):
+            several = range(first, axis)
+            number = float(factor.column_squares().sum(dtype=np.float64)) / factor.rows
+            share = (number / cells) ** (1 / len(several))  # of each axis, where a condition spans several
+            places += several
+            summed |= {at: max(1.0, forecast.sizes[at] * share) if number > 1.0 else 1.0 for at in several}
+    return forecast.error(places, summed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from fractions import Fraction
 from itertools import combinations
 from math import inf, prod, sqrt
@@ -19,9 +19,10 @@ import numpy as np
 from sfumato.arrays import Floats
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
+from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement, Noise, with_missing
-from sfumato.models.base.mechanism import Forecast, Holds, Mechanism
+from sfumato.models.base.mechanism import Forecast, Foresight, Holds, Mechanism
 from sfumato.models.margins.forecast import COUNT, foresee
 from sfumato.queries import Identity, Workload
 from sfumato.schema import Schema
@@ -299,6 +300,21 @@ def _least_of_sums(schema: Schema, budget: Budget) -> dict[str, Budget]:
     return {of: min(listed, key=lambda one: one.amount) for of, listed in every.items()}
 
 
+def _foresee(schema: Schema, budget: Budget) -> Foresight:
+    """Expected errors of counts, and of the total of every measure from all tables of its sums; reads no data."""
+    settings, shape = Settings(), schema.domain.shape
+    pairs, contributions = _pairs(schema, settings.most_cells_of_sums), schema.privacy_unit.contributions
+    cells = [*shape, *(shape[a] * shape[b] for a, b in pairs)]
+    of_sums = {}
+    for measure, share in zip(schema.measures, settings.of_measures(schema, budget)[1:], strict=True):
+        budgets = settings.of_sums(len(shape), len(pairs), share)
+        noises = [noise_for(each, contributions, l1=Fraction(1), l2_squared=Fraction(1)) for each in budgets]
+        precision = sum(1.0 / (size * noise.continuous_variance) for size, noise in zip(cells, noises, strict=True))
+        bounds = schema.measures[measure]
+        of_sums[measure] = float(bounds.upper - bounds.lower) / 2.0 / sqrt(precision)
+    return replace(foresee(schema, budget), of_sums=of_sums)
+
+
 def _work(schema: Schema, workload: Workload, budget: Budget, rows: int) -> int:
     """Estimated work of a release, fitted to measured times: pairs, their cells, and cubes of ordered values."""
     from sfumato.models.margins.joining import MOST_SMOOTHED
@@ -316,5 +332,5 @@ MECHANISM = Mechanism(
     run=margins,
     gaussian=True,
     holds=Holds(by_margins=True),
-    forecast=Forecast(foretold=foresee, least_of_sums=_least_of_sums, checks_itself=True, work=_work),
+    forecast=Forecast(foretold=_foresee, least_of_sums=_least_of_sums, checks_itself=True, work=_work),
 )

@@ -31,7 +31,7 @@ from sfumato.models.sums.shares import Problem, QueryKinds, of_anything, of_effe
 from sfumato.models.sums.tables import Table, candidates
 from sfumato.queries import AllRanges, Identity, Kron, Queries, Stack, Workload, default_workload
 from sfumato.queries.kron import over
-from sfumato.queries.workload import places_among, some_sets
+from sfumato.queries.workload import NAMED, places_among, some_sets
 from sfumato.schema import Schema
 
 FEW_CELLS = 8  # up to which all are measured: a region with half of the budget gains only if it has more than four
@@ -145,15 +145,22 @@ def _asked(domain: Domain, workload: Workload | None) -> QueryKinds:
 def _kinds(domain: Domain, workload: Workload | None) -> tuple[list[Floats], Floats]:
     """Sample queries of every kind, (queries, cells) each, and weights of the kinds, (kinds,)."""
     if workload is not None:
-        places = sorted(set(places_among(len(workload.blocks), MOST_KINDS).tolist()))
-        few = len(workload.blocks) <= MOST_KINDS
-        groups = [[block] for block in (workload.blocks if few else [workload.blocks[place] for place in places])]
+        rest = workload.blocks[workload.named :]
+        groups = [_few(workload.asked.blocks), _few(rest)] if workload.named else [[one] for one in _few(rest)]
     else:
         groups = _usual(domain)
     count = sum(map(len, groups))
     each = max(1, min(QUESTIONS, MOST_NUMBERS // (domain.size * count)))
-    weights = [1.0 / len(group) for group in groups for _ in group]
+    matters = (NAMED, 1.0 - NAMED) if workload is not None and workload.named else (1.0,) * len(groups)
+    weights = [weight / len(group) for group, weight in zip(groups, matters, strict=True) for _ in group]
     return [_some(block, each) for group in groups for block in group], np.array(weights)
+
+
+def _few(blocks: Sequence[Queries]) -> list[Queries]:
+    """Sample of at most MOST_KINDS query blocks."""
+    if len(blocks) <= MOST_KINDS:
+        return list(blocks)
+    return [blocks[place] for place in sorted(set(places_among(len(blocks), MOST_KINDS).tolist()))]
 
 
 def _usual(domain: Domain) -> list[list[Queries]]:

@@ -67,7 +67,10 @@ def geometry_of(workload: Workload, tree: BinaryTree) -> Geometry:
 def _written_out(workload: Workload) -> Iterator[tuple[NDArray[np.int64] | Floats, float]]:
     """Dense rows of a sample of the workload's queries, in chunks, with the weight of each query."""
     most = max(1, min(SAMPLED, MOST_NUMBERS // workload.columns))
-    blocks = [(workload.blocks[place], workload.weights[place]) for place in _spread(len(workload.blocks), most)]
+    named = _spread(workload.named, max(1, most // 2)).tolist()  # of a tilted workload, none of whose parts is left out
+    rest = len(workload.blocks) - workload.named
+    places = [*named, *(workload.named + _spread(rest, max(1, most - len(named)))).tolist()]
+    blocks = [(workload.blocks[place], workload.weights[place]) for place in places]
     at_once, alike = max(1, AT_ONCE // workload.columns), len(set(workload.weights)) == 1
     for block, matters in blocks:
         chosen = _spread(block.rows, max(1, most // len(blocks)))
@@ -196,9 +199,17 @@ def next_measurements(frontier: Frontier, tree: BinaryTree, geometry: Geometry, 
     return Planned(*(np.concatenate(part) for part in zip(*planned, strict=True)))
 
 
-def error_if_full(tree: BinaryTree, geometry: Geometry, unit: float, *, pure: bool) -> float:
-    """Approximate root mean squared error of the queries if every node may hold many rows; smaller on sparse tables."""
-    *_, squared = _cheapest(Frontier.root(), tree, geometry, np.array([unit]), pure=pure)
+def error_if_full(
+    tree: BinaryTree, geometry: Geometry, unit: float, *, pure: bool, of: Geometry | None = None
+) -> float:
+    """Approximate root mean squared error of the queries if every node may hold many rows; smaller on sparse tables.
+
+    of: other queries than those that the measurements are planned for.
+    """
+    root, whole = Frontier.root(), np.array([unit])
+    deeper, times, squared = _cheapest(root, tree, geometry, whole, pure=pure)
+    if of is not None:
+        squared = _price(root, tree, of, whole, int(deeper[0]), int(times[0]), pure=pure)
     return sqrt(float(squared[0]))
 
 
@@ -210,26 +221,35 @@ def _cheapest(
     whole: noise variance of a count that spends all that a node has left, (nodes,). The budget is shared equally over
     the counts.
     """
-    level = int(frontier.levels[0])
-    squares = np.where(np.isfinite(frontier.rows), _squares(frontier), UNKNOWN)
+    below = tree.height - int(frontier.levels[0])
     best = np.full(len(frontier), np.inf)
     deeper, times = np.zeros(len(frontier), dtype=np.int64), np.ones(len(frontier), dtype=np.int64)
-    parts = [tree.nodes(at) / tree.nodes(level) for at in range(tree.height + 1)]
-    below, cut = tree.height - level, geometry.cut / tree.nodes(level)
     for jump in range(min(WIDEST, below) + 1):
         # Measuring twice needs parts that can be cut further; a jump of one level gains too little for its share.
         for count in range(1, (-(-below // jump) if jump > 1 else 1) + 1):
-            noise = whole * (count**2 if pure else count)
-            stops = [min(level + stop * jump, tree.height) for stop in range(count + 1)]
-            noisy = sum(cut[at] * parts[to] / parts[at] / 4.0 for at, to in pairwise(stops) if to > at)
-            total = 1.0 / (1.0 / frontier.variances + 1.0 / (noise * parts[stops[1]]))
-            cost = geometry.whole[level] * total + noisy * noise
-            if stops[-1] < tree.height:
-                cost = cost + cut[stops[-1]] * UNEVEN / parts[stops[-1]] * squares
+            cost = _price(frontier, tree, geometry, whole, jump, count, pure=pure)
             better = cost < best
             best = np.where(better, cost, best)
             deeper, times = np.where(better, jump, deeper), np.where(better, count, times)
     return deeper, times, best
+
+
+def _price(
+    frontier: Frontier, tree: BinaryTree, geometry: Geometry, whole: Floats, jump: int, count: int, *, pure: bool
+) -> Floats:
+    """Mean squared error that a plan of `count` measurements, each `jump` levels deeper, leaves, (nodes,)."""
+    level = int(frontier.levels[0])
+    parts = [tree.nodes(at) / tree.nodes(level) for at in range(tree.height + 1)]
+    cut = geometry.cut / tree.nodes(level)
+    noise = whole * (count**2 if pure else count)
+    stops = [min(level + stop * jump, tree.height) for stop in range(count + 1)]
+    noisy = sum(cut[at] * parts[to] / parts[at] / 4.0 for at, to in pairwise(stops) if to > at)
+    total = 1.0 / (1.0 / frontier.variances + 1.0 / (noise * parts[stops[1]]))
+    cost = geometry.whole[level] * total + noisy * noise
+    if stops[-1] < tree.height:
+        squares = np.where(np.isfinite(frontier.rows), _squares(frontier), UNKNOWN)
+        cost = cost + cut[stops[-1]] * UNEVEN / parts[stops[-1]] * squares
+    return np.asarray(cost, dtype=np.float64)
 
 
 def _joined(frontier: Frontier, tree: BinaryTree, geometry: Geometry, whole: Floats, price: Floats) -> Codes:

@@ -66,11 +66,16 @@ def refuses(schema: Schema, workload: Workload | None) -> str | None:
     return None
 
 
-def error_if_full(schema: Schema, workload: Workload, budget: Budget) -> float:
-    """Approximate root mean squared error on a dense table, where there is nothing to adapt to; reads no data."""
+def error_if_full(schema: Schema, workload: Workload, budget: Budget, *, of: Workload | None = None) -> float:
+    """Approximate root mean squared error on a dense table, where there is nothing to adapt to; reads no data.
+
+    of: queries whose error is wanted; by default those of the workload that the descent is planned for.
+    """
     tree, share = BinaryTree.over(schema.domain), budget.split(*schema.weights.values())[0]
     whole = _noise(Shares.beside_tree(schema.domain, tree, share).most, schema.privacy_unit.contributions)
-    return descent.error_if_full(tree, geometry_of(workload, tree), whole.continuous_variance, pure=budget.is_pure)
+    asked = None if of is None else geometry_of(of, tree)
+    unit = whole.continuous_variance
+    return descent.error_if_full(tree, geometry_of(workload, tree), unit, pure=budget.is_pure, of=asked)
 
 
 def _least_of_sums(schema: Schema, budget: Budget) -> dict[str, Budget]:

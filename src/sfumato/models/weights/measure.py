@@ -101,7 +101,7 @@ class Learning:
 
 
 def sampled(workload: Workload, most: int) -> Queries:
-    """Deterministic sample of about `most` queries of a workload, equally many per block; reads no data.
+    """Deterministic sample of about `most` queries of a workload, by each block's share; reads no data.
 
     Rows are taken in steps of the golden section, a low-discrepancy sequence.
 
@@ -109,8 +109,8 @@ def sampled(workload: Workload, most: int) -> Queries:
     >>> sampled(Workload(("ranges",), (AllRanges(100),)), 50).rows
     50
     """
-    room = max(1, most // len(workload.blocks))
-    parts = [_spaced(block, room) for block in workload.blocks]
+    rooms = np.maximum(1, np.floor(most * workload.shares + 1e-9).astype(np.int64)).tolist()
+    parts = [_spaced(block, room) for block, room in zip(workload.blocks, rooms, strict=True)]
     return parts[0] if len(parts) == 1 else Stack(*parts)
 
 
