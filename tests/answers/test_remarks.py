@@ -132,7 +132,10 @@ def test_a_median_of_bins_says_bins_and_not_model(full):
     [
         ((model_note([Estimate(9.0, 5.0, 0.0, 19.0, 0.95, noise=3.0, model=4.0)]),), ()),
         (("income < 5 cuts a bin: the interval allows for any spread", NO_ROWS), (1, 0)),
-        (("guaranteed intervals hold for every table", "the 5 rows were chosen among 9", "gap: could be chance"), (2, 1, 0)),
+        (
+            ("guaranteed intervals hold for every table", "the 5 rows were chosen among 9", "gap: could be chance"),
+            (2, 1, 0),
+        ),
         (("something new",), (0,)),
     ],
 )
