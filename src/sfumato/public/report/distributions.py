@@ -65,6 +65,15 @@ class Cut:
         place[np.argsort(first)] = np.arange(len(first))
         return place[kind.reshape(-1)]
 
+    @property
+    def cut_short(self) -> dict[int, str]:
+        """Groups at the ends of an order that span less than the others, and their part in words."""
+        if self.whole:
+            return {cell: f"{days} of {every} days" for cell, (days, every) in self.axis.cut_periods().items()}
+        wide, last = len(self.groups[0]), self.size - 1 - self.axis.missing
+        left = len(self.groups[last])
+        return {last: f"{left} of {wide} steps"} if self.axis.ordered and left < wide else {}
+
     def where(self, place: int) -> Predicate:
         """Predicate of the rows of one group."""
         sets = [self.axis.values_in(int(cell)) for cell in self.groups[place]]

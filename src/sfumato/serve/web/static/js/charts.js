@@ -110,7 +110,7 @@ export function bars(data, { width, form, ordered: along, label, order, scale: w
   const letters = d3.max(rows, (row) => text(row).length) ?? 1;
   const turned = across ? 0 : numbersAt(letters, ((width - marginLeft - 14) / firsts.length / seconds.length) * (grouped ? 0.8 : 0.96));
   const marginRight = across ? Math.min(width * 0.3, letters * LETTER + 14) : 14;
-  const side = across ? { textAnchor: "start", dx: 6 } : turned ? { textAnchor: "start", rotate: turned, dy: -5 } : { lineAnchor: "bottom", dy: -5 };
+  const side = across ? { textAnchor: "start", dx: log ? 9 : 6 } : turned ? { textAnchor: "start", rotate: turned, dy: -5 } : { lineAnchor: "bottom", dy: -5 };
   const format = (index) => short(firsts[index], across ? Math.floor(marginLeft / 7.8) : 24);
   const step = across ? 1 : Math.ceil((firsts.length * (longest * 7.2 + 12)) / (width - 60));
   const labels = { tickSize: 0, label: null, ticks: d3.range(0, firsts.length, Math.max(1, step)), tickFormat: format };
