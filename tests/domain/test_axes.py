@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import sfumato as sf
 from sfumato.domain import LARGEST_NUMBER, Axis, Cover, Domain, Partition, ValueSet, refuse_too_many_values
 from sfumato.errors import QueryError, SchemaError
 
@@ -144,31 +143,6 @@ FIRST_FEBRUARY_END = (date(2024, 1, 10), date(2024, 2, 1), date(2024, 3, 1))
 def test_labels(axis, labels):
     assert axis.labels() == labels
     assert axis.size == len(labels)
-
-
-def of_days(first: date, last: date, by: str) -> Axis:
-    return sf.Schema(
-        dataset="t", privacy_unit="row", attributes={"d": {"type": "date", "lower": first, "upper": last, "by": by}}
-    ).domain["d"]
-
-
-@pytest.mark.parametrize(
-    ("first", "last", "by", "cut"),
-    [
-        (date(2023, 12, 24), date(2024, 1, 10), "week", {0: (1, 7), 3: (3, 7)}),
-        (date(2024, 1, 1), date(2024, 1, 14), "week", {}),
-        (date(2024, 1, 10), date(2024, 1, 12), "week", {0: (3, 7)}),
-        (date(2024, 2, 2), date(2024, 3, 31), "month", {0: (28, 29)}),
-        (date(2024, 1, 1), date(2024, 5, 15), "quarter", {1: (45, 91)}),
-        (date(2023, 3, 1), date(2024, 12, 31), "year", {0: (306, 365)}),
-        (date.min, date(1, 12, 30), "year", {0: (364, 365)}),
-        (date(9999, 1, 2), date.max, "year", {0: (364, 365)}),
-        (date(2024, 1, 3), date(2024, 1, 9), "day", {}),
-        (date(2024, 1, 3), date(2024, 1, 4), "hour", {}),
-    ],
-)
-def test_a_first_and_last_period_that_the_bounds_cut_is_known(first, last, by, cut):
-    assert of_days(first, last, by).cut_periods() == cut
 
 
 @pytest.mark.parametrize(

@@ -186,14 +186,16 @@ class Result:
         columns = {name: in_64_bits([record.get(name) for record in records]) for name in self.headers}
         return Frame(columns, frozenset(self.columns) - self.estimated, self.moments)
 
-    def plot(self, column: str | None = None, *, ax: Axes | None = None) -> Axes:
+    def plot(self, column: str | None = None, *, ax: Axes | None = None, panels: str | None = None) -> Axes:
         """Plot a number of every row with its interval; the first number, unless `column` names another.
 
-        ax: where to draw; a new picture if None. It needs matplotlib.
+        The first key is along the axis, and the others are told apart by colour; where they would lie on each other,
+        each value of the last key has a small picture of its own. panels: the key that has them in any case. ax: where
+        to draw; a new picture if None. Returns the axes, of small pictures the first. It needs matplotlib.
         """
         from sfumato.answers.export import plot_result
 
-        return plot_result(self.columns, self.rows, self.estimated, self.confidence, column, ax)
+        return plot_result(self.columns, self.rows, self.estimated, self.confidence, column, ax, panels)
 
     def to_csv(self, *, notes: bool = False) -> str:
         """CSV text of the records, one line each; unknown values are empty.

@@ -97,22 +97,6 @@ class Axis:
     def labels(self) -> list[Label]:
         return [self.label(cell) for cell in range(self.size)]
 
-    def cut_periods(self) -> dict[int, tuple[int, int]]:
-        """The first and last cell of dates where the bounds cut them: days inside, and days of the whole period.
-
-        >>> Axis("x", "date", np.array([19715.0, 19716.0, 19723.0]), by="week").cut_periods()
-        {0: (1, 7)}
-        """
-        if self.kind != "date" or self.timed:
-            return {}
-        found = {}
-        for cell in sorted({0, self.places - 1}):
-            first, last = int(self.edges[cell]), int(self.edges[cell + 1]) - 1
-            whole = last - first + 1 + _more_days(first, -1, self.by) + _more_days(last, 1, self.by)
-            if whole > last - first + 1:
-                found[cell] = last - first + 1, whole
-        return found
-
     def values_in(self, cell: int) -> ValueSet:
         """The set of values that one cell holds."""
         if cell == self.places:
@@ -257,17 +241,6 @@ def _named(days: float, by: str) -> str:
     if by == "quarter":
         return f"{text[:4]}-Q{(day.month + 2) // 3}"
     return text[: {"day": 10, "month": 7, "year": 4}[by]]
-
-
-def _more_days(day: int, step: int, by: str) -> int:
-    """Days before (step -1) or after a day that its period has besides; calendars end where Python's do."""
-    name, more = _named(day, by), 0
-    try:
-        while _named(day + step * (more + 1), by) == name:
-            more += 1
-    except OverflowError:
-        pass
-    return more
 
 
 def _moment(literal: object) -> float | None:

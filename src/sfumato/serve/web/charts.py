@@ -17,7 +17,7 @@ from sfumato.answers.results import Estimate, Result, when
 from sfumato.domain import EPOCH, Axis
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
-from sfumato.public.report.distributions import span
+from sfumato.public.report.distributions import cut_periods, span
 from sfumato.serve.web.bounds import MOST_BINS, MOST_COARSE_POINTS, MOST_POINTS, MOST_SURE_NUMBERS
 from sfumato.serve.web.questions import PLAIN, Amount, Chart, Filter, Label
 from sfumato.serve.web.requests import Refusal
@@ -227,7 +227,7 @@ def cut_short(chart: Chart, book: Book, bins: Mapping[str, Bins]) -> dict[str, l
         if name in bins:
             ends = bins[name].cut_short()
         else:
-            periods = axis.cut_periods().items()
+            periods = cut_periods(axis).items()
             ends = [[str(axis.label(cell)), f"{days} of {whole} days"] for cell, (days, whole) in periods]
         if ends:
             found[name] = ends
