@@ -262,13 +262,25 @@ def test_an_axis_that_does_not_begin_at_nothing_says_so(browser, rides):
         assert "does not begin at 0" not in page.text_content("#key")
 
 
-def test_a_heat_map_has_a_legend_with_numbers_that_stays_in_view(browser, rides):
-    visit = Visit(browser, rides, height=500, release="rides", by=["hour", "kind"], shape="heat")
-    with visit as page:
+def test_a_heat_map_has_a_legend_with_numbers_also_where_it_is_saved(browser, rides):
+    with Visit(browser, rides, release="rides", by=["hour", "kind"], shape="heat") as page:
         page.wait_for_selector("#legend canvas")
-        shown = [float(text.replace(",", "")) for text in page.locator("#legend .along span").all_text_contents()]
+        texts = page.locator("#legend .along span").all_text_contents()
+        shown = [float(text.replace(",", "")) for text in texts]
         assert len(shown) == 5 and shown == sorted(shown) and shown[-1] > 1000
-        assert page.evaluate("getComputedStyle(document.getElementById('legend')).position") == "sticky"
+        with page.expect_download() as saving:
+            page.click("[data-save=svg]")
+        saved = Path(saving.value.path()).read_text()
+        assert all(f">{text}</text>" in saved for text in texts)
+
+
+def test_a_legend_stays_in_view_beside_a_chart_that_is_longer_than_the_window(browser, address):
+    with Visit(browser, address, height=260, width=420, release="survey", by=["age", "sex"], shape="bars") as page:
+        page.wait_for_selector("#legend i.c1")
+        assert page.locator("#chart svg").bounding_box()["height"] > 300
+        page.evaluate("window.scrollBy(0, document.querySelector('#chart svg').getBoundingClientRect().bottom - 150)")
+        box = page.locator("#legend").bounding_box()
+        assert page.locator("#chart svg").bounding_box()["y"] < -100 and 0 <= box["y"] < 10
 
 
 def test_an_address_with_a_release_that_is_not_there_says_so(browser, rides):
