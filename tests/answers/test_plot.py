@@ -69,3 +69,48 @@ def test_a_column_is_chosen_by_name_and_others_are_refused():
         result.plot("sex")
     with pytest.raises(QueryError, match="no rows"):
         Result(("n",), (), 0.9, numbers=frozenset({"n"})).plot()
+
+
+def by_region(ages: int, regions: int) -> Result:
+    rows = [(age, f"r{region}", number(age, age - 1, age + 1)) for age in range(ages) for region in range(regions)]
+    return Result(("age", "region", "n"), tuple(rows), 0.9)
+
+
+def drawn(axes) -> list:
+    return [one for one in axes.figure.axes if one.has_data()]
+
+
+def test_series_that_would_lie_on_each_other_have_a_panel_each_on_one_scale():
+    axes = by_region(50, 7).plot()
+    panels = drawn(axes)
+    assert [one.get_title(loc="left") for one in panels] == [f"r{region}" for region in range(7)]
+    assert all(len(error_bars(one)) == 50 for one in panels) and len({one.get_ylim() for one in panels}) == 1
+    assert axes.get_legend() is None and "a panel for each region; error bars: 90 %" in axes.figure.get_suptitle()
+    assert (axes.figure.get_supxlabel(), axes.figure.get_supylabel()) == ("age", "n")
+    assert len(drawn(by_region(50, 2).plot())) == 1 and len(drawn(by_region(3, 7).plot())) == 1
+
+
+def test_panels_are_by_the_key_that_is_named_and_colours_by_the_others():
+    rows = tuple((age, sex, place, number(age, 0, 9)) for age in range(3) for sex in "FM" for place in "abcd")
+    answer = Result(("age", "sex", "place", "n"), rows, 0.9)
+    panels = drawn(answer.plot(panels="sex"))
+    assert [one.get_title(loc="left") for one in panels] == ["F", "M"]
+    assert [text.get_text() for text in panels[0].get_legend().get_texts()] == list("abcd")
+    assert [len(one.patches) for one in panels] == [12, 12]
+    unbidden = Result(("age", "sex", "place", "n"), tuple(row for row in rows for _ in range(2)), 0.9).plot()
+    assert len(drawn(unbidden)) == 1  # eight colours fit
+
+
+def test_panels_that_cannot_be_are_refused_in_words():
+    import matplotlib.pyplot as plt
+
+    with pytest.raises(QueryError, match="no panels by town: choose of region"):
+        by_region(3, 2).plot(panels="town")
+    with pytest.raises(QueryError, match="no panels by age: choose of region"):
+        by_region(3, 2).plot(panels="age")
+    with pytest.raises(QueryError, match="leave ax out"):
+        by_region(3, 2).plot(panels="region", ax=plt.subplots()[1])
+    with pytest.raises(QueryError, match="11 series are too many"):
+        by_region(3, 11).plot(ax=plt.subplots()[1])
+    with pytest.raises(QueryError, match="60 series are too many"):
+        by_region(3, 60).plot()

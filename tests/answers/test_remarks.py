@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from curators import curator_of
 
 import sfumato as sf
 from sfumato.answers.answer import MODEL, NO_ROWS, OF_WIDTH, SHARES, model_note, naming
-from sfumato.answers.results import Estimate
+from sfumato.answers.results import Estimate, Result
 from sfumato.kernel.budget import Budget
 from sfumato.models import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
@@ -123,3 +125,23 @@ def test_two_attributes_are_said_to_be_unknown_together_with_what_would_tell():
 def test_a_median_of_bins_says_bins_and_not_model(full):
     notes = full.query("SELECT MEDIAN(rate) FROM t").notes
     assert not any(OF_WIDTH in note for note in notes) and any("ends of bins" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("notes", "decisive"),
+    [
+        ((model_note([Estimate(9.0, 5.0, 0.0, 19.0, 0.95, noise=3.0, model=4.0)]),), ()),
+        (("income < 5 cuts a bin: the interval allows for any spread", NO_ROWS), (1, 0)),
+        (
+            ("guaranteed intervals hold for every table", "the 5 rows were chosen among 9", "gap: could be chance"),
+            (2, 1, 0),
+        ),
+        (("something new",), (0,)),
+    ],
+)
+def test_of_several_notes_the_one_that_changes_most_comes_first(notes, decisive):
+    """A part of the error bar that a model makes is inside the interval, and no news."""
+    answer = Result(("n",), (), 0.95, notes, counted="one row of each person")
+    assert answer.decisive == tuple(notes[at] for at in decisive)
+    assert repr(replace(answer, rows=((1,),))).count("note: ") == min(1, len(decisive))
+    assert len(answer.remarks) == len(notes) + 1  # nothing is lost

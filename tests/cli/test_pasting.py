@@ -15,6 +15,7 @@ from sfumato.cli.show import command, program
 @pytest.fixture
 def called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing here"))
 
     def call(name: str) -> str:
         monkeypatch.setattr(sys, "argv", [name])
@@ -31,6 +32,8 @@ def test_the_name_that_the_shell_finds(called, tmp_path, monkeypatch):
     assert called("sfumato") == "sfumato"
     monkeypatch.setenv("PATH", str(found.parent), prepend=os.pathsep)
     assert called(str(found)) == "sfumato"
+    for way in ("./bin/sfumato", str(Path("x") / "__main__.py"), "/opt/elsewhere/bin/sfumato"):
+        assert called(way) == "sfumato"
 
 
 def test_the_path_where_the_shell_finds_none(called, tmp_path):

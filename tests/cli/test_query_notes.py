@@ -43,8 +43,10 @@ def test_a_release_says_what_it_counts(made):
     assert f"Counted: {COUNTED}." in made[1].splitlines()
 
 
-def test_notes_stand_under_the_table(made):
-    asked = sfumato("query", str(made[0]), CUT)
+def test_the_weightiest_note_stands_under_the_table_and_all_by_option(made):
+    (line,) = sfumato("query", str(made[0]), CUT).stderr.splitlines()
+    assert line.startswith("note: income < 250 cuts the bin [200, 400): ") and "more by" not in line
+    asked = sfumato("query", str(made[0]), CUT, "--notes")
     note, counted = asked.stderr.splitlines()
     assert note.startswith("note: income < 250 cuts the bin [200, 400): ") and counted == f"counted: {COUNTED}"
     assert "note" not in asked.stdout
@@ -92,9 +94,18 @@ def test_a_note_cannot_bring_a_formula_into_a_spreadsheet(tmp_path: Path):
         assert not cell.strip().startswith(("=", "@", "+", "-")) and ";@" not in cell
 
 
+def test_one_line_is_the_weightiest_and_says_how_many_more_there_are(made):
+    sql = CUT.replace("GROUP BY sex", "GROUP BY sex ORDER BY n DESC LIMIT 1")
+    (line,) = sfumato("query", str(made[0]), sql).stderr.splitlines()
+    assert line.startswith("note: the row shown was chosen among 2") and line.endswith("(1 more by --notes)")
+    assert sfumato("query", str(made[0]), "SELECT COUNT(*) AS n FROM census").stderr == ""
+
+
 def test_many_statements_have_their_notes_each_and_what_is_counted_once(made, tmp_path):
     (tmp_path / "q.sql").write_text(f"{CUT}; SELECT COUNT(*) AS all_rows FROM census;")
-    asked = sfumato("query", str(made[0]), f"@{tmp_path / 'q.sql'}")
+    short = sfumato("query", str(made[0]), f"@{tmp_path / 'q.sql'}").stderr.splitlines()
+    assert [line.partition(":")[0] for line in short] == ["note"]
+    asked = sfumato("query", str(made[0]), f"@{tmp_path / 'q.sql'}", "--notes")
     assert [line.partition(":")[0] for line in asked.stderr.splitlines()] == ["note", "counted"]
     first, second = json.loads(sfumato("query", str(made[0]), f"@{tmp_path / 'q.sql'}", "--format", "json-full").stdout)
     assert list(first) == ["sql", "rows", "notes", "counted", "guarantee", "confidence"]

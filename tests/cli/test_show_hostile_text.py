@@ -21,8 +21,9 @@ from running import sfumato
 
 import sfumato as sf
 from sfumato.cli import main
-from sfumato.cli.demo import Bar, svg_bars, text_bars
+from sfumato.cli.demo import Bar, text_bars
 from sfumato.kernel.ledger.ledger import Ledger
+from sfumato.public.report.pictures import as_file, columns
 
 LABELS = [
     "plain",
@@ -235,13 +236,14 @@ def test_in_python(hostile):
     answer = opened.query(SQL)
     assert steers(repr(opened)) == [] and "\\x9b2J" in repr(opened)
     assert steers(repr(answer)) == [] and steers(answer._repr_html_()) == [] and steers(answer.to_csv()) == []
-    assert len(repr(answer).splitlines()) == 3 + len(LABELS)  # a head, its line, and what is counted
+    assert len(repr(answer).splitlines()) == 2 + len(LABELS)  # a head and its line
     noted = replace(answer, notes=("note \x1b[2J\n\u202e",))
     assert steers(repr(noted)) == [] and steers(noted._repr_html_()) == []
     assert [row[0] for row in answer.rows] == LABELS  # a program gets the labels as they are
     bars = [Bar(label, 5, 4, 6) for label in LABELS]
     assert steers("".join(text_bars(bars))) == []
-    assert steers(svg_bars(bars, title=LABELS[1], subtitle=LABELS[5])) == []
+    drawn = columns("x", LABELS[0], LABELS, answer.column(answer.columns[1]))
+    assert steers(as_file(drawn, LABELS[1], LABELS[5], 500, 190)) == []
     plan = sf.plan(opened.schema, epsilon=1, mechanism="cells")
     assert steers(repr(plan)) == []
 

@@ -25,7 +25,7 @@ from sfumato.answers.formulas import estimates_by_rule
 from sfumato.answers.guaranteed_columns import guaranteed, narrower, possible, sums_tested
 from sfumato.answers.noise_sum import check_confidence
 from sfumato.answers.question import GUARANTEED, MOST_COMPARED, OF_A_SUM, Groups, Kinds, Manner, kinds_asked
-from sfumato.answers.results import Estimate, Result
+from sfumato.answers.results import OF_WIDTH, Estimate, Result
 from sfumato.domain import Domain, Label
 from sfumato.errors import QueryError
 from sfumato.schema import Schema
@@ -69,7 +69,6 @@ def difference_notes(
 # What notes on cut and suppressed cells, on middles and on ends of bins say: why there is more than noise in an error.
 SPREAD = ("the interval allows for any", "interval reaches to the ends of bins")
 NO_ROWS = "a number shown as unknown is an average or a share over what may be no rows at all"
-OF_WIDTH = "of these error bars is what"  # by which the note on the model is known again
 MODEL = "the model of this release may be off by"
 MUCH = 1e100  # times the model's part, beyond which the noise's is all
 SHARES = ((0.9, "nearly all"), (0.65, "most"), (0.35, "about half"), (0.1, "a part"), (0.0, "a small part"))

@@ -83,6 +83,8 @@ MOST_BARS = 30  # more groups than that are points
 MOST_LABELS = 20  # written along the axis
 MOST_LETTERS = 60  # of labels that stand side by side; more are slanted
 MOST_SERIES = 10  # told apart by colour, and named
+MOST_PANELS = 48  # small pictures beside and under each other
+PANEL = (2.6, 2.0)  # inches of one
 
 
 class Point(NamedTuple):
@@ -99,6 +101,25 @@ class Point(NamedTuple):
         return all(map(math.isfinite, self))
 
 
+class Drawing(NamedTuple):
+    """Points of a picture by panel and series. keys: names of the keys along the axis, of series and of panels."""
+
+    labels: list[str]
+    keys: tuple[str, str, str]
+    panels: dict[str, dict[str, list[Point]]]
+
+    @property
+    def series(self) -> list[str]:
+        """Names of the series of all panels, in order."""
+        return list(dict.fromkeys(name for panel in self.panels.values() for name in panel))
+
+    @property
+    def crowded(self) -> bool:
+        """Whether series lie on each other: too many for colours, or more than two in points."""
+        many = len(self.series)
+        return many > MOST_SERIES or (many > 2 and len(self.labels) * many > MOST_BARS)
+
+
 def plot_result(
     columns: Sequence[str],
     rows: Sequence[Sequence[Any]],
@@ -106,8 +127,9 @@ def plot_result(
     confidence: float,
     column: str | None,
     ax: Axes | None,
+    panels: str | None = None,
 ) -> Axes:
-    """Plot one column of estimates with error bars; the first key is the x axis, the others give the series."""
+    """Plot one column of estimates with error bars; the first key is the x axis, the others give series or panels."""
     numbers = [name for name in columns if name in estimated]
     name = numbers[0] if column is None and numbers else column
     if name is None or name not in numbers:
@@ -116,32 +138,98 @@ def plot_result(
     if not rows:
         raise QueryError("the answer has no rows, so that there is nothing to draw")
     keys = [at for at, other in enumerate(columns) if other not in estimated]
-    axes: Axes = needed("matplotlib.pyplot", "plot").subplots(layout="constrained")[1] if ax is None else ax
-    labels = list(dict.fromkeys(_label(row[keys[0]]) if keys else "" for row in rows))
-    series: dict[str, list[Point]] = {}
-    for row in rows:
-        at, number = labels.index(_label(row[keys[0]])) if keys else 0, row[columns.index(name)]
-        named = ", ".join(_label(row[key]) for key in keys[1:])
-        series.setdefault(named, []).append(Point(at, number.value, number.low, number.high))
-    if len(series) > MOST_SERIES:
-        raise QueryError(f"{len(series):,} series are too many to tell apart; group by fewer values")
-    for number, (named, points) in enumerate(series.items()):
-        _draw(axes, points, number, len(series), named, bars=len(labels) * len(series) <= MOST_BARS)
-    every = math.ceil(len(labels) / MOST_LABELS)
-    shown = labels[::every]
-    slant: dict[str, Any] = {"rotation": 45, "ha": "right"} if sum(map(len, shown)) > MOST_LETTERS else {}
-    axes.set_xticks(range(0, len(labels), every), shown, **slant)
-    axes.set_xlabel(_safe(columns[keys[0]]) if keys else "")
-    axes.set_ylabel(_safe(name))
-    hidden = sum(not point.bounded for points in series.values() for point in points)
+    split = [columns[key] for key in keys[1:]]
+    if panels is not None and (panels not in split or ax is not None):
+        remedy = (
+            "leave ax out, for they need a picture of their own" if ax else f"choose of {', '.join(split) or 'none'}"
+        )
+        raise QueryError(f"there can be no panels by {panels}: {remedy}")
+    number = columns.index(name)
+    apart = [key for key in keys[1:] if columns[key] == panels]
+    drawing = _points(columns, rows, keys, number, apart)
+    if panels is None and ax is None and drawing.crowded:
+        drawing = _points(columns, rows, keys, number, keys[-1:])
+    if len(drawing.series) > MOST_SERIES or len(drawing.panels) > MOST_PANELS:
+        many = max(len(drawing.series), len(drawing.panels))
+        raise QueryError(f"{many:,} series are too many to tell apart; group by fewer values")
+    grid = _axes(len(drawing.panels)) if ax is None else [ax]
+    for axes, (title, series) in zip(grid, drawing.panels.items(), strict=True):
+        _panel(axes, series, drawing, title)
+    points = [point for panel in drawing.panels.values() for series in panel.values() for point in series]
+    hidden = sum(not point.bounded for point in points)
     said = f"error bars: {confidence * 100:.6g} % intervals" + (f"; {hidden:,} unknown" if hidden else "")
-    axes.set_title(said, fontsize="small", loc="right", color="0.4")
+    _words(grid, drawing, _safe(name), said)
+    return grid[0]
+
+
+def _points(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], keys: list[int], number: int, apart: list[int]
+) -> Drawing:
+    """Sort the rows of an answer into panels and series. apart: keys that have a panel for each of their values."""
+    along, colours = keys[:1], [key for key in keys[1:] if key not in apart]
+    places: dict[str, int] = {}
+    panels: dict[str, dict[str, list[Point]]] = {}
+    for row in rows:
+        label, named, panel = (", ".join(_label(row[key]) for key in some) for some in (along, colours, apart))
+        one = row[number]
+        point = Point(places.setdefault(label, len(places)), one.value, one.low, one.high)
+        panels.setdefault(panel, {}).setdefault(named, []).append(point)
+    named_keys = (_safe(", ".join(columns[key] for key in some)) for some in (along, colours, apart))
+    return Drawing(list(places), tuple(named_keys), panels)  # type: ignore[arg-type]
+
+
+def _axes(panels: int) -> list[Axes]:
+    """Axes of a new picture: one, or small ones with the same scales."""
+    plt = needed("matplotlib.pyplot", "plot")
+    if panels == 1:
+        return [plt.subplots(layout="constrained")[1]]
+    across = min(panels, math.ceil(math.sqrt(panels)))
+    down = math.ceil(panels / across)
+    size = (PANEL[0] * across + 0.6, PANEL[1] * down + 0.6)
+    _, grid = plt.subplots(down, across, figsize=size, sharex=True, sharey=True, layout="constrained", squeeze=False)
+    every = list(grid.flat)
+    for unused in every[panels:]:
+        unused.set_axis_off()
+    for lowest in every[max(0, panels - across) : panels]:  # also those above an unused place
+        lowest.tick_params(labelbottom=True)
+    return every[:panels]
+
+
+def _panel(axes: Axes, series: dict[str, list[Point]], drawing: Drawing, title: str) -> None:
+    """Draw the series of one panel; a series has the same colour in each."""
+    names, labels, small = drawing.series, drawing.labels, len(drawing.panels) > 1
+    for named, points in series.items():
+        _draw(axes, points, names.index(named), len(names), named, bars=len(labels) * len(names) <= MOST_BARS)
+    every = math.ceil(len(labels) / (MOST_LABELS if not small else MOST_LABELS // 4))
+    shown = labels[::every]
+    slant: dict[str, Any] = {"rotation": 45, "ha": "right"}
+    axes.set_xticks(
+        range(0, len(labels), every),
+        shown,
+        **(slant if sum(map(len, shown)) > (MOST_LETTERS if not small else MOST_LETTERS // 4) else {}),
+    )
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_axisbelow(True)
     axes.grid(axis="y", color="0.9")
-    if len(series) > 1:
-        axes.legend(title=_safe(", ".join(columns[key] for key in keys[1:])), frameon=False)
-    return axes
+    if small:
+        axes.set_title(title, fontsize="small", loc="left")
+
+
+def _words(grid: list[Axes], drawing: Drawing, name: str, said: str) -> None:
+    """Write the names of axes, of series and of panels, and the kind of interval."""
+    along, colours, apart = drawing.keys
+    first = grid[0]
+    if len(grid) == 1:
+        first.set_xlabel(along)
+        first.set_ylabel(name)
+        first.set_title(said, fontsize="small", loc="right", color="0.4")
+    else:
+        figure: Any = first.figure
+        figure.supxlabel(along, fontsize="medium")
+        figure.supylabel(name, fontsize="medium")
+        figure.suptitle(f"a panel for each {apart}; {said}", fontsize="small", color="0.4")
+    if len(drawing.series) > 1:
+        first.legend(title=colours, frameon=False)
 
 
 def _draw(axes: Axes, points: list[Point], number: int, of: int, named: str, *, bars: bool) -> None:

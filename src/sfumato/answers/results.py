@@ -77,6 +77,16 @@ class Estimate:
 Moment = date  # or a datetime, which is one
 Cell = Label | float | None | Estimate  # None: NULL, as in the totals of a ROLLUP
 
+OF_WIDTH = "of these error bars is what"  # of the note on the model's part of an interval, which holds it already
+CHOSEN = ("chosen among", "may belong on its other side")
+ALLOWED_FOR = (  # by the interval, or by an option of the question
+    "the interval allows for any",
+    "reaches to the ends of bins",
+    "guaranteed intervals hold",
+    "are as measured",
+    "hold together with",
+    "there is one number",
+)
 MINUTES = 24 * 60  # of a day
 MOST_SHOWN = 200  # rows in a notebook
 MOST_DECIMALS = 12  # a number has no more digits that mean anything
@@ -185,14 +195,16 @@ class Result:
         columns = {name: in_64_bits([record.get(name) for record in records]) for name in self.headers}
         return Frame(columns, frozenset(self.columns) - self.estimated, self.moments)
 
-    def plot(self, column: str | None = None, *, ax: Axes | None = None) -> Axes:
+    def plot(self, column: str | None = None, *, ax: Axes | None = None, panels: str | None = None) -> Axes:
         """Plot a number of every row with its interval; the first number, unless `column` names another.
 
-        ax: where to draw; a new picture if None. It needs matplotlib.
+        The first key is along the axis, and the others are told apart by colour; where they would lie on each other,
+        each value of the last key has a small picture of its own. panels: the key that has them in any case. ax: where
+        to draw; a new picture if None. Returns the axes, of small pictures the first. It needs matplotlib.
         """
         from sfumato.answers.export import plot_result
 
-        return plot_result(self.columns, self.rows, self.estimated, self.confidence, column, ax)
+        return plot_result(self.columns, self.rows, self.estimated, self.confidence, column, ax, panels)
 
     def to_csv(self, *, notes: bool = False) -> str:
         """CSV text of the records, one line each; unknown values are empty.
@@ -214,6 +226,11 @@ class Result:
     def remarks(self) -> tuple[str, ...]:
         """Notes as lines under the answer, the counting rule last."""
         return (*(f"note: {note}" for note in self.notes), *([f"counted: {self.counted}"] if self.counted else []))
+
+    @property
+    def decisive(self) -> tuple[str, ...]:
+        """Notes that change what one may conclude, the weightiest first: not what the error bar holds already."""
+        return tuple(sorted((note for note in self.notes if OF_WIDTH not in note), key=_weight))
 
     def texts(self) -> tuple[list[str], list[list[str]]]:
         """Headers and cells as printable text, numbers rounded to two digits of their standard error."""
@@ -238,7 +255,7 @@ class Result:
     def __repr__(self) -> str:
         headers, rows = self.texts()
         head, *lines = aligned([headers, *rows])
-        notes = map(printable, self.remarks)
+        notes = [printable(f"note: {note}") for note in self.decisive[:1]]
         return "\n".join([head, "-" * width(head), *lines, *notes])
 
     def _repr_html_(self) -> str:
@@ -252,8 +269,19 @@ class Result:
             at += 3 + self.both if beside else 1
         table = html_table(headers, rows[:MOST_SHOWN], left, aside)
         more = len(rows) - MOST_SHOWN
-        notes = [f"and {more:,} more rows, all of them in to_pandas() or to_csv()"] if more > 0 else []
-        return html_block(table, *(f"<p><small>{html_text(note)}</small></p>" for note in (*notes, *self.remarks)))
+        first = [f"and {more:,} more rows, all of them in to_pandas() or to_csv()"] if more > 0 else []
+        first += [f"note: {note}" for note in self.decisive[:1]]
+        shown = [f"<p><small>{html_text(note)}</small></p>" for note in first]
+        rest = [f"<p><small>{html_text(note)}</small></p>" for note in self.remarks if note not in first]
+        folded = f"<details><summary><small>more notes</small></summary>{''.join(rest)}</details>" if rest else ""
+        return html_block(table, *shown, folded)
+
+
+def _weight(note: str) -> int:
+    """Rank of a note: what is not as asked, then what noise chose, then what the interval or an option allows for."""
+    if any(words in note for words in ALLOWED_FOR):
+        return 2
+    return int(any(words in note for words in CHOSEN))
 
 
 def _record(columns: tuple[str, ...], row: tuple[Cell, ...], beside: Container[str]) -> dict[str, Label | float | None]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from html import escape
 from math import ceil, floor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -121,17 +120,23 @@ def _compare(made: Release, sql: str, table: Path) -> None:
     show_table([*headers, "truth", "inside"], rows, left=[0])
 
 
+WIDE, TALL, DIGIT = 900, 300, 8  # pixels of the picture of ages, and of a digit beside its axis
+
+
 def _plot(made: Release, folder: Path) -> Path:
     from sfumato.cli.show import say
+    from sfumato.public.report.pictures import as_file, columns
 
     ages = made.query("SELECT age, COUNT(*) AS n FROM census GROUP BY age").rows
     bars = [Bar(str(age), n.value, n.low, n.high) for age, n in ages]  # type: ignore[union-attr]
     say(" (every fifth year; █ is certain at 95 %, ▒ is the interval)", bold="People by age")
     for line in text_bars(bars[::5]):
         say(line)
-    picture = folder / "ages.svg"
-    subtitle = f"released at epsilon {made.guarantee.epsilon}; lines: 95 % intervals"
-    picture.write_text(svg_bars(bars, title="People by age", subtitle=subtitle), encoding="utf-8")
+    picture, title = folder / "ages.svg", "People by age"
+    labels, counts = [bar.label for bar in bars], [n for _, n in ages]
+    drawn = columns("ages", title, labels, counts, tall=TALL, letter=DIGIT / WIDE)  # type: ignore[arg-type]
+    subtitle = f"released at epsilon {made.guarantee.epsilon}; fading: 95 % intervals"
+    picture.write_text(as_file(drawn, title, subtitle, WIDE, TALL), encoding="utf-8")
     return picture
 
 
@@ -162,45 +167,3 @@ def text_bars(bars: Sequence[Bar], width: int = 44) -> list[str]:
         shaded = max(ceil(max(bar.high, 0.0) / top * width) - solid, 0)
         lines.append(f"{align(label, wide)} {'█' * solid}{'▒' * shaded}  {bar.value:,.0f}")
     return lines
-
-
-def svg_bars(bars: Sequence[Bar], *, title: str, subtitle: str) -> str:
-    """The bars as a self-contained SVG picture, every one with its error bar."""
-    from sfumato.public.report.pictures import nice_step
-
-    left, top, bottom, right = 64, 64, 44, 20
-    pitch = max(6, min(36, 900 // max(len(bars), 1)))
-    wide, high = left + pitch * len(bars) + right, 360
-    peak = max((max(bar.high, bar.value) for bar in bars), default=1.0) or 1.0
-    step = nice_step(peak, 5)
-    scale = (high - top - bottom) / (step * ceil(peak / step))
-
-    def y(value: float) -> float:
-        return round(high - bottom - max(value, 0.0) * scale, 1)
-
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide}" height="{high}" viewBox="0 0 {wide} {high}" '
-        'font-family="system-ui, sans-serif" font-size="12">',
-        f'<rect width="{wide}" height="{high}" fill="#fdfcf9"/>',
-        f'<text x="16" y="26" font-size="16" font-weight="600" fill="#2b2622">{escape(printable(title))}</text>',
-        f'<text x="16" y="46" fill="#6d645b">{escape(printable(subtitle))}</text>',
-    ]
-    for tick in range(ceil(peak / step) + 1):
-        at = y(tick * step)
-        parts.append(f'<line x1="{left}" x2="{wide - right}" y1="{at}" y2="{at}" stroke="#e4ded5"/>')
-        parts.append(f'<text x="{left - 8}" y="{at + 4}" text-anchor="end" fill="#6d645b">{tick * step:,.0f}</text>')
-    every = max(1, ceil(len(bars) * 36 / max(wide - left - right, 1)))
-    for place, bar in enumerate(bars):
-        x, middle = left + place * pitch + pitch * 0.12, left + (place + 0.5) * pitch
-        tall = round(high - bottom - y(bar.value), 1)
-        parts.append(
-            f'<rect x="{x:.1f}" y="{y(bar.value)}" width="{pitch * 0.76:.1f}" height="{tall}" fill="#b9a48a"/>'
-        )
-        line = f'x1="{middle:.1f}" x2="{middle:.1f}" y1="{y(bar.low)}" y2="{y(bar.high)}"'
-        parts.append(f'<line {line} stroke="#2b2622" stroke-width="1.4"/>')
-        if place % every == 0:
-            parts.append(
-                f'<text x="{middle:.1f}" y="{high - bottom + 18}" text-anchor="middle" fill="#6d645b">'
-                f"{escape(printable(bar.label))}</text>"
-            )
-    return "\n".join([*parts, "</svg>"]) + "\n"

@@ -83,7 +83,7 @@ def query(
     most_cells: int | None = MOST_CELLS,
     require_signature: Path | None = SIGNED,
     strict: bool = typer.Option(False, "--strict", help="Refuse conditions that cut through a bin."),
-    notes: bool = typer.Option(False, "--notes", help='Add the notes to CSV, as lines that begin with "# ".'),
+    notes: bool = typer.Option(False, "--notes", help='Print all notes; in CSV as last lines that begin with "# ".'),
     out: Path | None = OUT,
     quiet: bool = ANSWER_ONLY,
 ) -> None:
@@ -123,9 +123,17 @@ def query(
     if MANNER.notes and (form is Format.table or (form is Format.csv and not notes)):
         from sfumato.cli.show import say
 
-        remarks = dict.fromkeys(remark for result in results for remark in result.remarks)
+        every = notes or form is Format.csv
+        remarks = dict.fromkeys(line for one in results for line in (one.remarks if every else _in_short(one)))
         for remark in sorted(remarks, key=lambda remark: remark.startswith("counted")):
             say(remark, stderr=True)
+
+
+def _in_short(result: Result) -> list[str]:
+    """The weightiest note of an answer as one line, which says how many there are besides."""
+    first, *others = result.decisive or ("",)
+    more = f" ({len(others)} more by --notes)" if others else ""
+    return [f"note: {first}{more}"] if first else []
 
 
 def _form_of(out: Path | None) -> Format:

@@ -33,6 +33,7 @@ STEPS = {
 }
 
 
+NAME = "sfumato"
 SOON = 1.0  # seconds after which whoever waits is told what for
 
 
@@ -234,11 +235,13 @@ def _quoted(word: str) -> str:
 
 
 def program() -> str:
-    """Name that calls this program from here: `sfumato` if that finds it, else the way it was called this time."""
+    """Name that calls this program from here: `sfumato` if a shell finds one, else the way it was called this time."""
+    if shutil.which(NAME) is not None:
+        return NAME
     called = sys.argv[0]
     if Path(called).name in ("__main__.py", "-m"):
         return f"{_here(sys.executable)} -m sfumato"
-    if os.sep not in called or called == shutil.which(Path(called).name):
+    if os.sep not in called:
         return shlex.quote(Path(called).name)
     return _here(called)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import numpy as np
 import pytest
 
-from sfumato.public.report.distributions import OTHERS, cut
+from sfumato.public.report.distributions import OTHERS, cut, cut_periods
 from sfumato.schema import Schema
 
 AXES = Schema.from_dict(
@@ -46,3 +48,24 @@ def test_groups_have_names_that_readers_understand():
     largest = cut(AXES["town"], 4, sizes)
     assert largest.labels == ("town 27", "town 28", "town 29", OTHERS)
     assert largest.as_asked[:2].tolist() == [0, 0] and largest.as_asked[27:].tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "by", "short"),
+    [
+        (date(2023, 12, 24), date(2024, 1, 10), "week", {0: (1, 7), 3: (3, 7)}),
+        (date(2024, 1, 1), date(2024, 1, 14), "week", {}),
+        (date(2024, 1, 10), date(2024, 1, 12), "week", {0: (3, 7)}),
+        (date(2024, 2, 2), date(2024, 3, 31), "month", {0: (28, 29)}),
+        (date(2024, 1, 1), date(2024, 5, 15), "quarter", {1: (45, 91)}),
+        (date(2023, 3, 1), date(2024, 12, 31), "year", {0: (306, 365)}),
+        (date.min, date(1, 12, 30), "year", {0: (364, 365)}),
+        (date(9999, 1, 2), date.max, "year", {0: (364, 365)}),
+        (date(2024, 1, 3), date(2024, 1, 9), "day", {}),
+        (date(2024, 1, 3), date(2024, 1, 4), "hour", {}),
+    ],
+)
+def test_a_first_and_last_period_that_the_bounds_cut_is_known(first, last, by, short):
+    days = {"type": "date", "lower": first, "upper": last, "by": by}
+    axis = Schema(dataset="t", privacy_unit="row", attributes={"day": days}).domain["day"]
+    assert cut_periods(axis) == short

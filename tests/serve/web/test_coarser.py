@@ -74,3 +74,22 @@ def test_what_has_no_order_is_refused_with_what_to_do(book):
 
         coarser(Chart(by=["code"]), book, 10_000)
     assert "filters" in refused.value.what_to_do
+
+
+def test_a_last_bin_of_fewer_cells_is_said_to_be_cut_short(book):
+    """91 days in bins of 5: the last has one. Cells as they are, of which none is shorter, have no such mark."""
+    found = chart(book, by=["x", "day"])
+    assert found["cut_short"] == {"day": [["2024-03-31", "1 of 5"]]} and found["keys"][-1][1] == "2024-03-31"
+    assert chart(book, by=["day"])["cut_short"] == {}
+
+
+def test_weeks_that_the_bounds_cut_are_said_to_be_cut_short(tmp_path):
+    days = {"type": "date", "lower": "2024-01-03", "upper": "2024-01-22", "by": "week"}
+    schema = sf.Schema.from_dict({**SCHEMA, "attributes": {"day": days}})
+    made = sf.release(
+        pa.table({"day": pa.array(np.datetime64("2024-01-01") + np.arange(30))}), schema, 1, ledger=tmp_path / "ledger"
+    )
+    (shelved,) = Shelf.of([("weeks.sfumato", made)]).books
+    assert chart(shelved, by=["day"])["cut_short"] == {
+        "day": [["2024-W01", "5 of 7 days"], ["2024-W04", "1 of 7 days"]]
+    }

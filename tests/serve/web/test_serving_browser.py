@@ -8,7 +8,12 @@ import json
 from pathlib import Path
 from urllib.parse import quote
 
+import numpy as np
+import pyarrow as pa
 import pytest
+from exploring import serving
+
+import sfumato as sf
 
 PICTURES = Path(__file__).parents[3] / "screenshots"
 
@@ -183,3 +188,115 @@ def test_the_csv_that_a_browser_saves_is_the_chart(browser, address):
         page.wait_for_selector("#table tbody td")
         shown = page.text_content("#table tbody tr td.number").replace(",", "")
         assert rows[0]["sex"] == "F" and abs(float(rows[0]["n"]) - float(shown)) <= 0.5
+
+
+KINDS = ["taxi", "hire", "van", "bike", "ferry"]
+RIDES = {
+    "dataset": "rides",
+    "privacy_unit": "row",
+    "budget": {"epsilon": 100},
+    "attributes": {
+        "kind": {"type": "category", "values": KINDS},
+        "hour": {"type": "integer", "lower": 0, "upper": 23},
+        "day": {"type": "date", "lower": "2024-01-03", "upper": "2024-02-20", "by": "week"},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def rides(tmp_path_factory):
+    """The address of a server with rides by week, of which taxis make nearly all."""
+    folder, some, rows = tmp_path_factory.mktemp("rides"), np.random.default_rng(2), 40_000
+    table = pa.table(
+        {
+            "kind": some.choice(KINDS, rows, p=[0.96, 0.02, 0.01, 0.007, 0.003]),
+            "hour": some.integers(0, 24, rows),
+            "day": np.datetime64("2024-01-03") + some.integers(0, 49, rows),
+        }
+    )
+    made = sf.release(table, sf.Schema.from_dict(RIDES), 20, mechanism="cells", ledger=folder / "ledger")
+    with serving([made.save(folder / "rides.sfumato")]) as found:
+        yield found.split(maxsplit=1)[0]
+
+
+def numbers(page) -> list[str]:
+    return page.locator("#chart [aria-description=numbers] text").all_text_contents()
+
+
+def test_dates_come_first_and_weeks_that_are_cut_are_hollow(browser, rides):
+    visit = Visit(browser, rides)
+    with visit as page:
+        page.wait_for_selector("#chart [aria-description='cut short'] circle")
+        assert page.text_content("#title") == "Number of rows by day"
+        assert page.locator("#chart [aria-description='cut short'] circle").count() == 2
+        assert "2024-W01 has 5 of 7 days, 2024-W08 has 2 of 7 days" in page.text_content("#key")
+        visit.picture("weeks")
+
+
+def test_bars_have_numbers_can_be_sorted_and_go_by_the_logarithm_where_one_dwarfs_the_rest(browser, rides):
+    visit = Visit(browser, rides, release="rides", by=["kind"])
+    with visit as page:
+        page.wait_for_selector("#key:has-text('logarithmic')")
+        visit.picture("logarithmic")
+        listed = numbers(page)
+        assert len(listed) == 5 and page.locator("#chart [aria-label=bar] rect").count() == 0
+        page.select_option("#scale", "zero")
+        page.wait_for_selector("#chart [aria-label=bar] rect")
+        assert "logarithmic" not in page.text_content("#key")
+        tops = {}
+        for order in ("highest", "lowest"):
+            page.select_option("#order", order)
+            words = page.locator("#chart [aria-description=numbers] text")
+            heights = [words.nth(place).bounding_box()["y"] for place in range(5)]
+            tops[order] = numbers(page)[heights.index(min(heights))]
+        values = [int(text.replace(",", "")) for text in listed]
+        assert [int(tops[order].replace(",", "")) for order in tops] == [max(values), min(values)]
+
+
+def test_an_axis_that_does_not_begin_at_nothing_says_so(browser, rides):
+    with Visit(browser, rides, release="rides", by=["hour"], shape="lines") as page:
+        page.wait_for_selector("#chart [aria-label=torn]")
+        assert "does not begin at 0" in page.text_content("#key")
+        page.select_option("#scale", "zero")
+        page.wait_for_selector("#chart [aria-label=torn]", state="detached")
+        assert "does not begin at 0" not in page.text_content("#key")
+
+
+def test_a_heat_map_has_a_legend_with_numbers_also_where_it_is_saved(browser, rides):
+    with Visit(browser, rides, release="rides", by=["hour", "kind"], shape="heat") as page:
+        page.wait_for_selector("#legend canvas")
+        texts = page.locator("#legend .along span").all_text_contents()
+        shown = [float(text.replace(",", "")) for text in texts]
+        assert len(shown) == 5 and shown == sorted(shown) and shown[-1] > 1000
+        with page.expect_download() as saving:
+            page.click("[data-save=svg]")
+        saved = Path(saving.value.path()).read_text()
+        assert all(f">{text}</text>" in saved for text in texts)
+
+
+def test_a_legend_stays_in_view_beside_a_chart_that_is_longer_than_the_window(browser, address):
+    with Visit(browser, address, height=260, width=420, release="survey", by=["age", "sex"], shape="bars") as page:
+        page.wait_for_selector("#legend i.c1")
+        assert page.locator("#chart svg").bounding_box()["height"] > 300
+        page.evaluate("window.scrollBy(0, document.querySelector('#chart svg').getBoundingClientRect().bottom - 150)")
+        box = page.locator("#legend").bounding_box()
+        assert page.locator("#chart svg").bounding_box()["y"] < -100 and 0 <= box["y"] < 10
+
+
+def test_an_address_with_a_release_that_is_not_there_says_so(browser, rides):
+    with Visit(browser, rides, release="no such", by=["kind"]) as page:
+        assert "There is no release “no such” here" in page.text_content("#no-release:not([hidden])")
+        assert page.text_content("#title") == "Number of rows by day"
+    with Visit(browser, rides, release="rides") as page:
+        assert page.is_hidden("#no-release")
+
+
+def test_one_note_is_shown_and_the_others_are_folded_away(browser, address):
+    with Visit(browser, address, release="survey", tab="sql") as page:
+        page.fill("#sql", "SELECT sex, COUNT(*) AS n FROM survey WHERE paid < 100 GROUP BY sex")
+        page.keyboard.press("Control+Enter")
+        page.wait_for_selector("#sql-notes p:has-text('cuts the bin')")
+        assert page.locator("#sql-notes > p").count() == 1
+        assert not page.is_visible("#sql-notes li")
+        page.click("#sql-notes summary")
+        assert "Counted: " in page.text_content("#sql-notes li")

@@ -37,7 +37,12 @@ def _card(name: str, one: Distribution, sure: str) -> Markup:
     axis, labels = one.axis, one.cut.labels
     listed = not axis.ordered and len(labels) <= MOST_BARS
     title = f"Rows by {axis.name}"
-    drawn = bars(name, title, labels, one.counts) if listed else columns(name, title, labels, one.counts, _marks(one))
+    short = one.cut.cut_short
+    drawn = (
+        bars(name, title, labels, one.counts)
+        if listed
+        else columns(name, title, labels, one.counts, _marks(one), pale=short)
+    )
     kind = f"{axis.size:,} values" if axis.values else f"{KINDS.get(axis.kind, axis.kind)} in {axis.size:,} steps"
     if not one.cut.whole:
         kind += f", drawn in {len(labels)} groups"
@@ -51,10 +56,17 @@ def _card(name: str, one: Distribution, sure: str) -> Markup:
         tag("p", kind, class_="kind"),
         drawn,
         tag("p", unbroken(one.verdict), class_="verdict"),
+        tag("p", _shorter(one), class_="kind") if short else None,
         _grades(one),
         folded("All numbers", table(["value", "rows", "± std. error", f"{sure} interval"], rows, numbers=(1, 2, 3))),
         class_="card",
     )
+
+
+def _shorter(one: Distribution) -> str:
+    """Sentence on the columns that span less than the others."""
+    listed = ", ".join(f"{one.cut.labels[place]} has {part}" for place, part in one.cut.cut_short.items())
+    return f"Paler, because shorter than the others: {listed}. Rows from beyond the bounds count there, too."
 
 
 def _marks(one: Distribution) -> list[str] | None:

@@ -65,10 +65,52 @@ class Cut:
         place[np.argsort(first)] = np.arange(len(first))
         return place[kind.reshape(-1)]
 
+    @property
+    def cut_short(self) -> dict[int, str]:
+        """Groups at the ends of an order that span less than the others, and their part in words."""
+        if self.whole:
+            return {cell: f"{days} of {every} days" for cell, (days, every) in cut_periods(self.axis).items()}
+        wide, last = len(self.groups[0]), self.size - 1 - self.axis.missing
+        left = len(self.groups[last])
+        return {last: f"{left} of {wide} steps"} if self.axis.ordered and left < wide else {}
+
     def where(self, place: int) -> Predicate:
         """Predicate of the rows of one group."""
         sets = [self.axis.values_in(int(cell)) for cell in self.groups[place]]
         return Predicate.where(self.axis.name, reduce(or_, _merged(sets)))
+
+
+def cut_periods(axis: Axis) -> dict[int, tuple[int, int]]:
+    """First and last cell of dates where the bounds cut them: days inside, and days of the whole period.
+
+    >>> cut_periods(Axis("x", "date", np.array([19715.0, 19716.0, 19723.0]), by="week"))
+    {0: (1, 7)}
+    """
+    if axis.kind != "date" or axis.timed:
+        return {}
+    found = {}
+    for cell in sorted({0, axis.places - 1}):
+        first, last = int(axis.edges[cell]), int(axis.edges[cell + 1]) - 1
+        inside = last - first + 1
+        whole = inside + _more_days(first, -1, axis.by) + _more_days(last, 1, axis.by)
+        if whole > inside:
+            found[cell] = inside, whole
+    return found
+
+
+def _more_days(day: int, step: int, by: str) -> int:
+    """Days before (step -1) or after a day that its period has besides; the calendar ends where Python's does."""
+
+    def period(of: int) -> Label:
+        return Axis("", "date", np.array([of, of + 1.0]), by=by).label(0)
+
+    more = 0
+    try:
+        while period(day + step * (more + 1)) == period(day):
+            more += 1
+    except OverflowError:
+        pass
+    return more
 
 
 def cut(axis: Axis, most: int, sizes: Floats | None = None) -> Cut:

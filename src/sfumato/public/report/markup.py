@@ -164,11 +164,11 @@ def page(title: str, head: Markup, parts: Sequence[Markup | None], made_by: str)
         f"Made from the release alone, which {made_by} wrote, by sfumato {__version__}: no private data and no budget "
         "were needed. This page runs no script and asks no server."
     )
-    body = [_fades(), head, tag("main", parts), tag("footer", tag("p", said))]
+    body = [fades(), head, tag("main", parts), tag("footer", tag("p", said))]
     return "<!doctype html>\n" + tag("html", tag("head", heads), tag("body", joined(body)), lang="en", dir="ltr") + "\n"
 
 
-def _fades() -> Markup:
+def fades() -> Markup:
     """SVG gradients from solid to transparent, to the right and upwards; every picture uses these."""
     stops = [(0.0, 1.0), (1.0, 0.06)]
 

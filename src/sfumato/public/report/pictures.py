@@ -1,4 +1,4 @@
-"""SVG pictures of the report: bars and columns with fading error bars, heat maps of pairs, the scale of odds.
+"""SVG pictures: bars and columns with fading error bars, heat maps of pairs, the scale of odds; also as files.
 
 A bar is solid up to the low end of its interval and fades out to the high end. In a heat map colour shows where rows
 are more or fewer than under independence, and cells that noise could explain are pale. Orange and blue are told apart
@@ -8,12 +8,12 @@ below.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import ceil, floor, isfinite, log2, log10
 from typing import TYPE_CHECKING
 
 from sfumato.answers.results import Estimate
-from sfumato.public.report.markup import Inside, Markup, shortened, tag
+from sfumato.public.report.markup import Inside, Markup, fades, shortened, tag
 
 if TYPE_CHECKING:
     from sfumato.public.report.pairs import Pair
@@ -75,6 +75,7 @@ def with_error(one: Estimate) -> str:
     return f"{one.value:,.0f} ± {half:,.0f}" if isfinite(half) else f"{one.value:,.0f} ± unknown"
 
 
+LEAST_LEFT, MOST_LEFT, LEFT_LETTER = (0.12, 0.34, 0.024)  # of the width, for labels of rows and each letter
 BAR_PITCH = 38  # pixels of one bar with its words
 TALL = 190  # of a picture of columns
 BELOW, ABOVE = 24, 16
@@ -107,62 +108,93 @@ def bars(name: str, title: str, labels: Sequence[str], counts: Sequence[Estimate
 
 
 def columns(
-    name: str, title: str, labels: Sequence[str], counts: Sequence[Estimate], marks: Sequence[str] | None = None
+    name: str,
+    title: str,
+    labels: Sequence[str],
+    counts: Sequence[Estimate],
+    marks: Sequence[str] | None = None,
+    *,
+    pale: Collection[int] = (),
+    tall: int = TALL,
+    letter: float = LEFT_LETTER,
 ) -> Markup:
-    """Vertical columns along an order, fading upwards; a few labels, or marks, below."""
+    """Vertical columns along an order, fading upwards; a few labels, or marks, below; numbers at their left.
+
+    pale: indices of columns that hold less than the others by their nature, such as a week that the bounds cut.
+    letter: share of the width that a digit takes; the default is for a card of the page, also on a phone.
+    """
     top = max((one.high for one in counts if isfinite(one.high)), default=1.0) or 1.0
     grid = ticks(top)
-    scale = (TALL - BELOW - ABOVE) / grid[-1]
+    scale = (tall - BELOW - ABOVE) / grid[-1]
+    left = min(MOST_LEFT, letter * (1 + max(len(short(tick)) for tick in grid)))
 
     def y(number: float) -> float:
-        return TALL - BELOW - max(0.0, number) * scale
+        return tall - BELOW - max(0.0, number) * scale
 
-    inside = [tag("line", x1=0, x2="100%", y1=y(tick), y2=y(tick), class_="grid") for tick in grid]
-    wide = 1.0 / len(counts)
+    inside = [tag("line", x1=percent(left), x2="100%", y1=y(tick), y2=y(tick), class_="grid") for tick in grid]
+    at = {"x": percent(left - letter / 2), "text_anchor": "end", "class_": "small"}
+    inside += [tag("text", short(tick), y=y(tick) + 4, **at) for tick in grid]
+    wide = (1.0 - left) / len(counts)
     gap = 0.22 if len(counts) <= 40 else 0.08
     for place, one in enumerate(counts):
         if not (isfinite(one.low) and isfinite(one.high)):
             continue
-        x, width = percent((place + gap / 2) * wide), percent(wide * (1 - gap))
+        begins, ends = left + (place + gap / 2) * wide, left + (place + 1 - gap / 2) * wide
+        x, width = percent(begins), percent(ends - begins)
         low, high = max(0.0, one.low), max(0.0, one.high)
         said = tag("title", f"{labels[place]}: {with_error(one)}")
+        faint = 0.4 if place in pale else None
+        solid = {"x": x, "width": width, "class_": "solid", "opacity": faint}
+        fading = {"x": x, "width": width, "fill": "url(#fade-up)", "opacity": faint}
         inside += [
-            tag("rect", said, x=x, y=y(low), width=width, height=y(0) - y(low), class_="solid"),
-            tag("rect", said, x=x, y=y(high), width=width, height=max(0.5, y(low) - y(high)), fill="url(#fade-up)"),
+            tag("rect", said, y=y(low), height=y(0) - y(low), **solid),
+            tag("rect", said, y=y(high), height=max(0.5, y(low) - y(high)), **fading),
         ]
         if len(counts) <= MOST_MARKED and one.value > 0:
-            ends = {"x1": x, "x2": percent((place + 1 - gap / 2) * wide), "y1": y(one.value), "y2": y(one.value)}
-            inside.append(tag("line", class_="tick", **ends))
-    side = _lower_side(counts)
-    inside += [tag("text", short(tick), y=y(tick) - 4, class_="small halo", **side) for tick in grid[1:]]
-    inside += _below_bars(marks or labels)
+            value = y(one.value)
+            inside.append(tag("line", x1=x, x2=percent(ends), y1=value, y2=value, class_="tick"))
+    inside += _below_bars(marks or labels, left, tall - 7)
     about = f"{len(counts)} columns from {labels[0]} to {labels[-1]}; all numbers are in the table below."
-    return picture(name, title, about, TALL, inside)
+    return picture(name, title, about, tall, inside)
 
 
-def _lower_side(counts: Sequence[Estimate]) -> dict[str, str]:
-    """Side on which axis numbers cover least: where the columns are lower."""
-    third = max(1, len(counts) // 4)
-    left, right = (max((one.high for one in part), default=0.0) for part in (counts[:third], counts[-third:]))
-    return {"x": "0", "text_anchor": "start"} if left <= right else {"x": "100%", "text_anchor": "end"}
-
-
-def _below_bars(labels: Sequence[str]) -> list[Markup]:
+def _below_bars(labels: Sequence[str], left: float, y: float) -> list[Markup]:
     """Labels below columns: the first, the last, and one or two between."""
     number = len(labels)
     roomy = number > 6 and max(map(len, labels)) <= MOST_BETWEEN
     places = sorted({0, number // 3, 2 * number // 3, number - 1} if roomy else {0, number // 2, number - 1})
     found = []
     for place in places:
-        middle = (place + 0.5) / number
-        anchor, x = ("start", 0.0) if place == 0 else ("end", 1.0) if place == number - 1 else ("middle", middle)
-        found.append(
-            tag("text", shortened(labels[place], 14), x=percent(x), y=TALL - 7, class_="small", text_anchor=anchor)
-        )
+        middle = left + (place + 0.5) / number * (1.0 - left)
+        anchor, x = ("start", left) if place == 0 else ("end", 1.0) if place == number - 1 else ("middle", middle)
+        found.append(tag("text", shortened(labels[place], 14), x=percent(x), y=y, class_="small", text_anchor=anchor))
     return found
 
 
-LEAST_LEFT, MOST_LEFT, LEFT_LETTER = (0.12, 0.34, 0.024)  # of the width, for labels of rows and each letter
+ALONE = (16, 60, 14)  # pixels at the sides of a picture in a file, above it for its title, and below it
+STYLE = (
+    "svg { font-family: system-ui, sans-serif; font-size: 12px } text { fill: #23201c } .small { fill: #6a635a } "
+    ".solid { fill: #5d7b8c } .fading { stop-color: #5d7b8c } .grid { stroke: #e6e0d6 } "
+    ".tick { stroke: #2f4552; stroke-width: 1.5 }"
+)
+
+
+def as_file(drawn: Markup, title: str, subtitle: str, wide: float, tall: float) -> str:
+    """SVG file of a picture with its title above it and the colours of the report's light theme."""
+    side, above, below = ALONE
+    width, height = wide + 2 * side, tall + above + below
+    inside = [
+        tag("style", Markup(STYLE)),
+        fades(),
+        tag("rect", width=width, height=height, fill="#fdfcf9"),
+        tag("text", title, x=side, y=26, font_size=16, font_weight=600),
+        tag("text", subtitle, x=side, y=46, class_="small"),
+        tag("svg", drawn, x=side, y=above, width=wide, height=tall),
+    ]
+    namespace = "http://www.w3.org/2000/svg"
+    return tag("svg", inside, xmlns=namespace, width=width, height=height, viewBox=f"0 0 {width} {height}") + "\n"
+
+
 MOST_ROW_LETTERS = 14
 ROW_PITCH = 30
 FOOT, LETTER, MOST_LETTERS = 22, 3.4, 14  # for slanted labels of columns
@@ -240,9 +272,9 @@ def _below_map(pair: Pair, left: float, wide: float) -> tuple[list[Markup], floa
 def legend() -> Markup:
     """Legend of colours and paleness."""
     keys = [
-        (("fewer", 0.9, 0.25), "fewer than expected"),
+        (("fewer", 0.9, 0.25), f"fewer than expected: full colour for 1/{2**FULL:g} or less"),
         (("unsure", 1.0), "could be noise"),
-        (("more", 0.25, 0.9), "more than expected"),
+        (("more", 0.25, 0.9), f"more than expected: full colour for {2**FULL:g} times or more"),
     ]
     shown = []
     for (kind, *opacities), words in keys:

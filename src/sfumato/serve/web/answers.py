@@ -19,7 +19,8 @@ from sfumato.plain_text import printable
 from sfumato.releases.group_privacy import in_words
 from sfumato.releases.release import QUICKLY_ASKED, Release
 from sfumato.serve.web.bounds import MOST_CELLS, MOST_NUMBERS, MOST_SURE_NUMBERS
-from sfumato.serve.web.charts import as_columns, as_comparison, chart_sql, coarser, compare_sql, leading, note, summable
+from sfumato.serve.web.charts import as_columns, chart_sql, coarser, cut_short, leading, note, summable
+from sfumato.serve.web.comparisons import as_comparison, compare_sql
 from sfumato.serve.web.questions import Chart, Compare, Manner, Query
 from sfumato.serve.web.requests import Refusal, as_json
 from sfumato.serve.web.shelf import Book, Shelf
@@ -159,6 +160,7 @@ def chart(book: Book, asked: Chart) -> bytes:
         {"by": asked.by, "amount": asked.amount, "of": asked.of}
         | as_columns(result, len(asked.by))
         | _leading(book, sql, asked, result)
+        | {"cut_short": cut_short(asked, book, bins)}
         | _about(book, sql, asked, result, note(bins))
     )
 
@@ -199,5 +201,6 @@ def _about(book: Book, sql: str, how: Manner, result: Result, notes: Sequence[st
         "confidence": how.confidence,
         "interval": how.interval,
         "notes": [*notes, *result.notes],
+        "decisive": [*notes, *result.decisive],
         "counted": result.counted,
     }

@@ -1,4 +1,4 @@
-"""Charts, their filters, and comparisons of two groups as SQL, and their answers as columns of numbers.
+"""Charts and their filters as SQL, and their answers as columns of numbers.
 
 Filters are made of whole cells, so that none cuts a bin. A chart with more numbers than a screen can show merges
 neighbouring cells of ordered attributes into bins, which are groups of the statement itself.
@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.answers.results import Estimate, Result, decimals_for, when
+from sfumato.answers.results import Estimate, Result, when
 from sfumato.domain import EPOCH, Axis
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
-from sfumato.plain_text import printable
-from sfumato.public.report.distributions import span
+from sfumato.public.report.distributions import cut_periods, span
 from sfumato.serve.web.bounds import MOST_BINS, MOST_COARSE_POINTS, MOST_POINTS, MOST_SURE_NUMBERS
-from sfumato.serve.web.questions import PLAIN, Amount, Chart, Compare, Filter, Label
+from sfumato.serve.web.questions import PLAIN, Amount, Chart, Filter, Label
 from sfumato.serve.web.requests import Refusal
 from sfumato.serve.web.shelf import Book
 from sfumato.sql.expressions import MOST_VALUES
@@ -208,8 +207,31 @@ class Bins:
         ]
         return f"CASE {absent}{' '.join(parts)} ELSE {literal(span(self.axis, *spans[-1]))} END"
 
+    def cut_short(self) -> list[list[str]]:
+        """Label of a last bin that has fewer cells than the others, and how many."""
+        left = (self.last + 1 - self.first) % self.wide
+        return [[span(self.axis, self.last + 1 - left, self.last), f"{left:,} of {self.wide:,}"]] if left else []
+
     def said(self) -> str:
         return f"{self.axis.name} is shown in {self.number:,} bins of {self.wide:,}"
+
+
+def cut_short(chart: Chart, book: Book, bins: Mapping[str, Bins]) -> dict[str, list[list[str]]]:
+    """Groups at the ends of ordered attributes that are shorter than the others, with the part that they hold.
+
+    A first or last week that the schema's bounds cut has few rows because it has few days; so has a last bin.
+    """
+    domain, found = book.release.domain, {}
+    for name in (name for name in chart.by if name in domain):
+        axis = domain[name]
+        if name in bins:
+            ends = bins[name].cut_short()
+        else:
+            periods = cut_periods(axis).items()
+            ends = [[str(axis.label(cell)), f"{days} of {whole} days"] for cell, (days, whole) in periods]
+        if ends:
+            found[name] = ends
+    return found
 
 
 def coarser(chart: Chart, book: Book, points: int) -> dict[str, Bins]:
@@ -323,73 +345,3 @@ def _plain(one: Estimate, number: float) -> float | str | None:
 def _finite(number: float) -> float | None:
     """Round a number to its meaningful digits, which also makes an answer a third as long; not finite: None."""
     return float(f"{number:.10g}") if isfinite(number) else None
-
-
-NAMES = ("first_group", "second_group", "difference")
-
-
-def compare_sql(asked: Compare, book: Book) -> str:
-    """SQL for two numbers and their difference, which share their noise as they do in the release."""
-    if asked.amount == "share":
-        if not asked.having or asked.of is not None:
-            raise Refusal("invalid", "a share of whom?", "say in `having` whose share in each group is compared")
-    else:
-        check_amount(asked.amount, asked.of, book)
-        if asked.having:
-            raise Refusal("invalid", "only a share has `having`", "leave it out, or compare shares")
-    first, second = (_number(asked, group, book) for group in (asked.first, asked.second))
-    if first == second:
-        raise Refusal("invalid", "the two groups are the same", "choose two that differ")
-    numbers = (first, second, f"{first} - {second}")
-    listed = ", ".join(f"{number} AS {name}" for number, name in zip(numbers, NAMES, strict=True))
-    return f"SELECT {listed} FROM {book.release.schema.dataset}"
-
-
-def _number(asked: Compare, group: Any, book: Book) -> str:
-    among = conditions(group, book)
-    if asked.amount != "share":
-        return aggregate(asked.amount, asked.of, book, among)
-    inside = aggregate("count", None, book, [*among, *conditions(asked.having, book)])
-    return f"{inside} / {aggregate('count', None, book, among)}"
-
-
-def as_comparison(result: Result, asked: Compare) -> dict[str, Any]:
-    """Result of a comparison: the numbers, whether the difference exceeds the noise, and a sentence on it."""
-    (row,) = result.rows
-    *_, apart = (cell for cell in row if isinstance(cell, Estimate))
-    real = None if apart.value != apart.value else apart.low > 0 or apart.high < 0
-    return {"real": real, "statement": _statement(apart, real, asked)}
-
-
-def _statement(apart: Estimate, real: bool | None, asked: Compare) -> str:
-    sure = f"{asked.confidence * 100:.6g} % sure"
-    if real is None:
-        return "Nothing can be said of this difference: the release did not measure what it takes."
-    of = printable(asked.of or "")
-    what = {"count": "number of rows", "share": "share", "sum": f"sum of {of}"}.get(
-        asked.amount, f"{asked.amount} {of}"
-    )
-    if not real:
-        return (
-            f"No difference can be told from the noise: the {what} of the first group may be anything from "
-            f"{_apart(apart.low, apart, asked)} to {_apart(apart.high, apart, asked)} than that of the "
-            f"second ({sure}). It could be chance."
-        )
-    least, most = sorted((abs(apart.low), abs(apart.high)))
-    more = "higher" if apart.low > 0 else "lower"
-    return (
-        f"The {what} of the first group is {more} than that of the second, by {_shown(least, apart, asked)} to "
-        f"{_shown(most, apart, asked)} ({sure}). That is more than the privacy noise can explain."
-    )
-
-
-def _apart(end: float, apart: Estimate, asked: Compare) -> str:
-    return f"{_shown(abs(end), apart, asked)} {'lower' if end < 0 else 'higher'}"
-
-
-def _shown(number: float, apart: Estimate, asked: Compare) -> str:
-    if number == float("inf"):
-        return "any amount"
-    if asked.amount == "share":
-        return f"{number * 100:,.{decimals_for(apart.stderr * 100)}f} points"
-    return f"{number:,.{0 if asked.amount == 'count' and apart.stderr >= 1 else decimals_for(apart.stderr)}f}"

@@ -93,13 +93,14 @@ _ASKED: dict[str, tuple[type[BaseModel], str]] = {
 _NAME = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
 _NUMBERS = {"type": "array", "items": {"type": ["number", "string", "null"]}}
 _TEXTS = {"type": "array", "items": {"type": "string"}}
-_KNOWN = ("release", "sql", "confidence", "interval", "notes", "counted")
+_KNOWN = ("release", "sql", "confidence", "interval", "notes", "decisive", "counted")
 _SHARED: dict[str, Any] = {
     "release": {"type": "string"},
     "sql": {"type": "string", "description": "The statement that this is the answer of."},
     "confidence": {"type": "number"},
     "interval": {"enum": ["typical", "guaranteed", "both"]},
     "notes": _TEXTS,
+    "decisive": _TEXTS | {"description": "Notes that change what one may conclude, the weightiest first."},
     "counted": {"type": "string", "description": "What is counted by rule."},
 }
 _ROWS: dict[str, Any] = {"rows": {"type": "array", "items": {"type": "object"}}, "columns": _TEXTS}
@@ -112,6 +113,10 @@ _ANSWERS: dict[str, dict[str, Any]] = {
         "keys": {"type": "array", "items": {"type": "array"}},
         **dict.fromkeys(("values", "stderr", "low", "high"), _NUMBERS),
         **{name: {"type": "boolean", "description": "Whether one group surely is."} for name in ("highest", "lowest")},
+        "cut_short": {
+            "type": "object",
+            "description": "By attribute: labels of end groups that are shorter than others, and their part.",
+        },
     },
     "compare": _ROWS | {"real": {"type": ["boolean", "null"]}, "statement": {"type": "string"}},
 }

@@ -1,12 +1,13 @@
 // The first view: a number by one or two attributes, as bars, lines or a heat map.
 /* global d3 */
 import { ask, askAhead, atHand, csv, latest } from "./api.js";
-import { PALETTE, bars, distinct, heat, lines, ramp, rowsOf } from "./charts.js";
+import { SCALES, axisInWords, canLog, cutInWords, scaleOf } from "./axes.js";
+import { PALETTE, bars, distinct, heat, lines, ramp, rowsOf, shades } from "./charts.js";
 import { showCopies } from "./copies.js";
 import { asked, begin, fillAddFilter, inWords, showFilters } from "./filters.js";
 import { alone, asPng, asSvg, save } from "./saving.js";
 import { STOPS, manner, remember, state } from "./state.js";
-import { chartTable } from "./tables.js";
+import { chartTable, showNotes } from "./tables.js";
 import { STOPPED, waiting } from "./waiting.js";
 import { $, digits, interval, make, number, percentOf, short, shown } from "./words.js";
 
@@ -31,6 +32,7 @@ export function setUp(toSql) {
     });
   }
   for (const radio of document.querySelectorAll("[name=shape]")) radio.addEventListener("change", () => { state.shape = radio.value; fill(); redraw(); remember(); });
+  for (const name of ["order", "scale"]) $(name).addEventListener("change", () => { state[name] = $(name).value; redraw(); remember(); });
   $("add-filter").addEventListener("change", () => {
     const found = column($("add-filter").value);
     if (found) changeFilters([...state.filters, begin(found)], true);
@@ -52,12 +54,14 @@ export function setUp(toSql) {
 export function begun(kept = {}) {
   const names = keys().map((one) => one.column);
   const fitting = (name) => names.includes(name);
-  const first = keys().find((one) => one.cells > 1 && one.cells <= 200) ?? keys()[0];
+  const first = keys().find((one) => one.type === "date" && one.cells > 1) ?? keys().find((one) => one.cells > 1 && one.cells <= 200) ?? keys()[0];
   state.by = Array.isArray(kept.by) && kept.by.every(fitting) ? kept.by.slice(0, 2) : first ? [first.column] : [];
   [state.amount, state.of] = ["count", null];
   if (amounts().some(([value]) => value === JSON.stringify([kept.amount, kept.of ?? null]))) [state.amount, state.of] = [kept.amount, kept.of ?? null];
   state.filters = Array.isArray(kept.filters) ? kept.filters.filter((one) => one && fitting(one.attribute)) : [];
   state.shape = ["bars", "lines", "heat"].includes(kept.shape) ? kept.shape : usual();
+  state.order = ["highest", "lowest"].includes(kept.order) ? kept.order : "listed";
+  state.scale = kept.scale in SCALES ? kept.scale : "auto";
   fill();
 }
 
@@ -74,7 +78,9 @@ function usual() {
   return only && (only.ordered ? only.cells > 40 || only.type === "date" : only.cells > 80) ? "lines" : "bars";
 }
 
-const seriesFit = () => state.by.length < 2 || column(state.by[1]).cells <= PALETTE.length;
+/** Values of the second attribute that filters leave, at most: each is a colour. */
+const series = () => Math.min(column(state.by[1]).cells, ...asked(state.filters, state.about).filter((one) => one.attribute === state.by[1] && one.labels).map((one) => one.labels.length));
+const seriesFit = () => state.by.length < 2 || series() <= PALETTE.length;
 
 function fill() {
   const option = (value, text) => make("option", { value, text });
@@ -89,6 +95,7 @@ function fill() {
     radio.disabled = !state.by.length || (radio.value === "heat" ? state.by.length < 2 : !seriesFit());
     radio.checked = radio.value === state.shape;
   }
+  $("order").value = state.order;
   fillAddFilter(state.about, state.filters);
   showFilters($("filters"), state.filters, state.about, changeFilters);
 }
@@ -138,6 +145,8 @@ async function ahead() {
 
 function refuse(text) {
   last = null;
+  $("legend").replaceChildren();
+  $("notes").replaceChildren();
   $("refused").textContent = text;
   $("refused").hidden = false;
   $("chart").replaceChildren();
@@ -178,7 +187,7 @@ function show() {
   $("refused").hidden = true;
   $("title").textContent = title();
   $("summary").textContent = last.said;
-  $("notes").replaceChildren(...[...last.notes, last.counted && `Counted: ${last.counted}.`].filter(Boolean).map((note) => make("li", { text: note })));
+  showNotes($("notes"), last);
   unfold();
 }
 
@@ -193,31 +202,52 @@ export function redraw() {
   if (!last) return;
   room ||= $("chart").clientWidth;
   const width = Math.max(240, Math.floor(room));
-  const options = { width, form: form(), ordered: state.by.length > 0 && column(state.by[0]).ordered, label: `${title()}. ${last.said}` };
+  const options = { width, form: form(), ordered: state.by.length > 0 && column(state.by[0]).ordered, order: state.order, scale: state.scale, label: `${title()}. ${last.said}` };
   if (!last.by.length) {
     $("chart").replaceChildren(make("p", { class: "one-number", text: number(last.values[0], last.stderr[0], form()) }));
     $("key").replaceChildren();
+    $("legend").replaceChildren();
     return;
   }
   const shape = last.by.length === 2 && !seriesFit() ? "heat" : last.by.length < 2 && state.shape === "heat" ? "bars" : state.shape;
   const svg = { bars, lines, heat }[shape](last, options);
   svg.setAttribute("role", "img");
   $("chart").replaceChildren(svg);
+  fillScales(shape);
   showKey(shape);
 }
 
+/** Axes that this chart can have. */
+function fillScales(shape) {
+  const fitting = { auto: true, zero: true, fit: shape === "lines", log: canLog(rowsOf(last)) };
+  $("scale").replaceChildren(...Object.entries(SCALES).filter(([name]) => fitting[name]).map(([value, text]) => make("option", { value, text })));
+  $("scale").value = fitting[state.scale] ? state.scale : "auto";
+  $("order").disabled = shape !== "bars";
+}
+
+/** Which colour is which, above the chart; what its parts mean, below. */
 function showKey(shape) {
-  const series = last.by.length === 2 && shape !== "heat" ? distinct(last, 1) : [];
-  const parts = series.map((label, place) => make("span", {}, make("i", { class: `c${place}` }), make("bdi", { text: short(label, 40) })));
-  if (shape === "heat") {
-    const canvas = make("canvas", { width: 120, height: 1, "aria-hidden": "true" });
-    const pen = canvas.getContext("2d");
-    for (let x = 0; x < 120; x += 1) { pen.fillStyle = ramp(x / 119); pen.fillRect(x, 0, 1, 1); }
-    parts.push(make("span", {}, "low", canvas, "high"), make("span", { text: "Cells fade as their error grows: where the noise may be as large as the number, nearly nothing is left." }));
-  } else {
-    parts.push(make("span", { text: shape === "bars" ? `The true number lies somewhere in the fading part of a bar (${percentOf(last.confidence)} sure); the mark is the best guess. Where two fading parts overlap, the numbers may be the same.` : `The true line runs somewhere in the band (${percentOf(last.confidence)} sure at each point). Bumps smaller than the band may be noise.` }));
-  }
-  $("key").replaceChildren(...parts);
+  const named = last.by.length === 2 && shape !== "heat" ? distinct(last, 1) : [];
+  $("legend").replaceChildren(...named.map((label, place) => make("span", {}, make("i", { class: `c${place}` }), make("bdi", { text: short(label, 40) }))), ...(shape === "heat" ? [rampWithNumbers()] : []));
+  const sure = `(${percentOf(last.confidence)} sure`;
+  const scale = scaleOf(rowsOf(last), shape, state.scale);
+  const meaning = {
+    heat: "Cells fade as their error grows: where the noise may be as large as the number, nearly nothing is left.",
+    bars: scale === "log" ? `The true number lies somewhere in the band around a dot ${sure}). Where two bands overlap, the numbers may be the same.`
+      : `The true number lies somewhere in the fading part of a bar ${sure}); the mark is the best guess. Where two fading parts overlap, the numbers may be the same.`,
+    lines: `The true line runs somewhere in the band ${sure} at each point). Bumps smaller than the band may be noise.`,
+  }[shape];
+  $("key").replaceChildren(...[cutInWords(last, shape), axisInWords(scale, shape), meaning].filter(Boolean).map((text) => make("span", { text })));
+}
+
+const legendNumber = (value) => (form() === "percent" ? `${+(value * 100).toPrecision(2)} %` : number(+value.toPrecision(3), 0, Math.abs(value) < 10 ? "" : "whole"));
+
+/** The colours of a heat map, with numbers below them. */
+function rampWithNumbers() {
+  const canvas = make("canvas", { width: 120, height: 1, "aria-hidden": "true" });
+  const pen = canvas.getContext("2d");
+  for (let x = 0; x < 120; x += 1) { pen.fillStyle = ramp(x / 119); pen.fillRect(x, 0, 1, 1); }
+  return make("span", { class: "ramp" }, canvas, make("span", { class: "along" }, ...shades(last, state.scale).named.map((value) => make("span", { text: legendNumber(value) }))));
 }
 
 async function saveAs(kind) {
@@ -229,8 +259,9 @@ async function saveAs(kind) {
     if (!svg) return;
     const promise = `${percentOf(last.confidence)} ${last.interval} intervals. ${state.about.dataset}, ${state.about.promise}, released by Sfumato.`;
     const shape = svg.querySelector('[aria-label="cell"]') ? "heat" : state.shape;
-    const series = last.by.length === 2 && shape !== "heat" ? distinct(last, 1).map((label, place) => [short(label, 24), PALETTE[place]]) : [];
-    const whole = alone(svg, title(), promise, series);
+    const { named, shade } = shape === "heat" ? shades(last, state.scale) : { named: [] };
+    const colours = shape === "heat" ? named.map((value) => [legendNumber(value), shade(value)]) : last.by.length === 2 ? distinct(last, 1).map((label, place) => [short(label, 24), PALETTE[place]]) : [];
+    const whole = alone(svg, title(), promise, colours);
     save(kind === "svg" ? asSvg(whole) : await asPng(whole), `${name}.${kind}`);
   } catch (error) { refuse(error.message); }
 }

@@ -5,7 +5,7 @@ import * as compare from "./compare.js";
 import * as explore from "./explore.js";
 import * as sql from "./sql.js";
 import { STOPS, recall, remember, state } from "./state.js";
-import { $, digits, make, percentOf, shown } from "./words.js";
+import { $, digits, make, percentOf, short, shown } from "./words.js";
 
 const TABS = ["explore", "compare", "sql", "about"];
 
@@ -77,7 +77,11 @@ async function begin() {
   $("release").replaceChildren(...releases.map((one) => make("option", { value: one.name, text: `${shown(one.dataset)}${releases.filter((other) => other.dataset === one.dataset).length > 1 ? ` (${one.file})` : ""}` })));
   const first = releases.find((one) => one.name === kept.release) ?? releases[0];
   $("release").value = first.name;
-  $("release").addEventListener("change", () => open($("release").value));
+  $("release").addEventListener("change", () => { $("no-release").hidden = true; open($("release").value); });
+  if (kept.release !== undefined && first.name !== kept.release) {
+    $("no-release").textContent = `There is no release “${short(kept.release, 60)}” here. You see ${shown(first.dataset)}; ${releases.length > 1 ? `${releases.length} releases are listed above` : "it is the only one that this server has"}.`;
+    $("no-release").hidden = false;
+  }
   await open(first.name, first.name === kept.release ? kept : {});
   document.documentElement.dataset.ready = "true";
 }

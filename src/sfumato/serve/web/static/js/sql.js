@@ -3,7 +3,7 @@ import { ask, csv, latest } from "./api.js";
 import { showCopies } from "./copies.js";
 import { save } from "./saving.js";
 import { manner, remember, state } from "./state.js";
-import { answerTable } from "./tables.js";
+import { answerTable, showNotes } from "./tables.js";
 import { STOPPED, waiting } from "./waiting.js";
 import { $, digits, make, short } from "./words.js";
 
@@ -60,7 +60,7 @@ export async function refresh() {
     const many = found.rows.length;
     $("sql-said").textContent = `${digits(many)} row${many === 1 ? "" : "s"}${many > 2000 ? ", the first 2,000 shown; CSV has all" : ""}.`;
     $("sql-table").replaceChildren(answerTable(found));
-    $("sql-notes").replaceChildren(...[...found.notes, found.counted && `Counted: ${found.counted}.`].filter(Boolean).map((text) => make("li", { text })));
+    showNotes($("sql-notes"), found);
     showCopies($("sql-copies"), state.about, question());
   } catch (error) { refuse(error.message); } finally { done(); }
 }

@@ -4,10 +4,10 @@ export const STOPS = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0
 
 export const state = {
   release: null, about: null, tab: "explore", confidence: 0.95, interval: "typical",
-  amount: "count", of: null, by: [], shape: "bars", filters: [], sql: "",
+  amount: "count", of: null, by: [], shape: "bars", order: "listed", scale: "auto", filters: [], sql: "",
 };
 
-const KEPT = ["release", "tab", "confidence", "interval", "amount", "of", "by", "shape", "filters", "sql"];
+const KEPT = ["release", "tab", "confidence", "interval", "amount", "of", "by", "shape", "order", "scale", "filters", "sql"];
 
 let writing = 0;
 

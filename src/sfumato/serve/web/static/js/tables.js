@@ -3,6 +3,16 @@ import { interval, make, number, percentOf, shown } from "./words.js";
 
 const cell = (text) => make("bdi", { text });
 
+/** The note that changes most what one may conclude; all others, and what is counted, are folded away. */
+export function showNotes(box, answer) {
+  const [first, ...others] = answer.decisive;
+  const rest = [...others, ...answer.notes.filter((note) => !answer.decisive.includes(note)), answer.counted && `Counted: ${answer.counted}.`].filter(Boolean);
+  box.replaceChildren(
+    ...(first ? [make("p", { text: `${first[0].toUpperCase()}${first.slice(1)}.` })] : []),
+    ...(rest.length ? [make("details", {}, make("summary", { text: first ? "More notes" : "Notes" }), make("ul", {}, ...rest.map((text) => make("li", { text }))))] : []),
+  );
+}
+
 /** A chart's numbers: the chart in another form. */
 export function chartTable(data, form, title) {
   const head = [...data.by.map((name) => make("th", { scope: "col" }, cell(shown(name)))),

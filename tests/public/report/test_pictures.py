@@ -1,0 +1,57 @@
+"""Columns stand beside the numbers of their axis, not under them; those that hold less by their nature are pale."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from xml.etree import ElementTree
+
+import pytest
+
+import sfumato as sf
+from sfumato.answers.results import Estimate
+from sfumato.public.report.distributions import cut
+from sfumato.public.report.pictures import as_file, columns
+
+COUNTS = [Estimate(value, 3.0, value - 6, value + 6, 0.95, 3.0) for value in (90.0, 1200.0, 800.0, 30.0)]
+LABELS = ["2024-W01", "2024-W02", "2024-W03", "2024-W04"]
+
+
+def shares(drawn: str, name: str, key: str) -> list[float]:
+    """Attribute of all elements of a name, where it is a share of the width."""
+    return [float(found) for found in re.findall(rf'<{name}\b[^>]*? {key}="([0-9.]+)%"', drawn)]
+
+
+def test_no_number_of_the_axis_lies_on_a_column():
+    drawn = columns("x", "rows", LABELS, COUNTS)
+    ends = [float(found) for found in re.findall(r'x="([0-9.]+)%" text-anchor="end" class="small"', drawn)]
+    assert len(ends) == 4 and max(ends) < min(shares(drawn, "rect", "x"))  # 0, 500, 1,000, 1,500
+    assert max(shares(drawn, "rect", "x")) < 100
+
+
+def test_columns_that_are_shorter_by_their_nature_are_pale():
+    drawn = columns("x", "rows", LABELS, COUNTS, pale={0, 3})
+    assert drawn.count('opacity="0.4"') == 4  # the solid and the fading part of two
+    assert 'opacity="0.4"' not in columns("x", "rows", LABELS, COUNTS)
+
+
+@pytest.mark.parametrize(
+    ("by", "most", "short"),
+    [
+        ("week", 40, {0: "5 of 7 days", 7: "2 of 7 days"}),
+        ("day", 60, {}),
+        ("day", 20, {16: "1 of 3 steps"}),
+        ("day", 7, {}),  # 49 days in 7 groups of 7
+    ],
+)
+def test_a_cut_knows_which_groups_are_shorter(by, most, short):
+    days = {"type": "date", "lower": date(2024, 1, 3), "upper": date(2024, 2, 20), "by": by, "missing": "keep"}
+    axis = sf.Schema(dataset="t", privacy_unit="row", attributes={"day": days}).domain["day"]
+    assert cut(axis, most + axis.missing).cut_short == short
+
+
+def test_a_file_of_a_picture_is_whole_and_says_what_it_shows():
+    text = as_file(columns("x", "rows", LABELS, COUNTS), "Rows <by> week", "at epsilon 1", 500, 190)
+    root = ElementTree.fromstring(text)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg" and root.get("width") == "532"
+    assert "Rows <by> week" in "".join(root.itertext()) and "href" not in text
