@@ -21,7 +21,7 @@ from sfumato.sql.relation.groups import name_in
 from sfumato.sql.relation.joins import joined, resolved, values_relation
 from sfumato.sql.relation.lookups import looked_up
 from sfumato.sql.relation.pivots import pivoted, with_named_windows
-from sfumato.sql.relation.rows import Relation
+from sfumato.sql.relation.rows import Relation, each_once
 from sfumato.sql.relation.select import concatenated, distinct, select_rows
 from sfumato.sql.scope import Scope, in_words, quoted, unsupported
 from sfumato.sql.table.flatten import Flat, RawStep, columns_of, last_steps, written_over
@@ -142,7 +142,7 @@ class _Reading:
         return self._with_scopes(select_rows(written_over(tree, None, named), source, self.schema, self.given))
 
     def _with_scopes(self, relation: Relation) -> Relation:
-        return replace(relation, scopes=(*relation.scopes, *self.scopes))
+        return replace(relation, scopes=each_once((*relation.scopes, *self.scopes)))
 
     def _over_several(self, tree: Any, inner: Query) -> Query:
         """A SELECT over a UNION: over each part by itself where it can be, else over their rows together."""
