@@ -141,7 +141,7 @@ def name_in(relation: Relation, place: int) -> str:
 def _grouped(flat: Flat, reader: RowReader, schema: Schema, given: Sequence[Cell]) -> RowReader:
     sets = flat.sets or ()
     aggregates = aggregates_of(flat)
-    if reader.steps and (reader.chosen or aggregates):
+    if reader.chosen:
         said = quoted(aggregates[0]) if aggregates else "GROUP BY"
         raise unsupported(
             f"{said} over groups that noisy values choose or rank", "leave that out, or choose in a SELECT around this"

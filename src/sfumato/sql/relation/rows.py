@@ -68,7 +68,7 @@ class Relation:
 
     def unordered(self, what: str) -> Relation:
         """The rows in any order; refused where noise chooses among them. what: is to be done with them."""
-        if self.chosen or any(isinstance(step, Rank) for step in self.steps):
+        if self.chosen or any(place >= RANK for one in self.fields for place in places(one.tree)):
             raise unsupported(f"{what} over rows that noisy values choose or rank", "do that last, in the outer SELECT")
         return replace(self, steps=())
 
@@ -249,7 +249,7 @@ class RowReader:
         """Do a step, at once if it goes by public values and none waits before it. word: of SQL, for the note."""
         if isinstance(step, Rank):
             self.rank(step)
-        elif self.steps or not all(map(self.public, trees_of(step))):
+        elif self._must_wait(step):
             if isinstance(step, Once):
                 raise unsupported("SELECT DISTINCT of aggregates", "leave DISTINCT out: groups differ in their keys")
             self._waits(step, word)
@@ -257,6 +257,11 @@ class RowReader:
             self.keep(range(self.rows)[step.offset : None if step.limit is None else step.offset + step.limit])
         else:
             self.keep(done(step, list(range(self.rows)), self.orders, self.value))
+
+    def _must_wait(self, step: Step) -> bool:
+        """Whether a step goes by noisy values, or comes after one that does; a filter may come before a sort."""
+        before = [one for one in self.steps if not (isinstance(step, Keep) and isinstance(one, Sort))]
+        return bool(before) or not all(map(self.public, trees_of(step)))
 
     def _waits(self, step: Step, word: str = "") -> None:
         self.steps.append(step)
