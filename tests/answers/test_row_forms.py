@@ -85,10 +85,8 @@ def test_a_number_of_several_groups_is_the_number_that_one_condition_gives(relea
         )
         assert change == plain and change.real is not None
     assert all("d_real" in record for record in changes.records())  # also where there is no month before
-    by_key = release.query(
-        C
-        + ", f AS (SELECT m, COUNT(*) AS n FROM t WHERE sex = 'F' GROUP BY m) SELECT m, f.n / c.n FROM f JOIN c USING (m)"
-    )
+    women = "f AS (SELECT m, COUNT(*) AS n FROM t WHERE sex = 'F' GROUP BY m)"
+    by_key = release.query(f"{C}, {women} SELECT m, f.n / c.n FROM f JOIN c USING (m)")
     assert by_key.rows == release.query("SELECT m, COUNT(*) FILTER (WHERE sex = 'F') / COUNT(*) FROM t GROUP BY m").rows
 
 
