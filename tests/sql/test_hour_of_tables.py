@@ -75,8 +75,9 @@ def released(schema: Schema, number: int) -> Release:
     counts, sums = (np.zeros(schema.domain.shape, dtype=np.int64) for _ in range(2))
     (name,) = schema.measures
     measure = schema.measures[name]
+    codes = [{label: code for code, label in enumerate(axis.labels())} for axis in schema.domain]
     for *values, amount in rows_in(schema, number):
-        cell = tuple(axis.labels().index(value) for axis, value in zip(schema.domain, values, strict=True))
+        cell = tuple(known[value] for known, value in zip(codes, values, strict=True))
         counts[cell] += 1
         sums[cell] += round((amount - float(measure.centre)) / float(measure.step))
     curator = curator_of(schema, counts, sums={name: sums}, epsilon=EPSILON, entropy=TestingEntropy(30))

@@ -21,11 +21,11 @@ from sfumato.sql.relation.groups import name_in
 from sfumato.sql.relation.joins import joined, resolved, values_relation
 from sfumato.sql.relation.lookups import looked_up
 from sfumato.sql.relation.pivots import pivoted, with_named_windows
-from sfumato.sql.relation.rows import Relation
+from sfumato.sql.relation.rows import Relation, each_once
 from sfumato.sql.relation.select import concatenated, distinct, select_rows
 from sfumato.sql.scope import Scope, in_words, quoted, unsupported
 from sfumato.sql.table.flatten import Flat, RawStep, columns_of, last_steps, written_over
-from sfumato.sql.table.syntax import Named, aggregates_in, name_of, own_nodes, ranks_replaced, totals_in
+from sfumato.sql.table.syntax import Named, aggregates_in, keep_names, name_of, own_nodes, ranks_replaced, totals_in
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -142,7 +142,7 @@ class _Reading:
         return self._with_scopes(select_rows(written_over(tree, None, named), source, self.schema, self.given))
 
     def _with_scopes(self, relation: Relation) -> Relation:
-        return replace(relation, scopes=(*relation.scopes, *self.scopes))
+        return replace(relation, scopes=each_once((*relation.scopes, *self.scopes)))
 
     def _over_several(self, tree: Any, inner: Query) -> Query:
         """A SELECT over a UNION: over each part by itself where it can be, else over their rows together."""
@@ -211,6 +211,7 @@ class _Reading:
         if not any(isinstance(node, exp.Subquery) for node in own_nodes(tree)):
             return tree
         spend(OF_A_NODE * sum(1 for _ in own_nodes(tree)), "a statement with subqueries")
+        keep_names(tree, lambda node: isinstance(node, exp.Subquery))
         done: set[int] = set()  # with all that is inside them
         for node in [node for node in own_nodes(tree) if isinstance(node, exp.Subquery)]:  # from the outside in
             inner = node.this.args.get("from_") or node.this.args.get("from")
