@@ -23,7 +23,7 @@ from sfumato.serve.web.charts import as_columns, as_comparison, chart_sql, coars
 from sfumato.serve.web.questions import Chart, Compare, Manner, Query
 from sfumato.serve.web.requests import Refusal, as_json
 from sfumato.serve.web.shelf import Book, Shelf
-from sfumato.sql import Column, SyntheticRows, Select, compile_statement, selects_of
+from sfumato.sql import Column, Select, SyntheticRows, compile_statement, selects_of
 from sfumato.sql.plan import Distinct
 from sfumato.version import __version__
 
