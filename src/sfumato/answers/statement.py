@@ -37,6 +37,7 @@ from sfumato.sql.values.tree import Ref, Tree, calls, is_error, places, size
 
 if TYPE_CHECKING:
     from sfumato.releases.contents.content import Content
+    from sfumato.sql.compile import Statement
 
 HIGHEST, LOWEST, CONDITION = "came out highest", "came out lowest", "met the condition"
 _OFF = {HIGHEST: "too high", LOWEST: "too low", CONDITION: "off to the side that let them in"}
