@@ -24,6 +24,7 @@ from sfumato.sql.table.syntax import rank_number
 from sfumato.sql.values.translate import translate
 from sfumato.sql.values.tree import ERROR, Call, Const, Ref, Tree, error_named, evaluate, places, relocated, size
 
+_OUTSIDE = "round, compare and choose noisy numbers in the outermost SELECT"
 CHOSEN = "write the total as a subquery of its own, or leave groups out in a SELECT around this one"
 
 
@@ -78,7 +79,7 @@ class Relation:
         if isinstance(one.tree, Const):
             return (one.tree.value,) * self.rows
         if not isinstance(one.tree, Ref) or one.tree.place >= len(self.columns):
-            raise unsupported(f"{one.name}, which depends on noisy values, in this place", "put functions outside")
+            raise unsupported(f"{one.name}, which goes by noisy values, in this place", _OUTSIDE)
         return self.columns[one.tree.place]
 
 
@@ -163,7 +164,7 @@ class RowReader:
         if isinstance(tree, Const):
             return [tree.value] * self.rows
         if not isinstance(tree, Ref) or tree.place >= len(self.columns):
-            raise unsupported(f"{quoted(node)} in {place}, which depends on noisy values,", "put functions outside")
+            raise unsupported(f"{quoted(node)} in {place}, which goes by noisy values,", _OUTSIDE)
         return self.columns[tree.place]
 
     def public(self, tree: Tree) -> bool:

@@ -106,6 +106,10 @@ class _Reading:
         flat = written_over(tree, source, columns_of(self.schema))
         nodes = [*(item.node for item in flat.items), *(node for step in flat.steps for node in step.nodes)]
         totals = totals_in(nodes)
+        ungrouped = [node for node in totals if flat.sets is None or any(totals_in(key) for key in flat.sets[0])]
+        if ungrouped:
+            raise unsupported(f"{quoted(ungrouped[0])} over rows that are not grouped", "name the keys in GROUP BY")
+        _refuse_nested(aggregates_in(nodes))
         left_out = any(step.word == "HAVING" for step in flat.steps) or len(flat.sets or ()) > 1
         if self.given or not all(map(_is_plain_total, totals)) or (totals and left_out):
             return Query((self._with_scopes(select_rows(flat, None, self.schema, self.given)),))
@@ -162,8 +166,13 @@ class _Reading:
 
     def _joined(self, tree: Any, table: Any) -> Query:
         """A SELECT over several tables: relations side by side, or the release with public values looked up."""
+        from sqlglot import exp
+
         tables = [table, *(join.this for join in tree.args["joins"])]
         queries = [self._source(one.copy()) for one in tables]  # of which that of the rows is read once more
+        for one, query in zip(tables, queries, strict=True):
+            if query is None:
+                table_scope(exp.Select(from_=exp.From(this=one.copy())), self.schema)  # which refuses any other table
         rows = [query for query in queries if query is None or _holds_rows(query)]
         if rows:
             if len(rows) > 1:
@@ -257,6 +266,15 @@ class _Reading:
         self.given.append(cells[0])
         self.scopes.extend(relation.scopes)
         node.replace(exp.Var(this=f"cell {len(self.given) - 1}"))
+
+
+def _refuse_nested(aggregates: list[Any]) -> None:
+    """Refuse an aggregate of aggregates in one SELECT, in which SQL has one level of them."""
+    for node in aggregates:
+        inside = [part for part in aggregates_in(node) if part is not node and part.key in ("count", "sum", "avg")]
+        if node.key != "subquery" and inside:
+            inner = "SELECT AVG(n) FROM (SELECT COUNT(*) AS n FROM ... GROUP BY ...)"
+            raise unsupported(f"{quoted(node)} in one SELECT", f"count in a subquery: {inner}")
 
 
 def _is_plain_total(window: Any) -> bool:

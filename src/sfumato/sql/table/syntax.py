@@ -80,7 +80,10 @@ def _is_aggregate(node: Any) -> bool:
 
     if isinstance(node, exp.Subquery):
         return node.find_ancestor(exp.From) is None
-    return isinstance(node, exp.AggFunc) and node.key not in RANKS and not isinstance(node.parent, exp.Window)
+    around = node.parent
+    if isinstance(around, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
+        around = around.parent
+    return isinstance(node, exp.AggFunc) and node.key not in RANKS and not isinstance(around, exp.Window)
 
 
 class Fact(NamedTuple):
