@@ -2,8 +2,8 @@
 
 A value surely has rows if the interval of its count lies above 0, and may have rows unless that interval lies below 1.
 The intervals of K values hold together (Bonferroni: each at 1 - (1 - confidence) / K), and then the true number lies
-between that of the sure and that of the possible values. The estimate is the number of sure ones: what noise lifts above
-0 is not counted.
+between that of the sure and that of the possible values. The estimate is the number of sure ones: what noise lifts
+above 0 is not counted.
 
 A model spreads rows over values that have none. So with a model error, "no row has this value" is tested by the
 measurements inside the value's cells alone (`Sign`), and every listed value may have rows.

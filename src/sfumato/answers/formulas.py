@@ -15,9 +15,9 @@ from typing import Protocol, Self, TypeVar
 
 import numpy as np
 
+from sfumato.answers.distinct import distinct_values
 from sfumato.answers.evaluate import Evaluation, Terms
 from sfumato.answers.fieller import NORMAL, SMOOTH, Functional, Interval, Noises, Shared, Term
-from sfumato.answers.distinct import distinct_values
 from sfumato.answers.function_interval import Function, function_interval
 from sfumato.answers.noise_sum import Ends
 from sfumato.answers.quantiles import quantiles

@@ -31,7 +31,7 @@ from sfumato.domain import Domain
 from sfumato.effort import MOST_STEPS, STEPS_OF_A_ROW, counted, spend
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
-from sfumato.sql import Column, Key, Select, selects_of
+from sfumato.sql import Column, Key, Select, SyntheticRows, selects_of
 from sfumato.sql.table.plan import Item, Keep, NumberAt, Part, Rank, Rows, Sort, Step, Table, Tables, Take, trees_of
 from sfumato.sql.values.tree import Ref, Tree, calls, is_error, places, size
 
@@ -328,6 +328,8 @@ JOINT = ", as the noises that they share allow"
 def run_in_manner(statement: Statement, content: Content, confidence: float, manner: Manner) -> Result:
     """Answer a compiled statement with intervals of the kind in `manner`."""
     check_confidence(confidence)
+    if isinstance(statement, SyntheticRows):
+        raise QueryError("synthetic rows have no intervals of any kind; ask for an aggregate")
     level, note = confidence, tuple[str, ...]()
     if manner.simultaneous:
         selects = selects_of(statement)

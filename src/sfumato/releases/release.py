@@ -105,7 +105,7 @@ class Release:
     def _answer(self, sql: str, confidence: float, strict: bool, manner: Manner, errors: bool) -> Result:
         """Answer a statement that is no DESCRIBE."""
         from sfumato.answers.question import Manner
-        from sfumato.sql import SyntheticRows, Select, compile_statement, selects_of, strict_check
+        from sfumato.sql import Select, SyntheticRows, compile_statement, selects_of, strict_check
 
         content = self.content
         plain = manner == Manner(selected=manner.selected)

@@ -25,11 +25,11 @@ from sfumato.schema.parts import bounds_of
 from sfumato.sql.expressions import read_falsity, read_truth
 from sfumato.sql.plan import Select, statistic_notes
 from sfumato.sql.scope import (
+    SCHEMAS,
+    TIMESTAMPS,
     Constant,
     Scope,
     Span,
-    SCHEMAS,
-    TIMESTAMPS,
     bare,
     constant,
     fitted,

@@ -25,7 +25,9 @@ CLOCK = "clock"  # under which a tree keeps what its clock said
 _DAYS = ("currentdate",)
 _TIMES = ("currenttimestamp", "localtimestamp", "currentdatetime")
 _NAMED_TIMES = ("now", "getdate", "today", "transaction_timestamp", "statement_timestamp")
-_CLOCK = re.compile(r"(?i)\b(current_(date|timestamp|datetime|localtimestamp)|localtimestamp|%s)\b" % "|".join(_NAMED_TIMES))
+_CLOCK = re.compile(
+    rf"\b(current_(date|timestamp|datetime|localtimestamp)|localtimestamp|{'|'.join(_NAMED_TIMES)})\b", re.IGNORECASE
+)
 _FOLDED = (
     *("add", "sub", "dateadd", "datesub", "datetrunc", "timestamptrunc"),
     *("cast", "trycast", "strtotime", "date", "tsordstodate", "timestrtotime", "datefromparts", "lastday"),
@@ -43,7 +45,7 @@ def in_one_spelling(tree: exp.Expression, words: frozenset[str]) -> exp.Expressi
     if not words.intersection(_OF_DATES):
         return tree
     said: dict[str, str] = {}
-    now = datetime.now().replace(microsecond=0)  # noqa: DTZ005 (the reader's own clock, as SQL has it)
+    now = datetime.now().replace(microsecond=0)
     for node in reversed(list(tree.walk())):  # children before their parents
         changed = _renamed(node) or _of_the_clock(node, now, said) or _folded(node)
         if changed is not None:

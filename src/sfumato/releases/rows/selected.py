@@ -1,7 +1,7 @@
 """Answer SELECT * FROM t LIMIT 5 with synthetic rows: drawn as `sample` draws them, numbered, and said to be such.
 
-The same statement gives the same rows. SyntheticRows that do not meet WHERE are drawn again, so often; what ORDER BY sorts are the
-rows that were drawn, which are not the first of any table.
+The same statement gives the same rows. Rows that do not meet WHERE are left out, and more are drawn, up to a limit.
+ORDER BY sorts the rows that were drawn, which are not the first of any table.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SEED = 0  # rows are public: nothing hangs on it but that they are the same tomo
 
 
 def synthetic_rows(rows: SyntheticRows, model: RowModel, schema: Schema, confidence: float, *, marked: bool) -> Result:
-    """SyntheticRows of a plan. marked: number them in a column of their own, by whose name programs see what they are."""
+    """Rows of a plan. marked: number them in a column of their own, by whose name programs see what they are."""
     wanted = rows.number + rows.offset
     at_most(wanted, BATCH, "synthetic rows are asked for", "draw more with `sfumato sample`")
     found: list[list[Any]] = []
@@ -103,7 +103,7 @@ def _values(names: Sequence[str], block: Block, schema: Schema, random: RandomNu
     }
     found: list[list[Any]] = []
     for name in names:
-        axis = schema.domain[name] if name in schema.domain else None
+        axis = next((one for one in schema.domain if one.name == name), None)
         if name in drawn and (axis is None or not axis.values):
             values = batch.column(drawn[name]).to_pylist()
             found.append([_known(value, axis) for value in values])

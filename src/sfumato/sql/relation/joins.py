@@ -18,7 +18,7 @@ from sfumato.sql.scope import bare, constant, nodes_in, quoted, unsupported
 from sfumato.sql.table.build import MOST_LISTED
 from sfumato.sql.table.row_steps import holds
 from sfumato.sql.table.syntax import own_nodes
-from sfumato.sql.values.tree import ERROR, Ref, relocated, error_named
+from sfumato.sql.values.tree import ERROR, Ref, error_named, relocated
 
 _KINDS = "JOIN, LEFT JOIN, RIGHT JOIN, FULL JOIN and CROSS JOIN are known, with ON or USING"
 

@@ -185,13 +185,17 @@ class RowReader:
             self.texts[text_of(node)] = found
             return found
         if node.key == "column" and node.this.key != "star":
-            error = error_named(node.name, self.fields)
-            if error is not None and self.numbers.is_number(self.fields[error[0]]):
-                return Call(f"{ERROR}:{error[1]}", (self.fields[error[0]],))
-            if node.name.lower() not in self.fields:
-                raise self._unknown(node)
-            return self.fields[node.name.lower()]
+            return self._column(node)
         return self._of_one_key(node)
+
+    def _column(self, node: Any) -> Tree:
+        """The field that a column names, or the error of one, as n_low."""
+        error = error_named(node.name, self.fields)
+        if error is not None and self.numbers.is_number(self.fields[error[0]]):
+            return Call(f"{ERROR}:{error[1]}", (self.fields[error[0]],))
+        if node.name.lower() not in self.fields:
+            raise self._unknown(node)
+        return self.fields[node.name.lower()]
 
     def _stand_in(self, node: Any) -> Tree | None:
         """The rank, or the number of a subquery, that a word stands for."""

@@ -18,7 +18,7 @@ from sfumato.sql.relation.rows import CHOSEN, RowReader
 from sfumato.sql.scope import bare, number, quoted, unsupported
 from sfumato.sql.table.plan import Rule
 from sfumato.sql.table.row_steps import holds, ordered, partitions, sort_key
-from sfumato.sql.values.dates import as_date, moved
+from sfumato.sql.values.dates import as_date, moved, step_name
 from sfumato.sql.values.tree import Tree
 
 _KNOWN = "windows are SUM, AVG, COUNT, MIN, MAX, LAG, LEAD, FIRST_VALUE, LAST_VALUE and ranks"
@@ -241,8 +241,7 @@ class _Frames:
             day = as_date(key)
             if unit in _DAYS:
                 return day, day + timedelta(days=direction * int(many) * _DAYS[unit])
-            then = moved(day.isoformat(), direction * int(many), unit)
-            return day, then or day
+            return day, moved(step_name(unit) or unit, day, direction * int(many))
 
         return onward
 

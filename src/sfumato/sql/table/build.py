@@ -20,7 +20,21 @@ from sfumato.sql.scope import Scope, Windows, number, text_of, unsupported
 from sfumato.sql.select_list import read_column
 from sfumato.sql.table.flatten import Flat, RawStep
 from sfumato.sql.table.items import ItemReader, Numbers, TableKey, decided
-from sfumato.sql.table.plan import Block, Item, Keep, Once, Part, Places, Rank, Rule, Sort, Step, Table, Take, with_own_errors
+from sfumato.sql.table.plan import (
+    Block,
+    Item,
+    Keep,
+    Once,
+    Part,
+    Places,
+    Rank,
+    Rule,
+    Sort,
+    Step,
+    Table,
+    Take,
+    with_own_errors,
+)
 from sfumato.sql.table.syntax import totals_in
 from sfumato.sql.values.tree import Tree
 

@@ -19,7 +19,16 @@ from sfumato.frozen import dataclass
 from sfumato.schema import Schema
 from sfumato.sql.predicates import whole
 from sfumato.sql.scope import bare, number, place_of, text_of, unsupported
-from sfumato.sql.table.syntax import Named, aggregates_in, alias_resolver, is_error_node, is_star, name_of, ranks_replaced, substituted
+from sfumato.sql.table.syntax import (
+    Named,
+    aggregates_in,
+    alias_resolver,
+    is_error_node,
+    is_star,
+    name_of,
+    ranks_replaced,
+    substituted,
+)
 
 if TYPE_CHECKING:
     from sqlglot import exp

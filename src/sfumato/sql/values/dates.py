@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from calendar import monthrange
+from collections.abc import Callable
 from datetime import date, datetime, timedelta
+from typing import Any
 
 from sfumato.domain.grid import EPOCH
 from sfumato.errors import QueryError
 
 _HOURS = "the hour is asked of something that is known by days; it takes an attribute that is known by hours"
 
-PARTS = {
+PARTS: dict[str, Callable[[Any], int | str]] = {
     "year": lambda day: day.year,
     "quarter": lambda day: (day.month + 2) // 3,
     "month": lambda day: day.month,
@@ -63,8 +65,7 @@ def part(name: str, value: object) -> int | str:
     """One part of a date."""
     if name == "hour" and not isinstance(value, datetime):
         raise QueryError(_HOURS)
-    found: int | str = PARTS[name](value if isinstance(value, datetime) else as_date(value))
-    return found
+    return PARTS[name](value if isinstance(value, datetime) else as_date(value))
 
 
 def start(unit: str, value: object) -> date:
@@ -119,17 +120,16 @@ def _whole(steps: object) -> int:
 
 
 def between(unit: str, first: object, last: object) -> int:
-    """Number of starts of a unit between two dates, as DuckDB's DATE_DIFF: from the last of May to June is a month.
+    """Difference of two dates as DuckDB's DATE_DIFF: whole weeks, and starts of any other unit between them.
 
-    >>> between("month", date(2024, 5, 31), date(2024, 6, 1)), between("week", date(2024, 6, 2), date(2024, 6, 3))
-    (1, 1)
+    >>> between("month", date(2024, 5, 31), date(2024, 6, 1)), between("week", date(2024, 5, 31), date(2024, 6, 6))
+    (1, 0)
     """
     if unit == "hour":
-        days = start("hour", last) - start("hour", first)
-        return round(days.total_seconds()) // 3_600
-    if unit in ("day", "week"):
-        return (start(unit, last) - start(unit, first)).days // (7 if unit == "week" else 1)
+        return round((start("hour", last) - start("hour", first)).total_seconds()) // 3_600
     a, b = as_date(first), as_date(last)
+    if unit in ("day", "week"):
+        return int((b - a).days / (7 if unit == "week" else 1))
     return (b.year * 12 + b.month - 1) // _MONTHS[unit] - (a.year * 12 + a.month - 1) // _MONTHS[unit]
 
 

@@ -11,6 +11,11 @@ from sfumato.effort import text_of_at_most
 from sfumato.errors import QueryError
 from sfumato.sql.values.dates import as_date
 
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _CODES: dict[str, Callable[[date], str]] = {
     "Y": lambda day: f"{day.year:04}",
     "y": lambda day: f"{day.year % 100:02}",
@@ -33,11 +38,6 @@ _CODES: dict[str, Callable[[date], str]] = {
     "Q": lambda day: str((day.month + 2) // 3),  # not of STRFTIME, but of TO_CHAR
     "%": lambda _day: "%",
 }
-_MONTHS = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
-_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _READ = frozenset("YymdbBjHMS%")  # codes of STRPTIME
 _PERCENT = re.compile(r"%(-?.)", re.DOTALL)
 
@@ -51,7 +51,9 @@ _TOKENS = re.compile(rf'"([^"]*)"|(FM)|({_LONGEST_FIRST})|([A-Za-z]+)|(.)', re.D
 
 
 def _no_hour() -> str:
-    raise QueryError("the hour is asked of something that is known by days; it takes an attribute that is known by hours")
+    raise QueryError(
+        "the hour is asked of something that is known by days; it takes an attribute that is known by hours"
+    )
 
 
 def formatted(value: object, form: object) -> str:
@@ -106,7 +108,7 @@ def parsed(text: object, form: object) -> date:
     if not {*codes} <= _READ or len(codes) > len(_READ):
         raise QueryError(f"{form!r} is not known as a format to read dates by; write '%Y-%m-%d'")
     try:
-        found = datetime.strptime(str(text), str(form))  # noqa: DTZ007 (a table's times have no zone)
+        found = datetime.strptime(str(text), str(form))
     except (ValueError, re.error):
         raise QueryError(f"{text!r} is not a date of the format {form!r}") from None
     return found if {*codes} & {"H", "M", "S"} else found.date()

@@ -258,9 +258,9 @@ def _part_of_text(text: Any, separator: str, number: float) -> str:
 
 
 def _replaced(text: Any, old: str, new: str) -> str:
-    text = _text(text)
-    text_of_at_most(len(text) + text.count(old) * len(new) if old else len(text))
-    return text.replace(old, new) if old else text
+    before: str = _text(text)
+    text_of_at_most(len(before) + before.count(old) * len(new) if old else len(before))
+    return before.replace(old, new) if old else before
 
 
 _OF_UNITS: dict[str, Callable[..., Any]] = {
@@ -310,7 +310,7 @@ _STRICT: dict[str, Callable[..., Any]] = {
     "end_of_month": dates.end_of_month,
     "day_of": lambda year, month, day: date(int(year), int(month), int(day)),
     "to_boolean": _to_boolean,
-        "not": lambda a: not a,
+    "not": lambda a: not a,
     "eq": lambda a, b: compared(a, b) == 0,
     "neq": lambda a, b: compared(a, b) != 0,
     "lt": lambda a, b: compared(a, b) < 0,

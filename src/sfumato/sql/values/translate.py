@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import QueryError
-from sfumato.sql.scope import bare, constant, in_words, unsupported
+from sfumato.sql.scope import TIMESTAMPS, bare, constant, in_words, unsupported
 from sfumato.sql.values.dates import part_name, step_name, unit_name
 from sfumato.sql.values.tree import ERROR, Call, Const, Tree
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 Leaf = Callable[[Any], Tree | None]
 
 KNOWN = (
-    "of values that are public, CASE, arithmetic, ROUND, FLOOR, CEIL, ABS, CAST, COALESCE, LIKE, LOWER, UPPER, EXTRACT, "
-    "DATE_TRUNC, DATE_DIFF, STRFTIME and TO_CHAR are known"
+    "of values that are public, CASE, arithmetic, ROUND, FLOOR, CEIL, ABS, CAST, COALESCE, LIKE, LOWER, UPPER, "
+    "EXTRACT, DATE_TRUNC, DATE_DIFF, STRFTIME and TO_CHAR are known"
 )
 
 
@@ -78,23 +78,22 @@ def _if(node: Any, read: Callable[[Any], Tree]) -> Tree:
 def _cast(node: Any, read: Callable[[Any], Tree]) -> Tree | None:
     from sqlglot import exp
 
-    kind, inner = node.args["to"].this, read(node.this)
-    if kind in exp.DataType.INTEGER_TYPES:
-        return Call("to_integer", (inner,))
-    if kind in exp.DataType.NUMERIC_TYPES:
+    kind, inner, types = node.args["to"].this, read(node.this), exp.DataType
+    if kind in types.NUMERIC_TYPES and kind not in types.INTEGER_TYPES and node.args["to"].expressions:
         digits = node.args["to"].expressions
-        if digits:
-            decimals = digits[1].name if len(digits) > 1 else "0"
-            few = decimals.isdigit() and len(decimals) <= 2
-            return Call("round", (Call("to_number", (inner,)), Const(int(decimals)))) if few else None
-        return Call("to_number", (inner,))
-    if kind in exp.DataType.TEXT_TYPES:
-        return Call("to_text", (inner,))
-    if kind == exp.DataType.Type.BOOLEAN:
-        return Call("to_boolean", (inner,))
-    if kind in exp.DataType.TEMPORAL_TYPES and kind != exp.DataType.Type.DATE:
-        return Call("to_moment", (inner,)) if "time" in kind.name.lower() and kind.name != "TIME" else None
-    return Call("to_date", (inner,)) if kind == exp.DataType.Type.DATE else None
+        decimals = digits[1].name if len(digits) > 1 else "0"
+        few = decimals.isdigit() and len(decimals) <= 2
+        return Call("round", (Call("to_number", (inner,)), Const(int(decimals)))) if few else None
+    names: list[tuple[Container[Any], str]] = [
+        (types.INTEGER_TYPES, "to_integer"),
+        (types.NUMERIC_TYPES, "to_number"),
+        (types.TEXT_TYPES, "to_text"),
+        ((types.Type.BOOLEAN,), "to_boolean"),
+        ((types.Type.DATE,), "to_date"),
+    ]
+    name = next((name for kinds, name in names if kind in kinds), None)
+    name = "to_moment" if name is None and node.args["to"].is_type(*TIMESTAMPS) else name
+    return None if name is None else Call(name, (inner,))
 
 
 def _in(node: Any, read: Callable[[Any], Tree]) -> Tree | None:

@@ -25,6 +25,8 @@ FAR_DATES = ("DATE '0001-01-01'", "DATE '9999-12-31'", "DATE '1970-01-01'", "DAT
 LONG_AFTER = ("DATE '9999-12-31' + INTERVAL 99999999 YEAR", "DATE '0001-01-01' - INTERVAL 1 DAY")
 PARTS = ("YEAR", "MONTH", "QUARTER", "WEEK", "DAY", "DAYOFWEEK", "DAYOFYEAR")
 UNITS = ("year", "quarter", "month", "week", "day")
+FORMATS = ("%Y-%m", "%G-W%V", "%A", "%j", "%d.%m.%y")
+LETTERS = ("'a'", "'E'", "'☃'", "' '")
 TYPES = ("INTEGER", "DOUBLE", "VARCHAR", "DATE", "BOOLEAN", "DECIMAL(9, 2)", "BIGINT")
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 QUANTILES = ("0", "1", "0.5", "0.25", "0.9", "0.999999", "1e-300")
@@ -124,12 +126,18 @@ class Expressions:
                 (1, lambda: f"{name} || {self.any(*TEXTS)}"),
                 (1, lambda: f"CONCAT({name}, '-', {name})"),
                 (1, lambda: f"{name} {self.any('LIKE', 'ILIKE')} {self.any(*PATTERNS[:-1])}"),
+                (1, lambda: f"REPLACE({name}, {self.any(*LETTERS)}, {self.any(*LETTERS)})"),
+                (1, lambda: f"SPLIT_PART({name}, {self.any(*LETTERS)}, {self.any('1', '2')})"),
             ]
         if axis.kind == "date":
             return [
                 (1, lambda: f"EXTRACT({self.any(*PARTS)} FROM {name})"),
                 (1, lambda: f"{self.any('YEAR', 'MONTH', 'QUARTER', 'DAYOFWEEK')}({name})"),
                 (1, lambda: f"DATE_TRUNC('{self.any(*UNITS)}', {name})"),
+                (1, lambda: f"STRFTIME({name}, '{self.any(*FORMATS)}')"),
+                (1, lambda: f"DATE_DIFF('{self.any(*UNITS)}', {self.any(*DATES)}, {name})"),
+                (1, lambda: f"{name} {self.any('+', '-')} INTERVAL {self.any('1', '40')} {self.any('DAY', 'MONTH')}"),
+                (1, lambda: f"({name} - {self.any(*DATES)})"),
             ]
         if axis.kind == "boolean" and axis.missing:
             return [(1, lambda: f"COALESCE({name}, {self.any('TRUE', 'FALSE')})"), (1, lambda: f"{name} IS NULL")]
@@ -148,6 +156,13 @@ class Expressions:
             f"SUBSTRING({one}, {self.number()}, {self.number()})",
             f"{self.any('LEFT', 'RIGHT')}({one}, {self.number()})",
             f"DATE_TRUNC('{self.any(*UNITS, 'hour')}', {one})",
+            f"STRFTIME({one}, {two})",
+            f"TO_CHAR({one}, '{self.any('YYYY-MM', 'Q', 'HH24', 'nonsense')}')",
+            f"WIDTH_BUCKET({one}, {self.number()}, {self.number()}, {self.number()})",
+            f"({one} {self.any('+', '-')} INTERVAL {self.number()} {self.any('DAY', 'YEAR', 'HOUR', 'MINUTE')})",
+            f"DATE_DIFF('{self.any(*UNITS, 'hour')}', {one}, {two})",
+            f"CAST({one} AS TIMESTAMP)",
+            f"({one} - {self.any('CURRENT_DATE', 'NOW()', 'DATE ' + chr(39) + '2024-02-29' + chr(39))})",
             f"(- {one})",
             *map(quoted, self.schema.group_columns),
         )
@@ -245,6 +260,8 @@ class Expressions:
             f"PERCENTILE_CONT({self.any(*QUANTILES)}) WITHIN GROUP (ORDER BY {x})",
             f"{self.any('SUM', 'AVG', 'MAX')}({self.scalar(1)})",
             "COUNT(DISTINCT person)",
+            f"COUNT(DISTINCT {x})",
+            f"{x} IS NULL",
             f"(SELECT {self.any('COUNT(*)', f'AVG({x})', f'MAX({x})')} FROM {quoted(self.schema.dataset)})",
         )
         return f"{found} FILTER (WHERE {self.condition(1)})" if self.chance(0.1) else found
@@ -267,6 +284,7 @@ class Expressions:
             (1, lambda: f"CASE WHEN {one} > {self.number()} THEN {self.value()} ELSE {self.value()} END"),
             (1, lambda: f"COUNT(*) / (SELECT COUNT(*) FROM {quoted(self.schema.dataset)})"),
             (2, lambda: f"({one} {self.any('+', '-', '/', '*')} {self.aggregate(inside=True)})"),
+            (1, lambda: f"{one} / NULLIF(COUNT(*), 0)"),
         ]
         if grouped:
             options += [(2, lambda: f"{self.any('COUNT(*)', one)} / SUM(COUNT(*)) OVER ()")]

@@ -132,7 +132,8 @@ class _Grammar:
 
     def described(self) -> Statement:
         """The columns that there are."""
-        text = self.of.any("DESCRIBE", f"DESCRIBE {self.table}", f"SELECT * FROM {self.table} LIMIT 3", "SELECT 1", "")
+        rows = f"SELECT * FROM {self.table} WHERE {self.of.condition(1)} LIMIT {self.of.any('0', '3', '70000')}"
+        text = self.of.any("DESCRIBE", f"DESCRIBE {self.table}", rows, "SELECT 1", "")
         return Statement(text, careful=False)
 
     def nested(self) -> Statement:
@@ -147,6 +148,8 @@ class _Grammar:
         made = of.any("n", "n / total", "n - total", "2 * n", "n + 1", "ROUND(n, 1)")
         over = f"{of.any('n', 'total', 'ROUND(total, -1)')} > {of.number()}"
         outers = ["SELECT n, total FROM {}", "SELECT * FROM {} WHERE " + over]
+        if not of.careful:  # an engine has no errors
+            outers += ["SELECT n, n_low, total_high FROM {}", "SELECT n FROM {} WHERE n_low > 1 ORDER BY total_stderr"]
         if keys:
             outers += ["SELECT c0, SUM(total) AS t FROM {} GROUP BY c0 ORDER BY c0", "SELECT c0, n FROM {}"]
             outers += [f"SELECT c0 AS again, {made} AS m FROM {{}}", f"SELECT c0, n FROM {{}} ORDER BY {rules} LIMIT 4"]
