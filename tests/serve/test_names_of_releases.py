@@ -16,9 +16,8 @@ sqlalchemy = pytest.importorskip("sqlalchemy")
 LISTED = "SELECT tablename FROM pg_catalog.pg_tables ORDER BY tablename"
 
 
-def wire(shelf, text):
-    asked = Asked(text, Who("me", "db"), Query(sql="-"))
-    return Answer.unpacked(answer(shelf, Catalogue(shelf), asked))
+def wire(shelf, catalogue, text):
+    return Answer.unpacked(answer(shelf, catalogue, Asked(text, Who("me", "db"), Query(sql="-"))))
 
 
 def test_it_is_the_datasets_name_whatever_the_file_is_called(releases, tmp_path):
@@ -27,16 +26,18 @@ def test_it_is_the_datasets_name_whatever_the_file_is_called(releases, tmp_path)
     shelf = Shelf.of([(path, sf.open(path))])
     (book,) = shelf
     assert [one["name"] for one in list_of(shelf)["releases"]] == ["survey"]
-    assert b"survey" in wire(shelf, LISTED).rows and b"Final" not in wire(shelf, LISTED).rows
+    catalogue = Catalogue(shelf)
+    listed = wire(shelf, catalogue, LISTED).rows
+    assert b"survey" in listed and b"Final" not in listed
     sqlalchemy.dialects.registry.register("sfumato", "sfumato.dbapi.sqlalchemy_dialect", "SfumatoDialect")
     engine = sqlalchemy.create_engine(sqlalchemy.URL.create("sfumato", database=str(path)))
     assert sqlalchemy.inspect(engine).get_table_names() == ["survey"]
     engine.dispose()
     text = "SELECT sex, COUNT(*) AS n FROM survey GROUP BY sex"
-    rows = wire(shelf, text).rows
+    rows = wire(shelf, None, text).rows
     assert len(sf.open(path).query(text)) == 2
     for other in ('"Final results (2)"', 'public."final results (2)"', "SURVEY", "release"):  # and so it is understood
-        assert wire(shelf, text.replace("survey", other)).rows == rows
+        assert wire(shelf, None, text.replace("survey", other)).rows == rows
     assert shelf.find("survey") is book and shelf.find("Final-results-2") is book
     with pytest.raises(Refusal, match="no release of this name"):
         shelf.find("other")
