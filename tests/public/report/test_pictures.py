@@ -55,3 +55,11 @@ def test_a_file_of_a_picture_is_whole_and_says_what_it_shows():
     root = ElementTree.fromstring(text)
     assert root.tag == "{http://www.w3.org/2000/svg}svg" and root.get("width") == "532"
     assert "Rows <by> week" in "".join(root.itertext()) and "href" not in text
+
+
+@pytest.mark.parametrize(("label", "many"), [("{}", 4), ("2024-W{:02}", 3), ("2024-01-{:02} to 2024", 2)])
+def test_labels_below_columns_are_as_many_as_have_room_on_a_phone(label, many):
+    """Of 247 pixels, which a card has there, a letter takes up to 7."""
+    labels = [label.format(place) for place in range(27)]
+    below = re.findall(r"<text x=[^>]* y=\"183\"[^>]*>([^<]*)<", columns("x", "rows", labels, COUNTS[1:2] * 27))
+    assert len(below) == many and sum(7 * len(words) for words in below) < 247 * 0.86

@@ -80,7 +80,6 @@ BAR_PITCH = 38  # pixels of one bar with its words
 TALL = 190  # of a picture of columns
 BELOW, ABOVE = 24, 16
 MOST_BAR_LETTERS = 26
-MOST_BETWEEN = 8  # letters of labels of which two stand between the first and the last
 MOST_MARKED = 60  # columns with a line at their value
 
 
@@ -153,21 +152,25 @@ def columns(
         if len(counts) <= MOST_MARKED and one.value > 0:
             value = y(one.value)
             inside.append(tag("line", x1=x, x2=percent(ends), y1=value, y2=value, class_="tick"))
-    inside += _below_bars(marks or labels, left, tall - 7)
+    inside += _below_bars(marks or labels, left, tall - 7, letter)
     about = f"{len(counts)} columns from {labels[0]} to {labels[-1]}; all numbers are in the table below."
     return picture(name, title, about, tall, inside)
 
 
-def _below_bars(labels: Sequence[str], left: float, y: float) -> list[Markup]:
-    """Labels below columns: the first, the last, and one or two between."""
+def _below_bars(labels: Sequence[str], left: float, y: float, letter: float) -> list[Markup]:
+    """Labels below columns: the first, the last, and one or two between where they have room on a phone."""
     number = len(labels)
-    roomy = number > 6 and max(map(len, labels)) <= MOST_BETWEEN
-    places = sorted({0, number // 3, 2 * number // 3, number - 1} if roomy else {0, number // 2, number - 1})
+    wide = letter * (2 + min(MOST_LETTERS, max(map(len, labels))))  # of one, with a gap
+    room = int((1.0 - left) / wide)
+    between = {number // 3, 2 * number // 3} if number > 6 and room >= 4 else {number // 2} if room >= 3 else set()
+    places = sorted({0, number - 1} | between)
     found = []
     for place in places:
         middle = left + (place + 0.5) / number * (1.0 - left)
         anchor, x = ("start", left) if place == 0 else ("end", 1.0) if place == number - 1 else ("middle", middle)
-        found.append(tag("text", shortened(labels[place], 14), x=percent(x), y=y, class_="small", text_anchor=anchor))
+        found.append(
+            tag("text", shortened(labels[place], MOST_LETTERS), x=percent(x), y=y, class_="small", text_anchor=anchor)
+        )
     return found
 
 
