@@ -231,7 +231,7 @@ REFUSED = {
     "SELECT region, COUNT(*) OVER (PARTITION BY region) FROM people": "name the keys in GROUP BY",
     "SELECT MAX(COUNT(*)) FROM people GROUP BY region": "count in a subquery: SELECT AVG(n) FROM (SELECT COUNT(*)",
     "SELECT COUNT(*) FILTER (WHERE n > 9) FROM (SELECT region, COUNT(*) AS n FROM people GROUP BY 1)": "outermost",
-    "SELECT n FROM nowhere JOIN people USING (n)": "no table 'nowhere' in this release; write FROM people",
+    "SELECT n FROM nowhere JOIN people USING (n)": "JOIN WITH queries, subqueries and VALUES",
     "SELECT MEDIAN(n) FROM (SELECT region, COUNT(*) AS n FROM people GROUP BY region)": "SUM, AVG, COUNT, MAX and MIN",
     "SELECT p.region, COUNT(*) / t.n FROM people p JOIN (SELECT region, COUNT(*) AS n FROM people GROUP BY 1) t ON "
     "p.region = t.region GROUP BY 1, t.n": "count by its key in a WITH query, and JOIN that",

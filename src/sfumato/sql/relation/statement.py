@@ -166,13 +166,11 @@ class _Reading:
 
     def _joined(self, tree: Any, table: Any) -> Query:
         """A SELECT over several tables: relations side by side, or the release with public values looked up."""
-        from sqlglot import exp
-
         tables = [table, *(join.this for join in tree.args["joins"])]
         queries = [self._source(one.copy()) for one in tables]  # of which that of the rows is read once more
         for one, query in zip(tables, queries, strict=True):
             if query is None:
-                table_scope(exp.Select(from_=exp.From(this=one.copy())), self.schema)  # which refuses any other table
+                self._check_table(one)
         rows = [query for query in queries if query is None or _holds_rows(query)]
         if rows:
             if len(rows) > 1:
@@ -191,6 +189,16 @@ class _Reading:
         for join, right in zip(tree.args["joins"], others, strict=True):
             left = joined(left, join, right, self.schema)
         return Query((self._over(tree, left),))
+
+    def _check_table(self, table: Any) -> None:
+        """Refuse to join what is neither the release nor a query."""
+        from sqlglot import exp
+
+        try:
+            table_scope(exp.Select(from_=exp.From(this=table.copy())), self.schema)
+        except QueryError:
+            what = f"a join with {quoted(table)}, which is neither this release nor a query of the statement,"
+            raise unsupported(what, "JOIN WITH queries, subqueries and VALUES") from None
 
     def _named(self, query: Query, table: Any) -> Relation:
         """The rows of a query, under the name that FROM gives to it."""
