@@ -21,7 +21,7 @@ from sfumato.sql.select_list import read_column
 from sfumato.sql.table.build import LISTED, MOST_COLUMNS, read_step
 from sfumato.sql.table.flatten import Flat
 from sfumato.sql.table.items import Numbers, decided
-from sfumato.sql.table.plan import RANK, Item, NumberAt, Places, Rows, Table, step_at, trees_of, with_own_errors
+from sfumato.sql.table.plan import RANK, Item, NumberAt, Places, Rows, Table, step_at, with_own_errors
 from sfumato.sql.table.syntax import Named, default_name, totals_in
 from sfumato.sql.values.tree import Ref, Tree, relocated
 
