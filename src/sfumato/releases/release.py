@@ -97,7 +97,7 @@ class Release:
             from sfumato.releases.description import describe_columns
 
             made = f"{self.content.about.extent}, mechanism {self.mechanism}"
-            return describe_columns(self.schema, confidence, (made, self.guarantee.statement))
+            return describe_columns(self.schema, confidence, (self.guarantee.statement, made))
         manner = Manner(interval, possible, simultaneous, selected, unbiased)
         result = self._answer(sql, confidence, strict, manner, errors)
         return replace(result, counted=counted_in_short(self.schema), errors=errors)

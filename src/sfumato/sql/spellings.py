@@ -33,17 +33,15 @@ _FOLDED = (
     *("cast", "trycast", "strtotime", "date", "tsordstodate", "timestrtotime", "datefromparts", "lastday"),
     "anonymous",
 )
-_OF_DATES = (  # words of a text without which there is nothing to work out
+OF_DATES = (  # words of a text without which there is nothing to work out
     *("INTERVAL", "CURRENT_DATE", "CURRENT_TIMESTAMP", "LOCALTIMESTAMP", "TODAY", "STRPTIME", "DATE", "TIMESTAMP"),
     *("TO_TIMESTAMP", "MAKE_DATE", "DATE_TRUNC", "DATE_ADD", "DATE_SUB", "DATEADD", "TIMESTAMPTZ", "DATETIME"),
     *("TO_DATE", "TO_CHAR", "ISNULL", "ZEROIFNULL", *(name.upper() for name in _NAMED_TIMES)),
 )
 
 
-def in_one_spelling(tree: exp.Expression, words: frozenset[str]) -> exp.Expression:
-    """The tree with other spellings rewritten and constant days worked out. words: those of the text, in capitals."""
-    if not words.intersection(_OF_DATES):
-        return tree
+def in_one_spelling(tree: exp.Expression) -> exp.Expression:
+    """The tree with other spellings rewritten and constant days worked out."""
     said: dict[str, str] = {}
     now = datetime.now().replace(microsecond=0)
     for node in reversed(list(tree.walk())):  # children before their parents
