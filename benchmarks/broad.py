@@ -1,10 +1,12 @@
 """How often 95 % intervals of the questions that people ask hold, and how wide they are, by kind, table and mechanism.
 
 `python benchmarks/broad.py [--data FOLDER] [--tables adult classes ...] [--mechanisms auto sfumato ...] [--epsilon 1]
-[--pure] [--releases 10] [--kinds "two ranges" ...] [--questions 110] [--json FILE] [--before FILE] [--search]`
+[--pure] [--releases 10] [--kinds "two ranges" ...] [--questions 110] [--sets 3] [--json FILE] [--before FILE]
+[--search]`
 
 Whole releases with fresh noise; the same questions of each, by the same SQL as DuckDB, which has the truth. For each
-kind: the share of typical intervals that held, with its standard error over releases; the lowest share of a single
+kind: the share of typical intervals that held, with its standard error (over releases or over questions, the larger
+one: questions are drawn at random, and what is off in one release is off in the next); the lowest share of a single
 question, over releases and groups; width over spread, which is the mean width / 3.92 over the root mean squared error,
 of all questions and as the median over questions (1: as wide as normal errors need; 2.5 is the most wanted); the same
 of guaranteed intervals, which the first releases are asked for besides. "All groups at once" holds if all groups do.
@@ -49,7 +51,6 @@ from sfumato.releases.release import Release
 
 NORMAL = 3.92  # widths of a 95 % interval in standard errors
 WORST = 12  # single questions that are told
-SETS = 3  # of attributes that questions are about
 ALL_KINDS = [kind + more for kind in KINDS for more in ("", OF_BINS)]
 CUBES = "sfumato", "dawa", "kdtree", "ispe", "mwem", "pmw", "residual", "bayes"
 
@@ -62,7 +63,7 @@ class Figure:
     mechanism: str
     kind: str
     held: float
-    error: float  # standard, over releases
+    error: float  # standard, over releases or over questions, the larger
     lowest: float
     ratio: float
     median_ratio: float
@@ -97,12 +98,14 @@ class Heard:
             [np.mean([each[k] for each in shares.values() if k < len(each)]) for k in range(releases)]
         )
         pool = Pool((by_release,), (by_release,))
+        by_question = np.array([each.mean() for each in shares.values()])
+        error = max(pool.error, float(by_question.std()) / max(len(by_question) - 1, 1) ** 0.5)
         answers = [answer for each in chosen.values() for release in each for answer in release]
         sure = [one.surely_held for one in answers if one.surely_held is not None]
         width, sure_width = (nan, nan) if kind == "all" else (ratio(answers), ratio(answers, sure=True))  # other units
         own = [ratio([answer for release in each for answer in release]) for each in chosen.values()]
         return Figure(
-            *(table, mechanism, kind, pool.coverage, pool.error, float(shares[lowest].mean()), width),
+            *(table, mechanism, kind, pool.coverage, error, float(shares[lowest].mean()), width),
             *(
                 float(np.median([one for one in own if np.isfinite(one)] or [np.nan])),
                 len(chosen),
@@ -142,7 +145,7 @@ def delta_of(mechanism: str, given: argparse.Namespace) -> str | None:
 def measure(name: str, ground: Ground, mechanism: str, given: argparse.Namespace) -> list[Figure]:
     """All kinds of question of one table by one mechanism, printed as they are found."""
     began, heard = process_time(), Heard()
-    drawn = ground.draw(Random(f"broad {name}"), given.questions, sets=SETS, kinds=given.kinds)
+    drawn = ground.draw(Random(f"broad {name}"), given.questions, sets=given.sets, kinds=given.kinds)
     questions = [*drawn, *(one for one in named(name) if not given.kinds or one.kind in given.kinds)]
     delta = delta_of(mechanism, given)
     for number, release in enumerate(releases(ground, mechanism, given.epsilon, delta, given.releases)):
@@ -219,6 +222,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--releases", type=int, default=10)
     parser.add_argument("--guaranteed", type=int, default=1, help="releases asked for guaranteed intervals besides")
     parser.add_argument("--questions", type=int, default=110, help="of each table")
+    parser.add_argument("--sets", type=int, default=3, help="of attributes that the questions of a table are about")
     parser.add_argument("--kinds", nargs="+", choices=list(KINDS))
     parser.add_argument("--json", type=Path, help="keep the figures")
     parser.add_argument("--before", type=Path, help="figures of another run, to be shown beside")

@@ -24,7 +24,7 @@ Splits = tuple[tuple[int, ...], ...]  # of an axis: where its groups part, the c
 
 @dataclass(frozen=True, eq=False)
 class BinaryTree:
-    """The nodes of a tree, level by level from the root; a node is a range of places.
+    """Binary tree over cells, level by level from the root; a node is a range of positions in `order`.
 
     order: the cell at each place. begins: for each level the place at which every node begins, and the number of
     places. halves: for each level but the last, the number of every node's first half on the next level, and the
@@ -52,7 +52,7 @@ class BinaryTree:
 
     @classmethod
     def line(cls, leaves: int) -> BinaryTree:
-        """The tree over so many leaves in their order."""
+        """Tree over `leaves` leaves in their order."""
         return _over((leaves,), (True,), ((),))
 
     @property
@@ -69,7 +69,7 @@ class BinaryTree:
         return np.stack([first, np.where(end - first == 2, first + 1, -1)])
 
     def parts(self, level: int, some: Codes, deeper: int) -> tuple[Codes, Codes]:
-        """The descendants of nodes some levels deeper, node after node; and the number that each has."""
+        """Descendants of nodes `deeper` levels below, node after node; and their number for each."""
         low, high = some, some + 1
         for at in range(level, level + deeper):
             low, high = self.halves[at][low], self.halves[at][high]
@@ -83,7 +83,7 @@ class BinaryTree:
 
     @cached_property
     def grids(self) -> tuple[Codes, ...]:
-        """For each level but the last its nodes, with a row for each slice."""
+        """Node numbers of each level but the last, a row for each slice."""
         return tuple(map(self._grid, range(self.height)))
 
     def _grid(self, level: int) -> Codes:
@@ -126,7 +126,7 @@ def _over(sides: tuple[int, ...], ordered: tuple[bool, ...], splits: tuple[Split
 
 
 def _along(sides: tuple[int, ...], axis: int, cells: Codes) -> Codes:
-    """The positions of cells along one attribute; one attribute at a time, for there may be many."""
+    """Codes of cells along one attribute, without the arrays of all other attributes."""
     return np.asarray(cells // prod(sides[axis + 1 :]) % sides[axis])
 
 
@@ -167,7 +167,7 @@ def _ends(side: int, splits: Splits) -> tuple[int, Codes]:
 
 
 def _ends_of_groups(side: int, splits: Splits) -> tuple[int, Codes]:
-    """As `_ends`, where groups of values are separated before they are cut themselves."""
+    """`_ends` for values in groups, which are separated before they are cut themselves."""
     way, depth = np.zeros(side, dtype=np.int64), np.zeros(side, dtype=np.int64)
     left = [(0, side)]
     while left:
@@ -186,7 +186,7 @@ def _ends_of_groups(side: int, splits: Splits) -> tuple[int, Codes]:
 
 
 def _cuts(sides: Sequence[int], heights: Sequence[int], ordered: Sequence[bool]) -> list[int]:
-    """The attribute that each level cuts, by its number."""
+    """Index of the attribute that each level cuts."""
     done = [0] * len(sides)
     cuts = []
     for _ in range(sum(heights)):

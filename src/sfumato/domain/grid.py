@@ -33,7 +33,7 @@ _MOMENT = re.compile(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """One attribute as numbered cells."""
+    """Axis of a domain: one attribute as numbered cells."""
 
     name: str
     kind: Kind
@@ -67,7 +67,7 @@ class Axis:
 
     @property
     def closed(self) -> bool:
-        """Whether the last cell holds its upper edge too."""
+        """Whether the last cell includes its upper edge."""
         return self.kind == "number"
 
     @property
@@ -77,7 +77,7 @@ class Axis:
 
     @property
     def ordered(self) -> bool:
-        """Whether < and > mean something."""
+        """Whether values have an order, so that < and > apply."""
         return self.kind in ("integer", "number", "date")
 
     def label(self, cell: int) -> Label:
@@ -98,7 +98,7 @@ class Axis:
         return [self.label(cell) for cell in range(self.size)]
 
     def values_in(self, cell: int) -> ValueSet:
-        """The set of values that one cell holds."""
+        """Set of values of one cell."""
         if cell == self.places:
             return ValueSet.missing()
         start: Place = (float(self.edges[cell]), 0)
@@ -107,7 +107,7 @@ class Axis:
         return ValueSet(((start, NO_VALUE if self.missing else END),))
 
     def read(self, literal: object) -> float:
-        """The number that stands for a literal of a query on this axis.
+        """Parse a literal of a query to the axis's number for it.
 
         A value that a category does not list is an error, for a typo must not read as an empty answer.
         """
@@ -171,7 +171,7 @@ class Axis:
         return cover.with_cell(float(values.holds_missing)) if self.missing else cover
 
     def _whole_below(self, values: ValueSet, ends: Floats) -> Floats:
-        """The size of a set of whole numbers below each of some ends; its spans are sorted."""
+        """Number of integers of a set below each of some ends; its spans are sorted."""
         first, last = float(self.edges[0]), float(self.edges[-1])
         spans = np.array([[self._whole(place) for place in span] for span in values.spans]).clip(first, last)
         lengths = np.maximum(spans[:, 1] - spans[:, 0], 0.0)
@@ -181,12 +181,12 @@ class Axis:
         return np.where(span < 0, 0.0, before[span] + inside)
 
     def _whole(self, place: Place) -> float:
-        """As `_whole`, except that a time of day, which cuts the cell of its day, stays where it is."""
+        """First whole number at or after a place; on an axis of dates a time of day stays as it is."""
         value, _ = place
         return value if self.kind == "date" and not value.is_integer() else _whole(place)
 
     def moment(self, values: ValueSet) -> Floats:
-        """The part of each cell that is covered, times the mean of that part, if values are spread evenly in a cell."""
+        """First moment of the covered part of each cell, share times mean, for values spread evenly in a cell."""
         low, _, high = self.amounts
         if self.discrete and np.array_equal(low, high):
             return self.cover(values).share * low
@@ -229,7 +229,7 @@ class Axis:
 
 
 def _named(days: float, by: str) -> str:
-    """The name of a cell of dates, by its first day, as in ISO 8601; quarters, which it lacks, as 2024-Q1."""
+    """ISO 8601 name of a cell of dates by its first day; quarters, which ISO lacks, as 2024-Q1."""
     whole = math.floor(days)
     day = EPOCH + timedelta(days=whole)
     text = day.isoformat()
@@ -244,7 +244,7 @@ def _named(days: float, by: str) -> str:
 
 
 def _moment(literal: object) -> float | None:
-    """The days since 1970 began of a date, of a time or of its text; None for any other text."""
+    """Days since 1970-01-01 of a date, a time or its text; None for any other text."""
     text = literal.isoformat() if isinstance(literal, date) else str(literal)
     if not _MOMENT.fullmatch(text):
         return None
@@ -314,7 +314,7 @@ class Domain:
         return Domain(tuple(self.axes[place] for place in sorted({self.place(name) for name in names})))
 
     def codes_along(self, name: str, cells: Codes) -> Codes:
-        """The cell number along one axis, for flat cell numbers."""
+        """Codes along one axis of cells given by flat index."""
         place = self.place(name)
         return np.asarray(cells // math.prod(self.shape[place + 1 :]) % self.shape[place], dtype=np.int64)
 

@@ -30,7 +30,7 @@ _EVERYTHING = ValueSet.everything()
 
 @dataclass(frozen=True)
 class Box:
-    """Rows whose attributes lie each in a set of values; an attribute that is not named may have any value.
+    """Product of value sets: rows whose attributes each lie in a set; an attribute not named may have any value.
 
     sets: in order of name, none of them everything. A box with an empty set holds no row and is false.
     """
@@ -39,7 +39,7 @@ class Box:
 
     @classmethod
     def of(cls, sets: Mapping[str, ValueSet]) -> Box:
-        """A box from a mapping.
+        """Box from a mapping of attributes to value sets.
 
         >>> Box.of({"age": ValueSet.everything()}) == Box()
         True
@@ -61,7 +61,7 @@ class Box:
         return Box(tuple(sorted(both.items())))
 
     def replaced(self, name: str, values: ValueSet) -> Box:
-        """The same box with another set for one attribute."""
+        """Box with another set for one attribute."""
         return Box.of({**dict(self.sets), name: values})
 
     def minus(self, other: Box) -> list[Box]:
@@ -87,7 +87,7 @@ class Box:
         return inside
 
     def volume(self, domain: Domain) -> float:
-        """The sum of the shares of all cells of the domain."""
+        """Volume of the box: the sum of its shares over all cells of the domain."""
         named = {name: math.fsum(cover(domain[name], values).share) for name, values in self.sets}
         return math.prod(named.get(axis.name, float(axis.size)) for axis in domain)
 
@@ -130,12 +130,12 @@ class Predicate:
 
     @classmethod
     def everything(cls) -> Predicate:
-        """All rows."""
+        """Predicate that holds for all rows."""
         return cls((Box(),))
 
     @classmethod
     def nothing(cls) -> Predicate:
-        """No row."""
+        """Predicate that holds for no row."""
         return cls(())
 
     @classmethod
@@ -169,7 +169,7 @@ class Predicate:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The attributes that matter, in order of name."""
+        """Attributes that the predicate restricts, in order of name."""
         return tuple(sorted({name for box in self.boxes for name, _ in box.sets}))
 
     def exact(self, domain: Domain) -> bool:
@@ -208,7 +208,7 @@ class Predicate:
         return _read_only(np.clip(share, sure, possible)), sure, possible
 
     def volume(self, domain: Domain) -> float:
-        """The sum of the shares of all cells of the domain."""
+        """Volume of the predicate: the sum of its shares over all cells of the domain."""
         return math.fsum(box.volume(domain) for box in self.boxes)
 
     def _summed(self, domain: Domain, codes: Mapping[str, Codes], part: Part) -> Floats:
@@ -219,7 +219,7 @@ class Predicate:
 
     @cached_property
     def _outside(self) -> Predicate | None:
-        """The complement, or None where it is too much work."""
+        """Complement of the predicate; None where computing it takes too much work."""
         if len(self.boxes) > _FEW_BOXES:
             return None
         try:
@@ -245,7 +245,7 @@ def intersection(predicates: Sequence[Predicate]) -> Predicate:
 
 
 def _limited(boxes: Iterable[Box]) -> list[Box]:
-    """The boxes as a list, unless there are too many."""
+    """List of the boxes; a QueryError if there are too many."""
     kept = []
     for box in boxes:
         kept.append(box)
@@ -258,7 +258,7 @@ def _limited(boxes: Iterable[Box]) -> list[Box]:
 
 
 def _joined(boxes: Iterable[Box]) -> Predicate:
-    """A predicate of disjoint boxes, where boxes that differ in one attribute only are joined."""
+    """Predicate of disjoint boxes, after merging boxes that differ in one attribute only."""
     kept = _limited(box for box in boxes if box)
     before = len(kept) + 1
     while 1 < len(kept) < before:
@@ -280,7 +280,7 @@ def _joined_along(name: str, boxes: list[Box]) -> list[Box]:
 
 
 def _torn(mine: Box, other: Box, touched: Callable[[str, ValueSet], NDArray[np.bool_]]) -> list[str]:
-    """The attributes along which the border of two disjoint boxes cuts a cell; none if no cell is in both."""
+    """Attributes along which the border of two disjoint boxes cuts a cell; empty if no cell is in both."""
     torn = []
     for name in {name for name, _ in (*mine.sets, *other.sets)}:
         if not np.any(touched(name, mine[name]) & touched(name, other[name])):

@@ -51,7 +51,7 @@ class ValueSet:
 
     @classmethod
     def missing(cls) -> ValueSet:
-        """The rows without a value.
+        """Set that holds only the rows without a value.
 
         >>> ValueSet.missing() | ValueSet.present() == ValueSet.everything()
         True
@@ -60,7 +60,7 @@ class ValueSet:
 
     @classmethod
     def present(cls) -> ValueSet:
-        """All values: the rows that have one."""
+        """Set of all values, without the rows that have none."""
         return cls(((START, NO_VALUE),))
 
     @property

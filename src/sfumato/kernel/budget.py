@@ -31,7 +31,7 @@ _NUMBER = re.compile(r"([+-]?)(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]([+-]?[0-9]+
 
 
 def as_epsilon(value: Amount, what: str = "epsilon") -> Fraction:
-    """The exact amount that was written down: 0.1 is one tenth.
+    """Parse an amount of privacy exactly: 0.1 is one tenth.
 
     >>> as_epsilon(0.1), as_epsilon("1/3"), as_epsilon("1e-3")
     (Fraction(1, 10), Fraction(1, 3), Fraction(1, 1000))
@@ -49,7 +49,7 @@ def as_epsilon(value: Amount, what: str = "epsilon") -> Fraction:
 
 
 def _example(what: str) -> str:
-    """A sensible amount: a delta of 0.5 would protect nobody."""
+    """Example of a sensible amount, for messages; a delta of 0.5 would protect nobody."""
     return "1e-6" if "delta" in what else "0.5 or 1/3"
 
 
@@ -77,7 +77,7 @@ def _parse(value: object, what: str) -> Fraction:
 
 
 def readable(amount: Fraction) -> str:
-    """An exact amount the way a person writes it.
+    """Format an exact amount as decimal number or ratio.
 
     >>> readable(Fraction(3, 10)), readable(Fraction(1, 3)), readable(Fraction(20))
     ('0.3', '1/3', '20')
@@ -129,14 +129,14 @@ class Budget:
         return self._stated()[1]
 
     def split(self, *weights: int | Fraction) -> tuple[Budget, ...]:
-        """Shares in proportion to the weights; together they are the whole, exactly."""
+        """Split the budget in proportion to weights; the shares sum to it exactly."""
         if not weights or any(type(weight) not in (int, Fraction) or weight <= 0 for weight in weights):
             raise BudgetError("a budget is split by positive whole numbers or fractions, such as split(1, 9)")
         kind, amount = self._stated()
         return tuple(Budget(**{kind: amount * weight / sum(weights)}) for weight in weights)
 
     def evenly(self, count: int) -> tuple[Budget, ...]:
-        """The budget in equal shares."""
+        """Split the budget into equal shares."""
         if type(count) is not int or count < 1:
             raise BudgetError("a budget is divided evenly into 1, 2, 3, ... shares, such as evenly(10)")
         return self.split(*[1] * count)
@@ -181,7 +181,7 @@ def rho_for(epsilon: Amount, delta: Amount) -> Fraction:
 
 
 def epsilon_for(rho: Amount, delta: Amount) -> Fraction:
-    """The epsilon, rounded up, with which rho-zCDP implies (epsilon, delta)-differential privacy; 0 where delta does.
+    """The epsilon, rounded up, at which rho-zCDP implies (epsilon, delta)-DP; 0 where delta alone suffices.
 
     >>> round(float(epsilon_for("0.1", "1e-6")), 4)
     2.1419
@@ -194,7 +194,7 @@ def epsilon_for(rho: Amount, delta: Amount) -> Fraction:
 
 
 def as_delta(value: Amount) -> Fraction:
-    """The exact delta that was written down, between 0 and 1."""
+    """Parse a delta exactly; it must lie between 0 and 1."""
     delta = as_epsilon(value, "delta")
     if not SMALLEST_DELTA <= delta < 1:
         raise BudgetError("delta must lie between 1e-100 and 1; give a small one such as 1e-6")
@@ -202,13 +202,13 @@ def as_delta(value: Amount) -> Fraction:
 
 
 def _gap(x: Fraction, delta: Fraction) -> Fraction:
-    """epsilon - alpha rho along the line of alpha = 1 + x, never too small: each logarithm at its worse end."""
+    """epsilon - alpha rho at alpha = 1 + x in the zCDP conversion, rounded up: each logarithm at its worse end."""
     alpha = 1 + x
     return _log(x)[1] - (_log(delta)[0] + alpha * _log(alpha)[0]) / x
 
 
 def _log(value: Fraction) -> tuple[Fraction, Fraction]:
-    """A bracket around ln(value): each division is rounded outwards and each logarithm is right to its last digit."""
+    """Enclosure of ln(value): each division rounded outwards, each logarithm right to its last digit."""
     down, up = Context(prec=250, rounding=ROUND_FLOOR), Context(prec=250, rounding=ROUND_CEILING)
     ratio = Decimal(value.numerator), Decimal(value.denominator)
     low, high = down.next_minus(down.ln(down.divide(*ratio))), up.next_plus(up.ln(up.divide(*ratio)))
@@ -224,7 +224,7 @@ def _float_log(value: Fraction) -> float:
 
 
 def _crossing(is_below: Callable[[float], bool]) -> Fraction:
-    """The x > 0 up to which `is_below` holds, found by bisection of its logarithm."""
+    """Largest x > 0 for which `is_below` holds, by bisection of its logarithm."""
     low, high = -60.0, 240.0
     for _ in range(100):
         middle = (low + high) / 2
@@ -237,7 +237,7 @@ USUAL_DELTA = Fraction(1, 10**6)
 
 @dataclass(frozen=True)
 class Cost:
-    """An (epsilon, delta) that is stated once; what the mechanism may spend follows from it.
+    """Cost (epsilon, delta) of a release, stated once; the budget that its mechanism may spend follows from it.
 
     >>> Cost.stated("0.5").budget.epsilon, Cost.stated(1, "1e-6").budget.epsilon
     (Fraction(1, 2), None)
@@ -248,12 +248,12 @@ class Cost:
 
     @classmethod
     def stated(cls, epsilon: Amount, delta: Amount | None = None) -> Cost:
-        """The cost that was written down; without a delta it is pure epsilon."""
+        """Cost from stated amounts; without a delta it is pure epsilon."""
         return cls(as_epsilon(epsilon), Fraction(0) if delta is None else as_delta(delta))
 
     @classmethod
     def of(cls, budget: Budget, delta: Fraction = USUAL_DELTA) -> Cost:
-        """The cost of spending a budget; rho-zCDP costs some epsilon for every delta, rounded up."""
+        """Cost of spending a budget; for rho-zCDP the epsilon at this delta, rounded up."""
         return cls(budget.amount) if budget.is_pure else cls(epsilon_for(budget.amount, delta), delta)
 
     @property

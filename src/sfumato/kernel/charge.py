@@ -28,14 +28,14 @@ SAFE = 2**62  # loads are kept in int64 below this and in Python integers above
 
 @dataclass(frozen=True, eq=False)
 class Load:
-    """A whole number per cell (or one for all cells) times an exact unit."""
+    """Privacy load of cells: an integer per cell (or one for all cells) times an exact unit."""
 
     amounts: NDArray[np.int64] | int
     unit: Fraction
 
 
 class Charge:
-    """The budget of one mechanism, and the load that every cell has borne so far."""
+    """Privacy accountant of one mechanism: its budget, and the load that every cell has borne."""
 
     def __init__(self, budget: Budget, contributions: int, cells: int) -> None:
         self.budget = budget
@@ -55,7 +55,7 @@ class Charge:
 
     @property
     def tracked(self) -> bool:
-        """Whether the loads of single cells are told apart."""
+        """Whether loads are kept by cell; otherwise one bound serves all cells."""
         return self.cells <= MOST_TRACKED
 
     @property
@@ -85,7 +85,7 @@ class Charge:
 
 
 def noise_for(budget: Budget, contributions: int, *, l1: Fraction, l2_squared: Fraction) -> Noise:
-    """The least noise, the same on every row, that a budget pays for.
+    """Least noise, equal on every row, that a budget pays for.
 
     l1, l2_squared: the most that one row of data changes all answers together, as a sum and as a sum of squares. It is
     the charge's rule read the other way: the load of the fullest cell, l1 / scale, equals what a cell may bear.

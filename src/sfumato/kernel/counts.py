@@ -37,7 +37,7 @@ from sfumato.frozen import dataclass
 
 @dataclass(frozen=True, eq=False, repr=False)  # no repr: private counts must not reach a log or a traceback
 class Aggregate:
-    """Rows and sums of measures in the cells that hold rows.
+    """Private aggregate: counts and sums of measures in the non-empty cells.
 
     cells: their numbers, rising. counts: rows in each. sums: for each measure, the sum of its steps in each.
     """
@@ -47,7 +47,7 @@ class Aggregate:
     sums: Mapping[str, Whole] = field(default_factory=dict)
 
     def of(self, statistic: str) -> Whole:
-        """The numbers of one statistic: "count" or a measure."""
+        """Values of one statistic, "count" or a measure, in the non-empty cells."""
         return self.counts if statistic == "count" else self.sums[statistic]
 
     def at(self, cells: Codes, statistic: str) -> Whole:
@@ -79,7 +79,7 @@ Short = NDArray[np.unsignedinteger[Any]]  # whole numbers from 0, in no more byt
 
 
 def words_of(domain: Domain) -> tuple[range, ...]:
-    """The places of the attributes that each word is about."""
+    """Runs of consecutive attributes, such that the cells of each run are numbered by one word."""
     runs, first, cells = [], 0, 1
     for place, size in enumerate(domain.shape):
         if place > first and cells * size > LONGEST_WORD:
@@ -90,7 +90,7 @@ def words_of(domain: Domain) -> tuple[range, ...]:
 
 
 def short(values: NDArray[Any], below: int) -> Short:
-    """Whole numbers from 0 up to, not including, `below`, in two bytes each, or in four if they need them.
+    """Integers in [0, below) as uint16, or as uint32 if they need it.
 
     Not in one: to add numbers of one kind is faster than to save a byte.
     """
@@ -110,14 +110,14 @@ class Rows:
         return len(self.words[0])
 
     def codes(self, name: str, these: slice) -> Short:
-        """The codes of some rows on an axis."""
+        """Codes of some rows along an attribute."""
         if name not in self._found:
             self._found[name] = self._find(name)
         word, along = self._found[name]
         return self.words[word][these] if along is None else np.take(along, self.words[word][these])
 
     def _find(self, name: str) -> tuple[int, Short | None]:
-        """The word that holds an axis and, if it holds other axes too, the axis's code for each value of the word."""
+        """Index of the word that holds an axis; if it holds other axes too, the axis's code for each word value."""
         place, shape = self.domain.place(name), self.domain.shape
         word, run = next((word, run) for word, run in enumerate(words_of(self.domain)) if place in run)
         if len(run) == 1:
@@ -156,7 +156,7 @@ AT_ONCE = 5_000  # sets that are looked at together, so that the time taken grow
 def covering(
     sets: Sequence[frozenset[str]], sizes: Mapping[str, int], most: int = MOST_JOINED
 ) -> Iterator[tuple[frozenset[str], list[int]]]:
-    """Unions of sets of attributes, each with the indices of the sets in it that no earlier union covers.
+    """Greedy cover of sets of attributes by larger unions: each union with the indices of the sets it newly covers.
 
     A union is grown greedily, by the attribute that completes the most sets, for as long as it spans few cells.
 
@@ -194,7 +194,7 @@ def _grown(
 
 
 def _touching(union: frozenset[str], about: Mapping[str, dict[frozenset[str], None]]) -> dict[frozenset[str], None]:
-    """The sets that share an attribute with a union; the empty set is in every union."""
+    """Sets that share an attribute with a union, as a dict of keys; for the empty union, the empty set."""
     found = {frozenset[str](): None} if not union else {}
     for name in sorted(union):
         found |= about.get(name, {})
@@ -208,7 +208,7 @@ EXACT = 2**53  # below this, sums of whole numbers are exact in doubles
 
 
 class MarginCounts:
-    """The margins of one table. No repr: private counts must not reach a log or a traceback."""
+    """Private marginal counts of one table. No repr: they must not reach a log or a traceback."""
 
     def __init__(self, domain: Domain, held: Aggregate | Rows) -> None:
         self._domain = domain
@@ -230,14 +230,14 @@ class MarginCounts:
         return domain
 
     def along(self, names: Sequence[str]) -> tuple[Domain, Aggregate]:
-        """A margin's domain, and what its cells hold."""
+        """Domain of a margin, and the private aggregate of its cells."""
         domain = self.domain_along(names)
         ((_, counts),) = self.counts([domain])
         held = np.flatnonzero(counts)
         return domain, Aggregate(held, counts[held], _SumsInCells(self, domain, held))
 
     def counts(self, domains: Sequence[Domain]) -> Iterator[tuple[int, Whole]]:
-        """The rows in every cell of margins: the place of each in the list, in any order, and its counts."""
+        """Counts of all cells of several margins: yields (index of the margin, counts), in any order."""
         wanted: list[int] = []
         for place, domain in enumerate(domains):
             if ("count", domain.names) in self._kept:
@@ -267,7 +267,7 @@ class MarginCounts:
         return numbers
 
     def _counted(self, of: str, domains: Sequence[Domain]) -> list[Whole]:
-        """Rows, or sums of steps, in every cell of some margins, from one pass over what is held."""
+        """Counts, or sums of steps, of all cells of some margins, in one pass over the rows or cells held."""
         totals: list[Whole] = [np.zeros(domain.size, dtype=np.int64) for domain in domains]
         names = dict.fromkeys(name for domain in domains for name in domain.names)
         values = self._values_of(of)
@@ -287,7 +287,7 @@ class MarginCounts:
         return short(self._domain.codes_along(name, self._held.cells[these]), self._domain[name].size)
 
     def _values_of(self, of: str) -> NDArray[Any] | None:
-        """The amount that each row or nonempty cell adds: in doubles if these are exact; None if it is 1 for all."""
+        """Value that each row or non-empty cell adds, as doubles if these are exact; None if it is 1 for all."""
         if of not in self._values:
             if isinstance(self._held, Rows):
                 values = None if of == "count" else self._held.steps[of]
@@ -300,7 +300,7 @@ class MarginCounts:
 
 
 class _SumsInCells(Mapping[str, Whole]):
-    """Sums of measures in some cells of a margin, worked out when they are asked for."""
+    """Lazy mapping from measure to its sums in some cells of a margin."""
 
     def __init__(self, margins: MarginCounts, domain: Domain, cells: Codes) -> None:
         self._margins, self._domain, self._cells = margins, domain, cells
@@ -317,7 +317,7 @@ class _SumsInCells(Mapping[str, Whole]):
 
 
 def _batches(unions: Iterator[tuple[Domain, list[int]]]) -> Iterator[list[tuple[Domain, list[int]]]]:
-    """Margins that are counted in the same blocks: few enough to hold, a large one by itself."""
+    """Batch margins to be counted in the same pass: few enough to hold; a large one alone."""
     batch: list[tuple[Domain, list[int]]] = []
     room = MOST_AT_ONCE
     for union, places in unions:
@@ -332,7 +332,7 @@ def _batches(unions: Iterator[tuple[Domain, list[int]]]) -> Iterator[list[tuple[
 
 
 def _places(domain: Domain, codes: Mapping[str, Short], rows: int) -> Short:
-    """The cells of rows in a margin, from their codes on its axes."""
+    """Cell of every row in a margin, from its codes on the margin's axes."""
     kind = np.dtype(np.uint16 if domain.size < 2**16 else np.uint32)
     if not domain.axes:
         return np.zeros(rows, dtype=kind)
@@ -345,7 +345,7 @@ def _places(domain: Domain, codes: Mapping[str, Short], rows: int) -> Short:
 
 
 def _add(total: Whole, places: Short, values: NDArray[Any] | None) -> None:
-    """Add values to the total at each place, modulo 2^64 where it leaves 64 bits."""
+    """Add values to `total` at indices `places`, modulo 2^64."""
     if values is None:
         total += np.bincount(places, minlength=len(total))
     elif values.dtype == np.float64:

@@ -101,7 +101,7 @@ class Curator(Holding):
     def _noisy(
         self, queries: Queries, of: str, noises: tuple[Noise, ...], which: NDArray[np.int64] | None
     ) -> Measurement:
-        """Answers with noise that was charged for."""
+        """True answers plus noise that was already charged, as a measurement."""
         answers = self._answers(queries, of)
         if which is None:
             answers = answers + draw(noises[0], len(answers), self._entropy)
@@ -113,7 +113,7 @@ class Curator(Holding):
         return Measurement(of, queries, answers, noises, which)
 
     def select(self, score: Score, budget: Budget) -> int:
-        """The candidate with the best score, by the exponential mechanism; charged to every cell it looks at."""
+        """Choose a candidate by the exponential mechanism on its score; charged to every cell the score reads."""
         if type(score) not in SCORES:
             raise PrivacyError("select takes a score of sfumato.kernel.verbs.scores, whose sensitivity is proved")
         check_kind(budget, self.charge)
@@ -180,7 +180,7 @@ class Curator(Holding):
         return Measurement("misfit", Identity(number), answers, (noise,))
 
     def first_above(self, misfit: Misfit, threshold: int, budget: Budget, *, start: int = 0) -> int | None:
-        """The first row, from `start` on, whose misfit exceeds a threshold, both with noise; None if none does.
+        """Sparse vector: index of the first noisy misfit from `start` on that exceeds a noisy threshold, or None.
 
         The sparse vector technique, pure epsilon, one answer: the budget is spent whatever comes of it.
         """
@@ -198,7 +198,7 @@ class Curator(Holding):
     def best_partition(
         self, budget: Budget, *, order: Codes, price: Fraction | Sequence[Fraction], longest: int | None = None
     ) -> Codes:
-        """The label of every cell in a partition into runs of nearly equal counts; labels rise along `order`.
+        """Bucket of every cell in a private partition into runs of nearly equal counts; labels rise along `order`.
 
         order: all cells, in the public order in which they are cut. Runs hold 1, 2, 4, ... cells, `longest` at most;
         those of 8 or more start at quarters of their length. price: what a run costs besides its deviation from the
@@ -218,7 +218,7 @@ class Curator(Holding):
     # -- verbs that restrict
 
     def reduce(self, partition: Partition) -> Curator:
-        """A curator over groups of cells; rows in cells labelled -1 are not seen. Spends from the same charge.
+        """Curator over groups of cells, on the same charge; rows in cells labelled -1 are left out.
 
         What is spent on cells that another curator does not see does not count against it: the charge sees to it.
         """
@@ -240,7 +240,7 @@ class Curator(Holding):
         )
 
     def margin(self, names: Sequence[str]) -> Curator:
-        """A curator over the cells that some attributes span, whatever the others. Spends from the same charge.
+        """Curator over the marginal table of some attributes, on the same charge.
 
         A row lies in one cell of every margin, so what is measured in a margin is charged, at its fullest cell, to
         every cell of the table: this needs no number for each of them, however many there are.
@@ -249,7 +249,7 @@ class Curator(Holding):
         return Curator(domain, aggregate, self._units, self.charge, self._entropy, everywhere=True)
 
     def lines(self, names: Sequence[str], budget: Budget, *, pieces: int = 1) -> Lines:
-        """The rows along an ordered attribute, with a charge of their own (kernel/lines.py).
+        """Private lines of rows along an ordered attribute, with a charge of their own (kernel/lines.py).
 
         names: the last one is ordered, and its cells lie next to each other, one line for each combination of values of
         the others; rows in which it is missing are not seen. pieces: a power of two; the rows of a cell are dealt out
@@ -268,7 +268,7 @@ class Curator(Holding):
         return Lines(in_lines(domain, names, aggregate), pieces, budget, self.charge.contributions, self._entropy)
 
     def subset(self, seed: int, number: int) -> Curator:
-        """A curator over about half of the rows, those that a public seed picks. Spends from the same charge.
+        """Curator over the half of the rows that a public seed selects, on the same charge.
 
         One row more changes one count of a subset by 1 or not at all, and no other (kernel/holding.py), so what is
         measured here costs what it costs in the whole table.
@@ -289,7 +289,7 @@ class Curator(Holding):
         return epsilon_to_choose(budget) / (self.charge.contributions * spread)
 
     def _asked_of_margins(self, guesses: Sequence[Guess]) -> tuple[list[Domain], list[PartsMisfit]]:
-        """Copy the margins and guesses once, so that those that are charged for are those that are looked at."""
+        """Copy the margins and guesses once, so that the charged ones are the measured ones."""
         asked = [(self._margins.domain_along(names), how) for names, *how in guesses]
         return [domain for domain, _ in asked], [PartsMisfit.of(domain.size, *how) for domain, how in asked]
 
@@ -332,5 +332,5 @@ class Curator(Holding):
         return tuple(in_proportion(noise, unit) for noise in noises)
 
     def _sift(self, above: int, noise: Noise) -> tuple[Codes, NDArray[np.int64]]:
-        """Cells whose noisy count reaches a threshold."""
+        """Cells whose noisy count reaches a threshold, and these counts."""
         return sift(self._aggregate, self.domain.size, above, noise, self._entropy)

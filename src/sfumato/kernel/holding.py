@@ -36,14 +36,14 @@ MOST_SUBSETS = 2**16
 
 
 def checked_subset(seed: int, number: int) -> int:
-    """Validate the number of a subset."""
+    """Validate the seed and number of a public subset of rows."""
     if not 0 <= seed < 2**32 or not 0 <= number < MOST_SUBSETS:
         raise QueryError(f"a subset has a seed below 2^32 and a number below {MOST_SUBSETS:,}; state such")
     return int(number)
 
 
 def thinned(aggregate: Aggregate, seed: int, word: int) -> Whole:
-    """For each of 64 subsets, the rows of every cell that are in it."""
+    """Rows of every cell in each of 64 public subsets, (64, cells)."""
     kept = np.zeros((SUBSETS_AT_ONCE, len(aggregate.cells)), dtype=np.int64)
     ends = np.concatenate([[0], np.cumsum(aggregate.counts)])
     for start in range(0, int(ends[-1]), BLOCK):
@@ -58,13 +58,13 @@ def thinned(aggregate: Aggregate, seed: int, word: int) -> Whole:
 
 
 def subset_of(aggregate: Aggregate, kept: Whole) -> Aggregate:
-    """The counts of the rows in a subset; sums of measures are left out. kept: rows of every cell that are in it."""
+    """Aggregate of a public subset of rows, without sums of measures. kept: rows of every cell that are in it."""
     held = np.flatnonzero(kept)
     return Aggregate(aggregate.cells[held], kept[held])
 
 
 def _hash(cells: NDArray[np.uint64], numbers: NDArray[np.uint64], seed: int, word: int) -> NDArray[np.uint64]:
-    """64 bits for each row, by three rounds of a mixer of whole numbers modulo 2^64."""
+    """64-bit hash of each row, by three rounds of an integer mixer."""
     mixed = _mix(np.uint64(seed * 2**16 + word) * np.ones_like(cells))
     return _mix(_mix(mixed + cells) + numbers)
 
@@ -78,19 +78,19 @@ def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """The map from the cells of a curator's domain to those of the whole table."""
+    """Map from the cells of a curator's domain to cells of the whole table."""
 
     cells: Codes  # cells of the table that this view sees
     groups: Codes  # the view's own cell that each of them belongs to
 
     def within(self, inside: Codes) -> View:
-        """The view of some of these cells. inside: for each of them its place among the new ones, or -1."""
+        """View restricted to some cells. inside: for each cell its new index, or -1."""
         seen = inside[self.groups]
         return View(self.cells[seen >= 0], seen[seen >= 0])
 
 
 class Holding:
-    """A private table, or a part of it, bound to one charge."""
+    """Private table, or a part of it, bound to one charge; without verbs."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class Holding:
 
     @cached_property
     def _aggregate(self) -> Aggregate:
-        """The private counts by cell, gathered when a verb first needs them so."""
+        """Private counts by cell, gathered on first use."""
         return self._held.gathered if isinstance(self._held, Rows) else self._held
 
     @cached_property
@@ -147,7 +147,7 @@ class Holding:
             raise QueryError(f"the queries span {queries.columns} cells, the domain has {self.domain.size}")
 
     def _check_size(self) -> None:
-        """Refuse, before anything is charged, what would lay out too many cells."""
+        """Refuse, before any charge, a domain too large to lay out."""
         if self.domain.size > MOST_DENSE:
             raise QueryError(
                 f"a domain of {self.domain.size:.3g} cells is too large to lay out in full; "
@@ -181,7 +181,7 @@ class Holding:
         return np.asarray(queries.column_squares() if squared else queries.column_sums(), dtype=np.int64)
 
     def _spread(self, load: Load) -> Load:
-        """A load on this view's cells as a load on the cells of the whole table."""
+        """Map a load on this view's cells to the cells of the whole table."""
         if self._everywhere:
             return load if isinstance(load.amounts, int) else Load(int(load.amounts.max(initial=0)), load.unit)
         if self._view is None or not self.charge.tracked:

@@ -27,7 +27,7 @@ from sfumato.queries import Identity
 
 
 class StretchCharge:
-    """Loads of all pieces of some lines, by stretches of equal load; no piece may bear more than `limit`.
+    """Privacy accountant of pieces of lines: one load per stretch of equal pieces, none above `limit`.
 
     Lines are numbered from 0, and so are the pieces of each.
     """
@@ -79,14 +79,14 @@ class Lines:
         self._entropy = entropy
 
     def cut(self, line: int, quantile: Fraction, budget: Budget, *, first: int, end: int) -> int:
-        """Choose the piece that holds a quantile of the rows in the pieces from `first` up to `end`, by rank."""
+        """Choose the piece that holds a quantile of the rows in `first` .. `end` (exponential mechanism on ranks)."""
         rank = Rank(quantile)
         share = self._share(budget)
         self.charge.admit(line, first, end, share)
         return choose_piece(self._counts[line], self.pieces, first, end, rank, share / rank.spread, self._entropy)
 
     def count(self, edges: Sequence[Codes], budget: Budget) -> Measurement:
-        """Noisy counts of the runs between edges, which lead from the start of every line to its end."""
+        """Measure the rows between consecutive edges, which lead from the start of every line to its end."""
         ends = [np.array(each, dtype=np.int64) for each in edges]  # a copy: what is charged for is what is counted
         if len(ends) != self.number or not all(
             len(each) > 1 and each[0] == 0 and each[-1] == self.length and (np.diff(each) > 0).all() for each in ends
@@ -102,7 +102,7 @@ class Lines:
         return Measurement("count", Identity(len(answers)), answers, (noise,))
 
     def _rows(self, ends: Sequence[Codes]) -> Whole:
-        """Rows between edges, line by line."""
+        """Private number of rows between consecutive edges, line by line."""
         found = [
             np.diff(rows_before(counts, self.pieces, each)) for counts, each in zip(self._counts, ends, strict=True)
         ]

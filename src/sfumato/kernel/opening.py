@@ -26,7 +26,7 @@ Step = Callable[[str], None]  # told the name of each step as it begins; never a
 
 @dataclass(frozen=True)
 class Opened:
-    """A curator bound to what was reserved for it."""
+    """Curator with the receipt of the budget reserved for it."""
 
     curator: Curator
     receipt: Receipt
@@ -51,7 +51,7 @@ class Terms:
 
     @property
     def wanted(self) -> Wanted:
-        """The reservation that the ledger is asked for."""
+        """Request for a reservation in the ledger, from these terms."""
         schema = self.schema
         return Wanted(
             schema.dataset,
@@ -91,7 +91,7 @@ def open_curator(
 
 
 def rehearse(table: Table, terms: Terms, *, ledger: Ledger) -> Account:
-    """Refuse what `open_curator` would refuse, by names and types alone; nothing is reserved and no row is read."""
+    """Refuse what `open_curator` would refuse from names and types; reserves nothing and reads no row."""
     table.check(terms.schema)
     return ledger.foresee(terms.wanted)
 

@@ -105,7 +105,7 @@ def unmerged(ways: list[Way], place: int) -> Along:
 def _by_block(
     first: Codes, cells: Codes, ways: list[Way], each: Sequence[tuple[Codes, Codes, Codes, Queries]], whole: int
 ) -> Along:
-    """Collect classes by block of queries."""
+    """Collect classes of cells and rows by block of queries."""
     blocks = range(sum(len(way.blocks) for way in ways))
     by_block = [each[next(n for n, way in enumerate(ways) if block in way.blocks)] for block in blocks]
     rows, many, noises, asked = zip(*by_block, strict=True)
@@ -146,7 +146,7 @@ def words(count: int) -> Words:
 
 @cache
 def _few() -> Words:
-    """First FEW words, kept."""
+    """First FEW pseudo-random words, cached."""
     return _made(FEW)
 
 

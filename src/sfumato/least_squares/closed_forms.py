@@ -201,7 +201,7 @@ class Woodbury(LeastSquares):
         return cells - float(np.trace(self._shared(products @ alone.T)))  # few by few, before anything is solved
 
     def _shared(self, rows: Floats) -> Floats:
-        """Inverse of the inner matrix times rows."""
+        """Inverse of the inner matrix V + B D^-1 B^T times rows."""
         return np.asarray(rows / self._middle) if self._apart else solve_by_root(self._middle, rows)
 
     def _once(self, columns: Floats) -> Floats:

@@ -74,7 +74,7 @@ class Dense(LeastSquares):
 
     @cached_property
     def _inverse(self) -> Floats:
-        """Inverse as a dense matrix."""
+        """(A^T P A)^-1 as a dense matrix."""
         return self._once(np.eye(len(self._scale))) * self._scale * self._scale[:, None]
 
     def _once(self, scaled: Floats) -> Floats:
@@ -151,7 +151,7 @@ class Iterative(LeastSquares):
         self._guess = guess
 
     def roughly(self, tolerance: float, rounds: int) -> Iterative:
-        """Same equations and preconditioner with a larger tolerance."""
+        """Copy of the solver with another tolerance and limit on rounds."""
         return Iterative(self._normal.queries, self._normal.precisions, self._guess, tolerance=tolerance, rounds=rounds)
 
     def solve(self, columns: Floats) -> tuple[Floats, Flags]:

@@ -46,7 +46,7 @@ class Gram:
 
     @cached_property
     def _digest(self) -> bytes:
-        """Hash of all numbers."""
+        """Hash of the matrix, for comparison."""
         parts = [self.earlier, self.later, self.single] + ([] if self.full is None else [self.full])
         return sha256(b"".join(repr(part.shape).encode() + part.tobytes() for part in parts)).digest()
 

@@ -55,7 +55,7 @@ class Grid:
         return self._along_each(self._spans, precisions)
 
     def back(self, each: Floats) -> Floats:
-        """Transpose of `answered`."""
+        """Transpose of the map `answered`: for each table, the sum over spaces of eigenvalue times entry."""
         return self._along_each(self._turned, each)
 
     def asked(self, grams: Sequence[Gram]) -> Floats:
@@ -71,7 +71,7 @@ class Grid:
 
     @cached_property
     def _turned(self) -> list[Floats]:
-        """Transposes of these."""
+        """Transposes of the eigenvalue matrices `_spans`."""
         return [span.T.copy() for span in self._spans]
 
     @staticmethod
@@ -130,7 +130,7 @@ class MarginalSquares(LeastSquares):
 
     @property
     def laid_out(self) -> float:
-        """Numbers that solving lays out per cell, at most: those of all spaces."""
+        """Upper bound on the numbers that solving lays out per cell: the size of all eigenspaces."""
         return prod(sum(widths) / size for widths, size in zip(self._grid.widths, self.sizes, strict=True))
 
     def solve(self, columns: Floats) -> tuple[Floats, Flags]:

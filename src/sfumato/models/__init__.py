@@ -1,4 +1,4 @@
-"""The mechanisms by name, the plainest first: one paper, one file, which ends with its value, and one line here.
+"""Registry of mechanisms by name, the plainest first. A file is one paper and ends with its `Mechanism` value.
 
 Nothing is imported before it is asked for, so that whoever needs the names alone does not wait for the mechanisms.
 """
@@ -53,7 +53,7 @@ BY_NAME_ONLY = frozenset(
 
 
 class _Mechanisms(Mapping[str, "Mechanism"]):
-    """The value at the end of each module that publishes tables of any schema, imported when it is looked up."""
+    """Lazy mapping from name to `Mechanism`, of the general-purpose mechanisms; a module is imported on lookup."""
 
     def __getitem__(self, name: str) -> Mechanism:
         return _found_in(MODULES[name])
@@ -69,12 +69,12 @@ MECHANISMS = _Mechanisms()
 
 
 def every_name() -> tuple[str, ...]:
-    """Those that publish tables of any schema, then those for one purpose each."""
+    """Names of all mechanisms: general-purpose ones, then single-purpose ones."""
     return (*MODULES, *SPECIAL)
 
 
 def find_mechanism(name: str) -> Mechanism:
-    """The mechanism of that name.
+    """Look up a mechanism, general-purpose or single-purpose, by its name.
 
     >>> find_mechanism("hierarchical").gaussian
     True
@@ -89,10 +89,10 @@ def _found_in(module: str) -> Mechanism:
 
 
 def considered() -> Iterator[Mechanism]:
-    """Those that `auto` chooses from where cells are laid out."""
+    """Candidate mechanisms of `auto` for domains small enough to lay out every cell."""
     return (MECHANISMS[name] for name in MODULES if name not in BY_NAME_ONLY)
 
 
 def sparse_mechanism() -> Mechanism:
-    """The one for domains that are too large to lay out."""
+    """Mechanism for domains too large to lay out: it publishes only cells above a threshold."""
     return next(one for one in MECHANISMS.values() if one.holds.sparse)

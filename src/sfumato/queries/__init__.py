@@ -1,6 +1,6 @@
-"""Implicit linear queries over the cells of a domain: what can be asked, and how much one row can move the answers.
+"""Implicit linear queries over the cells of a domain, with their sensitivities. They hold no data.
 
-They hold no data. `base` has the contract, the other modules the families, `trust` what the kernel accepts.
+`base` has the contract, the other modules the families, `trust` the list that the kernel accepts.
 """
 
 from sfumato.queries.base import Queries as Queries

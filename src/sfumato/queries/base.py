@@ -89,7 +89,7 @@ class Queries(ABC):
 
     @abstractmethod
     def _back(self, y: Array) -> Array:
-        """A^T y, likewise. y: (rows, k)."""
+        """A^T y, modulo 2^64 for integers. y: (rows, k)."""
 
     @abstractmethod
     def _totals(self, power: int) -> Array:
@@ -302,5 +302,5 @@ def check_parts(parts: tuple[Queries, ...], what: str) -> None:
 
 
 def listed(parts: tuple[Queries, ...]) -> str:
-    """Short text of the parts."""
+    """Short text of the parts of a composed family."""
     return ", ".join(map(repr, parts[:4])) + (f", ... {len(parts) - 4} more" if len(parts) > 4 else "")

@@ -138,7 +138,7 @@ class Cells(Indicators):
 
 
 def _again(columns: int, cells: Codes, starts: Codes) -> Predicates:
-    """Predicates from a file's arrays, checked."""
+    """Rebuild Predicates from a file's arrays, checked."""
     if starts[0] != 0 or starts[-1] != len(cells) or (np.diff(starts) < 0).any():
         raise QueryError("the rows of Predicates begin with the first cell, end with the last and follow each other")
     return Predicates(columns, [cells[a:b] for a, b in pairwise(starts.tolist())])
@@ -202,7 +202,7 @@ class Predicates(Indicators):
         return Predicates(self.columns, [self._set(row) for row in index.tolist()])
 
     def _set(self, place: int) -> Codes:
-        """Cells of one row."""
+        """Cell numbers of one row's set."""
         return np.asarray(self.cells[self.starts[place] : self.starts[place + 1]])
 
     def _dense(self) -> Array:

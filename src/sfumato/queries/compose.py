@@ -87,7 +87,7 @@ class Selected(Queries):
 
 
 def in_order(queries: Queries, order: Array) -> Queries:
-    """Rows of a family in this order; the family itself if that is its own."""
+    """Reorder the rows of a family; the family itself if the order is its own."""
     if len(order) == queries.rows and (order == np.arange(queries.rows)).all():
         return queries
     return Selected(queries, order)
@@ -234,7 +234,7 @@ class Scaled(Queries):
         return self.queries._magnitudes(power)._back(weights[:, None])[:, 0]
 
     def _by_block(self) -> Queries | None:
-        """Stack of scaled blocks, if each block has one weight: no sum then needs a number for each cell; else None."""
+        """Equivalent stack of blocks with one weight each, without arrays by cell; None if a block has several."""
         if not isinstance(self.queries, Stack):
             return None
         pieces = list(self.queries._pieces(self.weights))

@@ -33,7 +33,7 @@ def _levels(columns: int, children: Sequence[Codes]) -> list[Codes]:
 
 
 def _again(columns: int, children: list[Codes]) -> Tree:
-    """Tree from a file's arrays, checked."""
+    """Rebuild a Tree from a file's arrays, checked."""
     if any(first.size < 2 or first.min() < 0 for first in children):  # a negative place would count from the end
         raise QueryError("every level of a tree has two ends, and no node's first child has a negative number")
     return Tree.of_levels(_levels(columns, children))

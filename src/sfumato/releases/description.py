@@ -180,7 +180,7 @@ class Description:
 
     @property
     def promise(self) -> str:
-        """Guarantee in symbols."""
+        """Guarantee in symbols, such as "epsilon 1, delta 1e-06"."""
         promise = f"epsilon {float(self.guarantee.epsilon):g}"
         return promise + (f", delta {float(self.guarantee.delta):g}" if self.guarantee.delta else "")
 
@@ -192,13 +192,13 @@ class Description:
 
     @property
     def column_rows(self) -> list[list[str]]:
-        """Columns as texts, under HEADERS."""
+        """Rows of the table of columns, as texts under HEADERS."""
         rows = ((*column.row[:3], column.row[3] or "", column.row[4]) for column in columns_of(self.schema))
         return [[printable(f"{cell:,}" if isinstance(cell, int) else cell) for cell in row] for row in rows]
 
     @property
     def typical_rows(self) -> list[list[str]]:
-        """Typical errors as texts, under `error_headers`."""
+        """Rows of the table of typical errors, as texts under `error_headers`."""
         widths = ["unknown" if one.half_width is None else f"± {as_rows(one.half_width)}" for one in self.typical]
         return [[one.counts_of, width] for one, width in zip(self.typical, widths, strict=True)]
 

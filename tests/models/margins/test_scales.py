@@ -52,6 +52,45 @@ def test_signs_of_halves_and_quarters():
     assert Haar.of(np.ones(4), 1).signs.tolist() == [[1, 1, -1, -1]]
 
 
+def test_quarters_are_turned_into_even_and_odd():
+    haar = Haar.of(np.ones(8))
+    turn, parity = haar.turned()
+    assert np.allclose(turn @ turn.T, np.eye(len(turn)), atol=1e-12)  # so noise of one variance keeps it
+    assert parity.tolist() == [1, 0, 1, 2, 2, 2, 2]
+    middle = np.arange(8) - 3.5
+    square, slope = (turn @ haar.signs @ each for each in (middle**2, middle))
+    assert square[1] > 10 and abs(square[2]) < 1e-9 and abs(square[0]) < 1e-9
+    assert slope[2] < -1 and abs(slope[1]) < 1e-9
+    assert np.array_equal(Haar.of(np.array([5.0, 5.0])).turned()[0], np.eye(1))
+
+
+def test_a_dependence_is_corrected_by_contrasts_of_one_parity():
+    """60 pairs off by a product of even functions: the error that is left is that of the noise, not two times it.
+
+    Its squares over the noise's variance add up to chi squared of 60 (shrinking takes some), above 127 once in 1e6. One
+    prior for all contrasts left some 180.
+    """
+    rng, side, noise = np.random.default_rng(5), 8, 200.0
+    haar = Haar.of(np.ones(side))
+    even = haar.turned()[0][1] @ haar.signs
+    product = np.full((side, side), ROWS / side**2)
+    truth = product + 30.0 * np.outer(even, even)
+    contrasts, tables = {}, {}
+    for pair in range(60):
+        places = (pair, pair + 1)
+        exact = Contrasts((haar, haar), np.zeros((7, 7)), noise**2)
+        measured = exact.families() < MEASURED
+        noisy = np.where(measured, exact.of(truth) + noise * rng.standard_normal((7, 7)), 0.0)
+        contrasts[places] = replace(exact, noisy=noisy)
+        tables[places] = Table(places, product, product * 0.1, product * 0.9)
+    result, _ = corrected(tables, contrasts, [])
+    turn = haar.turned()[0]
+    off = [(turn @ haar.signs @ (result[p].estimate - truth) @ haar.signs.T @ turn.T)[1, 1] for p in result]
+    before = (turn @ haar.signs @ (product - truth) @ haar.signs.T @ turn.T)[1, 1]
+    assert abs(before) > 2 * noise
+    assert np.square(off).sum() / noise**2 < 127
+
+
 def test_an_axis_that_cannot_be_halved_has_fewer_signs_or_none():
     alone = Haar.of(np.array([7.0]))
     assert alone.signs.shape == (0, 1)

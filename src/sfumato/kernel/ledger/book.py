@@ -20,7 +20,7 @@ from sfumato.plain_text import unit_in_words, write_fraction
 
 @dataclass(frozen=True)
 class Unit:
-    """Any one row, or all rows of any one value of a column.
+    """Privacy unit: any one row, or all rows of any one value of a column.
 
     How many rows of each are used (`contributions`) is no part of it. Neighbouring tables differ by *all* rows of one
     unit, whatever cap is put on them afterwards, and the noise already pays for the cap. So two releases with one
@@ -32,7 +32,7 @@ class Unit:
     column: str | None
 
     def in_words(self, *contributions: int) -> str:
-        """The unit as a promise names it.
+        """Text of the unit for a guarantee.
 
         >>> ROW.in_words(1), Unit("person_id").in_words(1), Unit("person_id").in_words(3, 1, 3)  # doctest: +ELLIPSIS
         ('any one row', 'the rows of any one person_id (at most 1 row each)', '...(at most 1 or 3 rows each)')
@@ -40,7 +40,7 @@ class Unit:
         return unit_in_words(self.column, *contributions)
 
     def written(self) -> str:
-        """The unit as the ledger keeps it; a column may be called "row" and still be told from a row.
+        """Text of the unit in the ledger; a column named "row" is distinguished from a row.
 
         >>> ROW.written(), Unit("row").written()
         ('row', 'column "row"')
@@ -49,7 +49,7 @@ class Unit:
 
     @classmethod
     def read(cls, text: object) -> Unit:
-        """Read what `written` wrote; a ValueError says that it did not."""
+        """Parse the text of `written`; a ValueError for any other."""
         if not isinstance(text, str) or not text.startswith(("row", 'column "')):
             raise ValueError("not a privacy unit")
         unit = cls(None if text == "row" else json.loads(text.removeprefix("column ")))
@@ -135,7 +135,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Change:
-    """A total that was stated or changed: by whom, when and why. The first one of a dataset has no old total."""
+    """Statement or change of a total: by whom, when and why. The first of a dataset has no old total."""
 
     number: int
     dataset: str
@@ -151,7 +151,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Promise:
-    """The amounts spent on a dataset under one privacy unit.
+    """Total epsilon and delta spent on a dataset under one privacy unit.
 
     unit: None for entries from before units were recorded. contributions: every cap on rows that was used with it.
     """
@@ -163,13 +163,13 @@ class Promise:
 
     @property
     def whom(self) -> str:
-        """The protected unit in words."""
+        """Text of the privacy unit, for messages."""
         return "a unit that was not recorded" if self.unit is None else self.unit.in_words(*self.contributions)
 
 
 @dataclass(frozen=True)
 class Account:
-    """The balance of a dataset. Epsilons and deltas add up (basic composition), which never counts too little.
+    """Balance of a dataset. Epsilons and deltas add up (basic composition), which never under-counts.
 
     The total bounds the sum over all units. A sum over two units is no promise to anybody: `promises` tells what was
     spent under each.
@@ -189,18 +189,18 @@ class Account:
 
     @property
     def left(self) -> Fraction:
-        """The epsilon that may still be spent; 0 where the total was lowered below what is spent."""
+        """Epsilon left; 0 where the total was lowered below the amount spent."""
         return max(NOTHING, self.total - self.spent)
 
     @property
     def left_delta(self) -> Fraction | None:
-        """The delta that may still be spent; None where no total was stated."""
+        """Delta left; None where no total was stated."""
         return None if self.total_delta is None else max(NOTHING, self.total_delta - self.spent_delta)
 
 
 @dataclass(frozen=True)
 class Book:
-    """The contents of a ledger, read and found consistent within one transaction.
+    """Contents of a ledger, read and checked within one transaction.
 
     totals: by the spelling under which each was recorded; those of one dataset are taken together by `total`.
     """
@@ -216,11 +216,11 @@ class Book:
 
     @property
     def is_blank(self) -> bool:
-        """Whether nothing was ever recorded: such a ledger knows as little as one that is not there."""
+        """Whether nothing was ever recorded, which proves as little as a missing ledger."""
         return not self.totals and not self.entries
 
     def spellings(self, dataset: str) -> tuple[str, ...]:
-        """The names under which totals of this dataset are recorded; before format 5 there could be several."""
+        """Spellings of a dataset's name with totals of their own; before format 5 there could be several."""
         return tuple(sorted(name for name in self.totals if same_dataset(name) == same_dataset(dataset)))
 
     def total(self, dataset: str) -> tuple[Fraction, Fraction | None] | None:
@@ -262,7 +262,7 @@ def same_dataset(name: str) -> str:
 
 
 def chained(previous: str, row: tuple[object, ...]) -> str:
-    """A digest over fields that never change and, through the chain, over those of every row before."""
+    """Hash-chain digest of a row's immutable fields and, through `previous`, of all rows before it."""
     return hashlib.sha256(json.dumps([previous, *row]).encode()).hexdigest()
 
 

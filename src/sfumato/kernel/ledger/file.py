@@ -53,7 +53,7 @@ def record_change(
     now: str,
     reason: str,
 ) -> None:
-    """Write a dataset's total, and beside it the line that tells of it; both or neither, in the open transaction.
+    """Write a dataset's total and its line in the history, both in the open transaction.
 
     Where totals are recorded under two spellings of its name, both become the new one: the smaller would hold.
     """
@@ -70,7 +70,7 @@ def record_change(
 
 
 def read_changes(connection: sqlite3.Connection, identity: str, totals: Totals) -> tuple[Change, ...]:
-    """The history, if it is whole and leads to the totals; a TypeError or ValueError says that it does not."""
+    """Read the history of totals and check that it leads to `totals`; a TypeError or ValueError if it does not."""
     changes: list[Change] = []
     known: Totals = {}
     chain = identity
@@ -93,7 +93,7 @@ def read_changes(connection: sqlite3.Connection, identity: str, totals: Totals) 
 
 
 def check_reason(reason: str | None) -> str:
-    """The reason for a change, as the history keeps it."""
+    """Validate the reason for a change; return it as the history keeps it."""
     if reason is None:
         return NOT_STATED
     if not is_name(reason):
@@ -105,7 +105,7 @@ def check_reason(reason: str | None) -> str:
 
 
 def user_name() -> str:
-    """The user who runs this, from the operating system; no environment variable can say otherwise."""
+    """Name of the user by the operating system, whatever environment variables say."""
     try:
         if os.name == "posix":
             import pwd
@@ -161,7 +161,7 @@ PROBLEMS = {
 
 
 def open_book(connection: sqlite3.Connection, path: Path) -> Book:
-    """Read everything and check it: a few microseconds an entry, and no damage can make spent budget look unspent."""
+    """Read and check a whole ledger, so that no damage can make spent budget look unspent."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION:
@@ -199,7 +199,7 @@ def open_book(connection: sqlite3.Connection, path: Path) -> Book:
 
 
 def _entry(row: tuple[Any, ...], version: int) -> Entry:
-    """An entry of the file; a TypeError or ValueError says that it is none of this format."""
+    """Parse an entry of the file; a TypeError or ValueError if it is none of this format."""
     number, dataset, epsilon, delta, mechanism, nonce, at, state, digest, chain, *later = row
     if len(later) != LATER_COLUMNS.get(version, 0):
         raise ValueError("columns of another format")
@@ -215,7 +215,7 @@ def _entry(row: tuple[Any, ...], version: int) -> Entry:
 
 
 def upgrade(connection: sqlite3.Connection) -> None:
-    """Bring a ledger of an older format to the present one, within the transaction that first writes to it.
+    """Upgrade a ledger of an older format, within the transaction that first writes to it.
 
     SQLite changes tables and the version inside the transaction as well, so that a crash leaves the old file, whole.
     """
@@ -228,7 +228,7 @@ def upgrade(connection: sqlite3.Connection) -> None:
 
 
 def seal_of(connection: sqlite3.Connection, version: int = FORMAT) -> str:
-    """A digest over what the chains leave open: the totals, the states, and which entry and change are the last."""
+    """Digest of all that the hash chains leave open: totals, states, and the last entry and change."""
     queries = [
         "SELECT id FROM meta",
         "SELECT dataset, epsilon, delta FROM budgets ORDER BY dataset",
@@ -241,7 +241,7 @@ def seal_of(connection: sqlite3.Connection, version: int = FORMAT) -> str:
 
 
 def create_file(path: Path) -> None:
-    """Write a new ledger beside its place and link it in whole, so that an empty file can only mean damage."""
+    """Create a ledger atomically: written beside its place and linked in, so that an empty file is always damage."""
     for folder in reversed([folder for folder in path.parents if not folder.is_dir()]):
         folder.mkdir(mode=0o700, exist_ok=True)
         _sync(folder.parent)  # or a loss of power could take the new folder, and the ledger in it, away
@@ -272,7 +272,7 @@ def create_file(path: Path) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Make sure that what was created in a folder is still there after a loss of power."""
+    """Sync a folder, so that new files in it survive a loss of power."""
     if os.name == "posix":  # elsewhere a folder cannot be opened
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -294,7 +294,7 @@ def is_present(path: Path) -> bool:
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turn an error of SQLite or of the system into one line with a remedy."""
+    """Context that turns errors of SQLite or the system into a LedgerError with a remedy."""
     try:
         yield
     except (sqlite3.Error, UnicodeError) as error:

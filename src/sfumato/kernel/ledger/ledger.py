@@ -88,7 +88,7 @@ class Ledger:
         self.required = required
 
     def reserve(self, wanted: Wanted, nonce: str) -> Receipt:
-        """Spend before anything is read; committed and fsynced on return, or nothing is spent and an error says why.
+        """Reserve budget before any row is read: committed and fsynced on return, else an error and nothing is spent.
 
         nonce: 32 hexadecimal digits, new for each reservation, so that no retry can draw on an old debit.
         """
@@ -114,7 +114,7 @@ class Ledger:
         return Receipt(book.id, number, dataset, wanted.epsilon, wanted.delta, nonce)
 
     def foresee(self, wanted: Wanted) -> Account:
-        """Refuse what `reserve` would refuse, and write nothing; return the dataset's account otherwise."""
+        """Validate a request as `reserve` would, without writing; return the dataset's account."""
         book, wanted = self._book(), replace(wanted, where=self.where)
         if book is None:
             if wanted.identity is not None:
@@ -163,7 +163,7 @@ class Ledger:
             record_change(connection, book, dataset, total, total_delta, now=_now(), reason=why)
 
     def show(self) -> list[Account]:
-        """Every dataset with its total and what is spent, by name, whatever its spellings."""
+        """Accounts of all datasets, sorted by name; spellings of one name share an account."""
         book = self._book()
         names = {same_dataset(name): name for name in sorted(book.totals, reverse=True)} if book else {}
         return [book.account(name) for name in sorted(names.values())] if book else []
@@ -291,7 +291,7 @@ def _now() -> str:
 
 @contextmanager
 def telling_what_stays(ledger: Ledger, dataset: str, nonce: str) -> Iterator[None]:
-    """Let a KeyboardInterrupt pass with a note: what stays reserved under this nonce, or that nothing was."""
+    """Context that adds to a KeyboardInterrupt a note on what stays reserved under this nonce."""
     try:
         yield
     except KeyboardInterrupt as stop:
@@ -300,7 +300,7 @@ def telling_what_stays(ledger: Ledger, dataset: str, nonce: str) -> Iterator[Non
 
 
 def what_stays(ledger: Ledger, dataset: str, nonce: str) -> str:
-    """The state of a reservation in words, read from the ledger, for it may have been made a moment before."""
+    """Sentence on the state of a reservation, read from the ledger."""
     try:
         entry = next((entry for entry in ledger.entries(dataset) if entry.nonce == nonce), None)
     except LedgerError:

@@ -60,7 +60,7 @@ def refuse_overspending(
 
 
 def _called(account: Account) -> str:
-    """The dataset's name for a message, with the other spellings that share its account."""
+    """Name of a dataset for messages, with other spellings that share its account."""
     others = [repr(name) for name in account.spellings if name != account.dataset]
     return repr(account.dataset) + (f" (one account with {' and '.join(others)})" if others else "")
 
@@ -84,7 +84,7 @@ def refuse_another_unit(account: Account, unit: Unit, contributions: int) -> Non
 
 
 def refuse_repetition(book: Book, dataset: str, request: str | None) -> None:
-    """Refuse to pay twice for one thing by accident: what was asked for last is asked for once more.
+    """Refuse an accidental repetition: a request equal to the last one of the dataset.
 
     Only what is public is compared: the table by its name, the schema, the mechanism, the cost and the workload.
     """
@@ -109,7 +109,7 @@ def refuse_missing(path: Path, identity: str | None) -> NoReturn:
 
 
 def refuse_other_ledger(book: Book, path: Path, *, required: bool, identity: str | None) -> None:
-    """Refuse a ledger that is not the one the schema names, and one that knows nothing where one is required."""
+    """Refuse a ledger other than the one the schema names, and a blank one where one is required."""
     if identity is not None and book.id != identity:
         raise LedgerError(
             f"the schema requires the ledger {identity}, but the one at {path} is {book.id}; restore the former, name "
@@ -121,7 +121,7 @@ def refuse_other_ledger(book: Book, path: Path, *, required: bool, identity: str
 
 @dataclass(frozen=True)
 class Wanted:
-    """A request for a reservation, whose every field is checked by itself before any ledger is looked at.
+    """Request for a reservation; each field is validated on its own before any ledger is read.
 
     limit, limit_delta: the schema's totals. The smaller of each and the ledger's recorded total holds. Where nobody
     has stated a total delta, deltas are counted and may add up to anything below 1.
@@ -162,7 +162,7 @@ class Wanted:
             raise LedgerError("a request is told by its SHA-256 digest, 64 hexadecimal digits, or not at all")
 
     def total_in(self, book: Book) -> tuple[Fraction, Fraction | None]:
-        """The dataset's total: the one that the ledger has recorded, or the schema's, which is recorded first."""
+        """Total of the dataset: the recorded one, or else the schema's, which will be recorded."""
         if (known := book.total(self.dataset)) is not None:
             return known
         if self.limit is None:

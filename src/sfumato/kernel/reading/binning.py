@@ -43,7 +43,7 @@ MOST_LOOKED_UP = 8  # lists in one statement
 
 
 def long_lists(attributes: Mapping[str, Attribute]) -> set[str]:
-    """The categories whose values are looked up by a subquery: as fast for thousands of values as for two.
+    """Categories whose values are looked up by a subquery, which takes as long for thousands of values as for two.
 
     They are few, the longest: an engine takes minutes to plan dozens of subqueries. Other values are compared in turn.
     """
@@ -53,7 +53,7 @@ def long_lists(attributes: Mapping[str, Attribute]) -> set[str]:
 
 
 def cell_in_list(attribute: Category, value: SQL, name: str, engine: Engine, *, looked_up: bool) -> SQL:
-    """The cell of a category's value; NULL if its row is left out.
+    """SQL of the cell of a category's value; NULL if its row is left out.
 
     A value that is not listed is missing if there is none, or if it is an empty text.
     """
@@ -71,7 +71,7 @@ def cell_in_list(attribute: Category, value: SQL, name: str, engine: Engine, *, 
 
 
 def _place_in_list(attribute: Category, value: SQL, name: str, engine: Engine, *, looked_up: bool) -> SQL:
-    """The place of a value in a category's list, NULL if it is not there.
+    """SQL of the index of a value in a category's list; NULL if it is not listed.
 
     For privacy it is one number for each row, the least that matches: a join could let a row pass twice.
     """
@@ -90,7 +90,7 @@ def _place_in_list(attribute: Category, value: SQL, name: str, engine: Engine, *
 
 
 def _halved(entries: Sequence[tuple[str, int]], value: SQL, read: Callable[[SQL], SQL], *, numeric: bool) -> SQL:
-    """The index of a value in a list, by binary search: bytes have one order everywhere, as numbers do."""
+    """SQL of the index of a value in a list by binary search: bytes and numbers have one order in every engine."""
     in_order = sorted(entries, key=lambda entry: float(entry[0]) if numeric else entry[0].encode())
 
     def among(low: int, high: int) -> SQL:
@@ -105,7 +105,7 @@ def _halved(entries: Sequence[tuple[str, int]], value: SQL, read: Callable[[SQL]
 
 
 def _entries(attribute: Category) -> list[tuple[str, int]]:
-    """A category's spellings as the statement has them, each with the cell that it means."""
+    """Spellings of a category as written in the statement, each with its cell."""
     entries = list(attribute.spellings.items())
     if attribute.numeric:
         numbers = [as_number(spelling) for spelling, _ in entries]
@@ -120,7 +120,7 @@ def _entries(attribute: Category) -> list[tuple[str, int]]:
 
 
 def _list(entries: Sequence[tuple[str, int]], name: str) -> SQL:
-    """A category's spellings and their cells, as a table."""
+    """SQL table of a category's spellings and their cells."""
     return exp.Values(
         expressions=[exp.Tuple(expressions=[exp.Literal.string(entry), whole(code)]) for entry, code in entries],
         alias=exp.TableAlias(
@@ -145,12 +145,12 @@ _NEAR = 2**50  # and up to here three roundings and that of an edge, 1/8 each, p
 
 
 def read_value(attribute: Attribute, source: Column, engine: Engine) -> SQL:
-    """A column as what the attribute compares; NULL if it is missing or cannot be read."""
+    """SQL of a column's value in the attribute's own type; NULL if missing or unreadable."""
     return unless_missing(_read_value(attribute, source, engine), source, engine)
 
 
 def unless_missing(value: SQL, source: Column, engine: Engine) -> SQL:
-    """A value of a column, NULL where the column says so in one of the words that the schema states.
+    """SQL of a value of a column with NULL in place of the words that the schema states for missing values.
 
     Texts are compared by their bytes, without blanks at both ends; numbers and days as what they are.
     """
@@ -185,7 +185,7 @@ def _read_value(attribute: Attribute, source: Column, engine: Engine) -> SQL:
 
 
 def _read_boolean(attribute: Boolean, source: Column, engine: Engine) -> SQL:
-    """A column as true or false: as the schema's map says of its text, or as is usual."""
+    """SQL of a column as a boolean, by the schema's map of texts or by the usual spellings."""
     usual = engine.safe_cast(column(source.reference), source, "boolean")
     if not attribute.spellings:
         return usual
@@ -198,7 +198,7 @@ def _read_boolean(attribute: Boolean, source: Column, engine: Engine) -> SQL:
 
 
 def reads_whole(attribute: Attribute, source: Column, engine: Engine) -> bool:
-    """Whether whole numbers are read as integers: several times as fast as by way of doubles, into the same cells.
+    """Whether an integer attribute is read as integers: several times faster than doubles, with the same cells.
 
     Rounding to doubles keeps order, and leaves bounds below 2^53 where they are: clipped, both are the same number.
     """
@@ -208,7 +208,7 @@ def reads_whole(attribute: Attribute, source: Column, engine: Engine) -> bool:
 
 
 def read_time(source: Column, engine: Engine) -> SQL:
-    """A column as what a date can be made of: as it is, or read from text in the form that was stated."""
+    """SQL of a column as date or time: as it is, or parsed from text in the stated format."""
     value, written = column(source.reference), source.spelling.dates
     if written is None:
         return value
@@ -220,12 +220,12 @@ def read_time(source: Column, engine: Engine) -> SQL:
 
 
 def read_number(source: Column, engine: Engine) -> SQL:
-    """A column as a number; NULL if it is missing or cannot be read."""
+    """SQL of a column as a number; NULL if missing or unreadable."""
     return unless_missing(_read_number(source, engine), source, engine)
 
 
 def _read_number(source: Column, engine: Engine) -> SQL:
-    """A column as a number. Where all is text, true and false are 1 and 0, as they are in columns of booleans."""
+    """SQL of a column as a number. In columns of text, true and false are 1 and 0, as they are in booleans."""
     spelling = source.spelling
     text = without_marks(column(source.reference), spelling.strip if source.type is None else ())
     spelled = in_plain_digits(text, spelling.decimal, spelling.thousands)
@@ -240,7 +240,7 @@ def _read_number(source: Column, engine: Engine) -> SQL:
 
 
 def read_unit(source: Column, engine: Engine) -> SQL:
-    """The privacy unit of a row; NULL if it has none.
+    """SQL of the privacy unit of a row; NULL if it has none.
 
     For privacy: texts are compared by their bytes, because a collation that takes two persons for one would let one of
     them decide which rows of the other are kept, and NaN would be a person whom many can join. Where each value has a
@@ -260,7 +260,7 @@ def _read_unit(source: Column, engine: Engine) -> SQL:
 
 
 def _text(source: Column, engine: Engine) -> SQL:
-    """A column as text; a whole float as a whole number, so that a listed 3 finds it; NaN is missing."""
+    """SQL of a column as text; a whole float is written as an integer, so that a listed 3 matches; NaN is missing."""
     value = column(source.reference)
     text = engine.safe_cast(value, source, "text")
     if not is_float(source, engine.dialect):
@@ -269,7 +269,7 @@ def _text(source: Column, engine: Engine) -> SQL:
 
 
 def _folded(text: SQL, how: tuple[str, ...]) -> SQL:
-    """A text folded as `schema.attributes.lists.folded` does it: by ASCII letters and blanks, whatever the locale."""
+    """SQL of a text folded like `schema.attributes.lists.folded`: ASCII letters and blanks, whatever the locale."""
     if "spaces" in how:
         text = exp.Trim(this=text, expression=exp.Literal.string(BLANKS))
     if "case" in how:
@@ -278,7 +278,7 @@ def _folded(text: SQL, how: tuple[str, ...]) -> SQL:
 
 
 def within_bounds(attribute: Attribute, value: SQL, *, in_whole: bool = False) -> SQL:
-    """A value that is present, moved to the nearest bound if it lies outside. in_whole: it was read so.
+    """SQL of a present value clipped to the attribute's bounds. in_whole: it was read as an integer.
 
     Where missing values are kept a missing one stays so; elsewhere its row is left out.
     """
@@ -298,7 +298,7 @@ def _bounded(attribute: Attribute, value: SQL, in_whole: bool) -> SQL:
 
 
 def cell_along(attribute: Attribute, axis: Axis, name: str, *, in_whole: bool = False) -> SQL:
-    """The cell along an axis, for a column of values within bounds (for a category: of places in its list)."""
+    """SQL of the cell along an axis, from a column of clipped values (for a category: of indices in its list)."""
     cell = _cell_of_value(attribute, axis, name, in_whole)
     if not attribute.keeps_missing or isinstance(attribute, Category):
         return cell
@@ -318,7 +318,7 @@ def _cell_of_value(attribute: Attribute, axis: Axis, name: str, in_whole: bool) 
 
 
 def _number_cell(attribute: Number, axis: Axis, name: str) -> SQL:
-    """Guess by division, then compare with the edges on both sides, so that rounding cannot misplace a value."""
+    """SQL of the cell of a number: estimated by division, then corrected by comparison with both edges."""
     grid = attribute.grid
     if grid is None or abs(grid[0]) + (axis.places + 1) * grid[1] > _NEAR:
         return _search(axis, name)
@@ -336,8 +336,9 @@ def _number_cell(attribute: Number, axis: Axis, name: str) -> SQL:
 
 
 def _integer_cell(attribute: Integer, axis: Axis, name: str, in_whole: bool) -> SQL:
-    """floor((offset * times + rest) / by), which is exact: a quotient of whole numbers that doubles hold never rounds
-    up to a whole number."""
+    """SQL of the cell of an integer, floor((offset * times + rest) / by): exact, because a quotient of integers that
+    doubles hold never rounds up to an integer.
+    """
     span = attribute.upper - attribute.lower + 1
     times, rest, by = 1, 0, attribute.width or 1
     if attribute.bins:  # cells start at floor(i * span / bins)
@@ -375,12 +376,12 @@ def _part(unit: str, value: SQL) -> SQL:
 
 
 def _in_steps(number: SQL, plus: int, by: int) -> SQL:
-    """floor((number + plus) / by), as exact as that of whole numbers: see `_integer_cell`."""
+    """SQL of floor((number + plus) / by), exact for integers that doubles hold (see `_integer_cell`)."""
     return exp.Floor(this=over(cast(exp.paren(number + whole(plus)), "double"), double(by)))
 
 
 def _search(axis: Axis, name: str) -> SQL:
-    """The cell among uneven edges, by binary search."""
+    """SQL of the cell among uneven edges, by binary search."""
     if axis.places > MOST_UNEVEN_CELLS:
         raise SchemaError(
             f"attributes.{axis.name} has more than {MOST_UNEVEN_CELLS:,} cells that are not evenly spaced in numbers "

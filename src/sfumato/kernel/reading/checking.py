@@ -60,7 +60,7 @@ class Checked:
 
 
 def looked_at(engine: Engine, columns: Mapping[str, Column], schema: Schema) -> Checked:
-    """Read the table, several times."""
+    """Count what a schema leaves out, clips or cannot read, in several passes over the table."""
     if getattr(getattr(engine, "origin", None), "only_once", False):
         raise TableError("a check reads the table more than once, which the standard input does not allow; use a file")
     used = used_columns(engine, columns)
@@ -98,7 +98,7 @@ def _parts(schema: Schema) -> list[tuple[str, str]]:
 
 
 def _tests(schema: Schema) -> Iterator[tuple[str, str, SQL, str]]:
-    """The counts to make: attribute or measure, name of the count, condition on rows, and the column of its text."""
+    """Counts to make: (attribute or measure, name of the count, condition on rows, column of its text)."""
     for place, (name, part) in enumerate(schema.attributes.items()):
         path, text, cell, value = f"attributes.{name}", f"r{place}", column(f"a{place}"), column(f"v{place}")
         yield path, "missing", _is_missing(text), text
@@ -153,7 +153,7 @@ def _frequent(rows: exp.Select, text: str, test: SQL) -> SQL:
 def _kept(
     engine: Engine, columns: Mapping[str, Column], schema: Schema, used: list[Column]
 ) -> tuple[int, int, int, int]:
-    """Rows that reach a cell, units they are about, units with too many of them, rows that are kept."""
+    """Numbers of rows that reach a cell, of their units, of units over the cap, and of rows kept."""
     rows, most = placed_units(schema, engine, columns), schema.privacy_unit.contributions
     if schema.privacy_unit.column is None:
         total = engine.run(select([named(exp.Count(this=exp.Star()), "n")], rows), used).to_pylist()[0]["n"]

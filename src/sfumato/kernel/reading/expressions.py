@@ -20,7 +20,7 @@ TEXTS = exp.DataType.TEXT_TYPES | {exp.DataType.Type.ENUM}
 
 
 def type_of(source: Column, dialect: str) -> exp.DType | None:
-    """The column's type, without what an engine calls it; None where all is text."""
+    """Type of a column as sqlglot's enumeration; None for untyped text."""
     return None if source.type is None else exp.DataType.build(source.type, dialect=dialect).this
 
 
@@ -34,22 +34,22 @@ _WHOLE = 2.0**63  # a double below this is a 64-bit number if it is whole
 
 
 def column(name: str, table: str | None = None) -> SQL:
-    """A column, its name quoted."""
+    """SQL of a column, quoted."""
     return exp.column(name, table=table, quoted=True)
 
 
 def named(expression: SQL, name: str) -> SQL:
-    """An expression under a name."""
+    """SQL of an expression with an alias."""
     return exp.Alias(this=expression, alias=exp.to_identifier(name, quoted=True))
 
 
 def whole(value: int) -> SQL:
-    """A whole number."""
+    """SQL literal of an integer."""
     return exp.Literal.number(value)
 
 
 def double(value: SupportsFloat) -> SQL:
-    """A double that reads back to the same bits; a bare 0.3 is a decimal to most engines.
+    """SQL of a double that reads back to the same bits; a bare 0.3 is a decimal to most engines.
 
     >>> double(0.3).sql()
     "CAST('0.3' AS DOUBLE)"
@@ -58,22 +58,22 @@ def double(value: SupportsFloat) -> SQL:
 
 
 def day(value: date) -> SQL:
-    """A date."""
+    """SQL literal of a date."""
     return cast(exp.Literal.string(value.isoformat()), "date")
 
 
 def moment(value: datetime) -> SQL:
-    """A time of a day, to the microsecond."""
+    """SQL literal of a timestamp, to the microsecond."""
     return cast(exp.Literal.string(value.isoformat(" ")), "timestamp")
 
 
 def cast(value: SQL, to: str) -> SQL:
-    """A value as another type, which it is known to have a place in."""
+    """SQL CAST of a value that is known to fit the type."""
     return exp.Cast(this=value, to=_type(to).copy())
 
 
 def try_cast(value: SQL, to: str) -> SQL:
-    """A value as another type; NULL if it cannot be."""
+    """SQL TRY_CAST of a value: NULL if it does not fit."""
     return exp.TryCast(this=value, to=_type(to).copy(), safe=True)
 
 
@@ -83,7 +83,7 @@ def _type(name: str) -> exp.DataType:
 
 
 def missing_if_nan(value: SQL) -> SQL:
-    """A float, NULL if it is NaN (engines rank it above every number, so it would count as the largest)."""
+    """SQL of a float with NaN as NULL (engines rank NaN above every number, so it would count as the largest)."""
     return exp.Nullif(this=value, expression=double(math.nan))
 
 
@@ -106,7 +106,7 @@ def without_marks(value: SQL, marks: Sequence[str]) -> SQL:
 
 
 def in_plain_digits(value: SQL, decimal: str, thousands: str) -> SQL:
-    """A text's number with a decimal point and nothing between thousands; NULL if it is not spelled so.
+    """SQL of a number's text with a decimal point and no thousands separators; NULL if it is spelled otherwise.
 
     Not merely by replacing: 1.5 must not become 15 where points part thousands.
     """
@@ -125,7 +125,7 @@ def in_plain_digits(value: SQL, decimal: str, thousands: str) -> SQL:
 
 
 def whole_text(value: SQL, otherwise: SQL) -> SQL:
-    """A double as text, a whole one as the whole number it is, 3 and not 3.0; or else as `otherwise` has it."""
+    """SQL of a double as text: a whole one as integer, 3 and not 3.0; others by `otherwise`."""
     exact = exp.and_(value.copy() > double(-_WHOLE), value.copy() < double(_WHOLE))
     is_whole = exp.and_(exact, exp.EQ(this=exp.Floor(this=value.copy()), expression=value.copy()))
     as_whole: SQL = cast(cast(value.copy(), "bigint"), "text")
@@ -133,12 +133,12 @@ def whole_text(value: SQL, otherwise: SQL) -> SQL:
 
 
 def is_present(value: SQL) -> SQL:
-    """Whether a value is not NULL."""
+    """SQL test that a value is not NULL."""
     return exp.Not(this=exp.Is(this=value, expression=exp.Null()))
 
 
 def clip(value: SQL, low: SQL, high: SQL) -> SQL:
-    """A value moved into bounds. GREATEST and LEAST pass over NULL, so the value must be present.
+    """SQL of a value clipped to bounds. GREATEST and LEAST skip NULL, so the value must be present.
 
     >>> clip(column("x"), whole(0), whole(9)).sql()
     'LEAST(GREATEST("x", 0), 9)'
@@ -147,17 +147,17 @@ def clip(value: SQL, low: SQL, high: SQL) -> SQL:
 
 
 def at_most(value: SQL, high: SQL) -> SQL:
-    """A value that is present, or `high` if that is less."""
+    """SQL LEAST of a present value and `high`."""
     return exp.Least(this=value, expressions=[high], ignore_nulls=True)
 
 
 def over(numerator: SQL, denominator: SQL) -> SQL:
-    """A quotient of doubles."""
+    """SQL quotient of doubles."""
     return exp.Div(this=exp.paren(numerator), expression=denominator.copy(), typed=True, safe=False)
 
 
 def choose(cases: Sequence[tuple[SQL, SQL]], otherwise: SQL) -> SQL:
-    """The result of the first test that holds."""
+    """SQL CASE: the result of the first test that holds."""
     return exp.Case(ifs=[exp.If(this=test.copy(), true=result.copy()) for test, result in cases], default=otherwise)
 
 

@@ -68,7 +68,7 @@ T = TypeVar("T")
 def aggregate_statement(
     schema: Schema, engine: Engine, columns: Mapping[str, Column], key: int, *, row_by_row: bool = False
 ) -> SQL:
-    """Rows and sums by cell, in the columns cell, n, s0, s1, ... and in the order of cells, or row by row.
+    """SQL statement for rows and sums by cell (columns cell, n, s0, s1, ..., cells rising), or for placed rows.
 
     Row by row the columns are word0, word1, ..., m0, missing0, m1, ... A measure has two sums, of its steps and of rows
     in which it is missing; one where such rows fall out.
@@ -92,13 +92,13 @@ def aggregate_statement(
 
 
 def placed_units(schema: Schema, engine: Engine, columns: Mapping[str, Column]) -> exp.Select:
-    """The units of the rows that reach a cell, before the cap: for the curator's own check."""
+    """SQL of the units of rows that reach a cell, before the cap: for the curator's own check."""
     values = _bounded(schema, engine, _in_whole(schema, engine, columns), _read(schema, engine, columns))
     return _placed(schema, {"cell": whole(0)}, values)
 
 
 def every_row(schema: Schema, engine: Engine, columns: Mapping[str, Column], raw: Mapping[str, SQL]) -> exp.Select:
-    """Every row, none left out: what was read, v0, v1, ..., beside what it became, a0, a1, ...; w0 and m0 for measures.
+    """SQL of all rows, none left out: values as read (v0, ...; measures w0, ...) and as placed (a0, ...; m0, ...).
 
     raw: further columns to carry along, by name. For the curator's own check, with the release's own reading.
     """
@@ -111,7 +111,7 @@ def _in_whole(schema: Schema, engine: Engine, columns: Mapping[str, Column]) -> 
 
 
 def comes_by_rows(schema: Schema, *, for_margins: bool) -> bool:
-    """Whether rows come one by one: for margins where cells are too many to lay out, else where they have no number."""
+    """Whether rows are read one by one: cells too many to lay out (for margins), or to number (otherwise)."""
     return schema.domain.size > (MOST_DENSE if for_margins else LARGEST_NUMBER)
 
 
@@ -130,7 +130,7 @@ def _read(
 def _bounded(
     schema: Schema, engine: Engine, in_whole: Set[str], values: exp.Select, beside: Sequence[str] | None = None
 ) -> exp.Select:
-    """Rows whose every value is within its bounds; a category's value becomes its cell.
+    """SQL of rows with every value clipped to its bounds, and categories as cells.
 
     in_whole: the attributes that are read as whole numbers and not as doubles.
     beside: if given, no row falls out, and what was read and these columns are carried along.
@@ -167,7 +167,7 @@ def _bounded(
 
 
 def _cells(schema: Schema, in_whole: Set[str], *, split: bool) -> dict[str, SQL]:
-    """The number of a row's cell, or its words, by the names of their columns."""
+    """SQL of a row's cell number, or of its words, by column name."""
     domain = schema.domain
     runs = {f"word{n}": run for n, run in enumerate(words_of(domain))} if split else {"cell": range(len(domain.axes))}
     found: dict[str, SQL] = {}
@@ -183,7 +183,7 @@ def _cells(schema: Schema, in_whole: Set[str], *, split: bool) -> dict[str, SQL]
 
 
 def _placed(schema: Schema, cells: Mapping[str, SQL], values: exp.Select) -> exp.Select:
-    """Rows as cell numbers, steps and unit; nothing else is carried on, so that the cap sorts little.
+    """SQL of rows as cell numbers, steps and unit alone, so that the cap sorts little.
 
     Rows whose value is not listed, and that have no cell for such values, fall out here.
     """
@@ -202,7 +202,7 @@ def _placed(schema: Schema, cells: Mapping[str, SQL], values: exp.Select) -> exp
 
 
 def _steps(measure: Measure, name: str) -> SQL:
-    """A measure in whole steps from its centre; none where it is missing, which is counted apart."""
+    """SQL of a measure in whole steps from its centre; 0 where it is missing, which is counted apart."""
     if float(measure.step) == 0.0:
         raise SchemaError(f"the measure of {measure.column} has bounds too small for floating-point numbers; scale it")
     value = exp.Coalesce(this=column(name), expressions=[double(measure.centre)])
@@ -212,13 +212,13 @@ def _steps(measure: Measure, name: str) -> SQL:
 
 
 def _is_missing(value: SQL) -> SQL:
-    """1 for a row in which a measure is missing, else 0."""
+    """SQL of 1 for a row in which a measure is missing, else 0."""
     test = exp.Case(ifs=[exp.If(this=is_present(value), true=whole(0))], default=whole(1))
     return cast(test, "bigint")
 
 
 def _names_of_sums(schema: Schema) -> list[str]:
-    """The columns that are added up, in the order of the schema's statistics: steps, and rows without a value."""
+    """Names of the summed columns, in the order of the schema's statistics: steps, and rows without a value."""
     found = []
     for place, measure in _numbered(schema.measures):
         found.append(f"m{place}")
@@ -228,7 +228,7 @@ def _names_of_sums(schema: Schema) -> list[str]:
 
 
 def _capped(rows: exp.Select, kept: list[str], most: int, engine: Engine, key: int) -> exp.Select:
-    """At most `most` rows of each unit, chosen by a hash of the row itself."""
+    """SQL of at most `most` rows per unit, chosen by a hash of the row itself."""
     drawn = engine.scramble([column("unit"), *map(column, kept), whole(key % 2**63)])
     order = exp.Order(expressions=[exp.Ordered(this=part) for part in (drawn, *map(column, kept))])
     place = exp.Window(this=exp.RowNumber(), partition_by=[column("unit")], order=order)
@@ -252,7 +252,7 @@ _NO_AGGREGATE = "the engine did not return whole numbers for each cell or row as
 
 
 def checked(answer: pa.Table, schema: Schema, *, row_by_row: bool) -> Aggregate | Rows:
-    """The engine's answer, if it is what the statement must give."""
+    """Validate an engine's answer and convert it; a PrivacyError if it is not what the statement must give."""
     found: Aggregate | Rows | None = None
     with suppress(Exception):  # for privacy: its text could quote a count
         found = as_rows(answer, schema) if row_by_row else as_aggregate(answer, schema)
@@ -263,7 +263,7 @@ def checked(answer: pa.Table, schema: Schema, *, row_by_row: bool) -> Aggregate 
 
 
 def as_aggregate(answer: pa.Table, schema: Schema) -> Aggregate | None:
-    """One row for each cell that holds rows, cells rising: the cell, its rows, the sums of each measure."""
+    """Aggregate of an answer by cell, cells rising; None if it is malformed."""
     cells, counts, *found = (_whole_numbers(column, "int64") for column in answer.columns)
     sums = dict(zip(_sums(schema), found, strict=True))
     right = bool((np.diff(cells) > 0).all() and (counts > 0).all())
@@ -277,7 +277,7 @@ def as_aggregate(answer: pa.Table, schema: Schema) -> Aggregate | None:
 
 
 def as_rows(answer: pa.Table, schema: Schema) -> Rows | None:
-    """One row for each that was kept: the words of its cell, its steps of each measure."""
+    """Placed rows of an answer row by row; None if it is malformed."""
     runs, words = words_of(schema.domain), list[NDArray[Any]]()
     names = _sums(schema)
     if answer.num_columns != len(runs) + len(names):
@@ -299,7 +299,7 @@ def as_rows(answer: pa.Table, schema: Schema) -> Rows | None:
 
 
 def _sums(schema: Schema) -> list[str]:
-    """The statistics that are added up, in the order of the statement's columns."""
+    """Statistics that are summed, in the order of the statement's columns."""
     return list(schema.units)[1:]
 
 

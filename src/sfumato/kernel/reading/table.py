@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def open_engine(
     table: object, name: str | None, dialect: Dialect, wanted: Sequence[str], spoken: str | None = None
 ) -> Engine:
-    """The engine for what a table was given as; see `sfumato.kernel.reading.table.open_table`.
+    """Engine for a table given as path, URL, connection, session or frame; see `open_table`.
 
     dialect: how a file is written. spoken: the SQL of a connection.
     """
@@ -88,7 +88,7 @@ def open_table(
 
 @dataclass(frozen=True)
 class Table:
-    """A private table. `check` looks at names and types; `read` is the only reading of rows."""
+    """Private table as a source. `check` looks at names and types; `read` is the only reading of rows."""
 
     engine: Engine = field(repr=False)  # for privacy: it may hold a frame, whose repr shows rows
     allow_views: bool = False
@@ -97,7 +97,7 @@ class Table:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let go of the connection, where no statement was run that would have done so."""
+        """Close the connection, unless a statement already did."""
         self.engine.close()
 
     @property
@@ -120,7 +120,7 @@ class Table:
         self.engine.check(aggregate_statement(schema, self.engine, columns, key=0))
 
     def read(self, schema: Schema, key: int, *, for_margins: bool = False) -> Aggregate | Rows:
-        """Rows and sums of measures in every cell that holds rows; or row by row, where `comes_by_rows` says so.
+        """Read the private table: an aggregate of the non-empty cells, or placed rows where `comes_by_rows` holds.
 
         See `sfumato.kernel.reading.statement` for the rules.
         Values outside their bounds count at the bound. A row falls out if an attribute is missing or unreadable
@@ -145,22 +145,22 @@ class Table:
             self.engine.close()
 
     def aggregate(self, schema: Schema, key: int) -> Aggregate:
-        """Read as `read` does, gathered by cell wherever cells can be numbered."""
+        """Read as `read` does, and aggregate by cell wherever cells can be numbered."""
         found = self.read(schema, key)
         return found.gathered if isinstance(found, Rows) else found
 
     def look(self, schema: Schema) -> Checked:
-        """NOT PRIVATE: what the schema would leave out, move or not read. For the curator's eyes; nothing is spent."""
+        """NOT PRIVATE: counts of values that the schema leaves out, clips or cannot read, for the curator alone."""
         from sfumato.kernel.reading.checking import looked_at
 
         return looked_at(self.engine, self._columns(schema), schema)
 
     def derived(self, schema: Schema) -> bool:
-        """Whether values that the schema uses are worked out by a view or a lazy frame when they are read."""
+        """Whether values that the schema uses are computed on reading, by a view or a lazy frame."""
         return any(column.derived for column in self._columns(schema).values())
 
     def _columns(self, schema: Schema) -> dict[str, Column]:
-        """The column for each name that the schema uses."""
+        """Column of the source for each name that the schema uses."""
         found = {}
         for role, kind, wanted in _wanted(schema):
             column = _match(self.engine.columns, role, wanted)
@@ -180,7 +180,7 @@ class Table:
 
 
 def _wanted(schema: Schema) -> Iterator[tuple[str, str, str]]:
-    """Every use of a column: what asks for it, as what kind, under which name."""
+    """Uses of columns by a schema: (role for messages, kind, column name)."""
     for name, attribute in schema.attributes.items():
         yield f"attributes.{name}", attribute.type, attribute.column
     for name, measure in schema.measures.items():
@@ -190,7 +190,7 @@ def _wanted(schema: Schema) -> Iterator[tuple[str, str, str]]:
 
 
 def _match(columns: Sequence[Column], role: str, wanted: str) -> Column:
-    """The column of this name: spelled exactly so, or else the only one that differs in case or outer blanks."""
+    """Column of this name: spelled exactly so, or else the only one that differs in case or outer blanks."""
     close = [column for column in columns if column.name == wanted]
     if not close:
         close = [column for column in columns if same_name(column.name) == same_name(wanted)]
@@ -215,7 +215,7 @@ def _match(columns: Sequence[Column], role: str, wanted: str) -> Column:
 
 
 def _refuse_unfit(role: str, kind: str, column: Column, dialect: str) -> None:
-    """Refuse a column whose type cannot serve; a source without types, such as CSV, is read as far as it can be."""
+    """Refuse a column whose type cannot serve the kind; untyped sources, such as CSV, pass."""
     if kind == "unit" and column.inexact:
         raise TableError(
             f"the column {column.name!r} says who a row is about, but pandas holds it as floats, in which two large "

@@ -32,7 +32,7 @@ COIN_BITS = 32  # measured: 16 bits are a little faster, but leave a coin undeci
 
 
 def exp_minus(x: Fraction) -> Real:
-    """exp(-x) for rational x >= 0, however small or large.
+    """The real number exp(-x) for rational x >= 0.
 
     >>> exp_minus(Fraction(1))(32)  # 2**32 / e = 1580030168.7...
     (1580030168, 1580030169)
@@ -90,7 +90,7 @@ def _shift_out(v: Enclosure, spare: int) -> Enclosure:
 
 
 def squared(v: Real, times: int) -> Real:
-    """v ** (2**times)."""
+    """The real number v ** (2**times)."""
 
     def enclose(bits: int) -> Enclosure:
         spare = times + 4  # each squaring at most doubles the width and rounds once
@@ -100,7 +100,7 @@ def squared(v: Real, times: int) -> Real:
 
 
 def over_one_plus(top: Real, bottom: Real) -> Real:
-    """top / (1 + bottom).
+    """The real number top / (1 + bottom).
 
     >>> odds = exp_minus(Fraction(2))
     >>> over_one_plus(odds, odds)(32)  # 2**32 / (1 + e**2) = 511972651.6...
@@ -120,7 +120,7 @@ def over_one_plus(top: Real, bottom: Real) -> Real:
 
 
 def complement(v: Real) -> Real:
-    """1 - v."""
+    """The real number 1 - v."""
 
     def enclose(bits: int) -> Enclosure:
         lower, upper = v(bits)
@@ -146,13 +146,13 @@ def is_below(v: Real, digits: int, bits: int, entropy: Entropy) -> bool:
 
 
 def bernoulli(v: Real, entropy: Entropy) -> bool:
-    """True with probability exactly v."""
+    """Exact Bernoulli draw: True with probability v."""
     return is_below(v, 0, 0, entropy)
 
 
 @dataclass(frozen=True, eq=False)
 class Coins:
-    """Coins with their chances of success, and what the first 32 random bits of a toss say.
+    """Bernoulli variables, with thresholds that decide a toss by its first 32 random bits.
 
     A toss whose bits, read as a number, are below `sure` is a success; from `sure + doubt` on it is none.
     """
@@ -170,7 +170,7 @@ class Coins:
         return cls(chances, np.array(sure, dtype=np.uint32), np.uint32(doubt))
 
     def toss(self, which: NDArray[np.intp], shape: tuple[int, ...], entropy: Entropy) -> NDArray[np.bool_]:
-        """Toss coins in that shape, each independently; `which`, broadcast to it, says which coin is tossed where."""
+        """Toss coins independently in that shape; `which`, broadcast to it, selects the coin of each toss."""
         size = int(np.prod(shape, dtype=np.int64))
         bits = entropy.words((size + 1) // 2).view(np.uint32)[:size].reshape(shape)
         sure = self.sure[which]

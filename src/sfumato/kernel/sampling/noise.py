@@ -75,7 +75,7 @@ def draw_geometric(rate: Fraction, count: int, entropy: Entropy) -> Integers:
 
 
 def sparse_hits(domain_size: int, threshold: int, noise: Laplace, entropy: Entropy) -> tuple[Integers, Integers]:
-    """Sample the cells, of `domain_size`, that draw noise of at least `threshold`, with that noise, visiting no other.
+    """Sample the cells whose noise is at least `threshold`, and that noise, without visiting other cells.
 
     Returns the cells, ascending, and their noise. The same in distribution as one draw per cell: every cell is a hit
     with the same probability p, so the number of cells passed over before the next hit is geometric with ratio 1 - p;
@@ -107,7 +107,7 @@ def sparse_hits(domain_size: int, threshold: int, noise: Laplace, entropy: Entro
 
 
 def _digit_coins(ratio: Real) -> Coins:
-    """The coins of a geometric variable: its binary digits from the lowest, then the one of the run beyond them.
+    """Coins of a geometric variable: its binary digits from the lowest, then the run beyond them.
 
     As many digits as it takes for a run to start with a chance below 2**-62, that is never in practice.
     """
@@ -119,7 +119,7 @@ def _digit_coins(ratio: Real) -> Coins:
 
 
 def geometric_from(coins: Coins, count: int, entropy: Entropy) -> Integers:
-    """`count` geometric samples from their coins; 2**62 stands for itself and all above."""
+    """`count` geometric samples from their coins; values of 2**62 and more are returned as 2**62."""
     digits = len(coins.chances) - 1
     tossed = coins.toss(np.arange(digits + 1)[:, None], (digits + 1, count), entropy)
     values = np.zeros(count, dtype=np.int64)
@@ -163,7 +163,7 @@ def laplace_digits(scale: Fraction) -> Coins:
 
 @lru_cache(maxsize=64)
 def gaps_between_hits(scale: Fraction, threshold: int) -> tuple[Real, Coins]:
-    """The chance of a hit and the coins of the gap before it: P(Z >= t) = r**t / (1 + r), r = exp(-1 / scale)."""
+    """Probability of a hit, P(Z >= t) = r**t / (1 + r) with r = exp(-1 / scale), and the coins of the gap before it."""
     laplace_digits(scale)  # refuses scales out of range
     hit = over_one_plus(exp_minus(threshold / scale), exp_minus(1 / scale))
     return hit, _digit_coins(complement(hit))
@@ -171,7 +171,7 @@ def gaps_between_hits(scale: Fraction, threshold: int) -> tuple[Real, Coins]:
 
 @dataclass(frozen=True, eq=False)
 class Proposal:
-    """Laplace noise to propose, and the coins that turn it into Gaussian noise.
+    """Laplace proposal and acceptance coins of the rejection sampler for discrete Gaussian noise.
 
     A proposal y of scale sigma_squared / c is kept with chance exp(-(|y| - c)**2 / (2 sigma_squared)): multiplied with
     exp(-|y| * c / sigma_squared) that is exp(-y**2 / (2 sigma_squared)) times a constant, for any c > 0. A rational
@@ -206,7 +206,7 @@ def proposal_for(sigma_squared: Fraction) -> Proposal:
 
 
 def largest_of(digits: Coins) -> int:
-    """The bound that noise exceeds only by a run of successes of the last coin."""
+    """Bound on geometric noise that only a success of the last coin exceeds."""
     return int(2 ** (len(digits.chances) - 1))
 
 

@@ -35,7 +35,7 @@ def check_kind(budget: Budget, charge: Charge) -> None:
 
 
 def pure_epsilon(budget: Budget, charge: Charge, what: str) -> Fraction:
-    """The epsilon to spend on something that is proved for pure epsilon only."""
+    """Epsilon of a budget for a verb that is proved for pure epsilon only; refuses zCDP."""
     check_kind(budget, charge)
     if not budget.is_pure:
         raise QueryError(f"{what} is for pure epsilon; under rho, measure the queries with Gaussian noise instead")
@@ -68,7 +68,7 @@ def noises_of(
     which: Codes | None,
     charge: Charge,
 ) -> tuple[tuple[Noise, ...], Codes | None]:
-    """The distinct noises, and which row carries which; None where all rows carry the first."""
+    """Distinct noises of a measurement, and the index of each row's noise; None where all carry the first."""
     if (budget is None) == (scales is None):
         raise QueryError("give either a budget or noise scales, so that the budget is stated once")
     family = Laplace if charge.pure else Gaussian
@@ -116,7 +116,7 @@ def distance(counts: NDArray[np.int64], guess: NDArray[np.int64]) -> int:
 
 
 def checked_penalties(penalties: Sequence[int], margins: int) -> list[int]:
-    """Public whole numbers, one for each margin."""
+    """Validate public integers, one for each margin."""
     if len(penalties) != margins or not margins:
         raise QueryError(f"a choice among {margins} margins needs as many penalties, and there must be one at least")
     found = [int(each) for each in penalties]
@@ -133,13 +133,13 @@ LARGEST_COLUMN = 2**30  # whose square fits 64 bits
 
 
 def labels_of(misfit: Misfit, groups: Codes | None) -> tuple[Codes, int]:
-    """The group of every row, and how many groups there are; one group if none is named."""
+    """Group of every row, and number of groups; one group by default."""
     rows = misfit.queries.rows
     return (np.zeros(rows, dtype=np.int64), 1) if groups is None else _labels(rows, groups)
 
 
 def labels_of_margins(margins: int, groups: Codes | None) -> tuple[Codes, int]:
-    """The group of every margin, and how many groups there are; each by itself if none is named."""
+    """Group of every margin, and number of groups; each by itself by default."""
     return _labels(margins, np.arange(margins) if groups is None else groups)
 
 
@@ -154,7 +154,7 @@ def _labels(rows: int, groups: Codes) -> tuple[Codes, int]:
 
 @dataclass(frozen=True, eq=False)
 class PartsMisfit:
-    """The misfit of a margin part by part. parts: of every cell, frozen; None if each cell is a part by itself.
+    """L1 misfit of a margin over parts of its cells. parts: of every cell; None if each cell is a part.
 
     A row lies in one cell and so in one part, and moves the sum of |count - guess| over parts by at most 1.
     """
@@ -174,7 +174,7 @@ class PartsMisfit:
         return cls(Misfit(Identity(targets.size), targets), found)
 
     def held(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The counts of parts, from those of cells."""
+        """Sum counts of cells by part."""
         if self.parts is None:
             return counts
         sums = np.zeros(self.misfit.queries.rows, dtype=np.int64)
@@ -187,7 +187,7 @@ class PartsMisfit:
 
 
 def misfit_noise(misfit: Misfit, budget: Budget, contributions: int) -> Noise:
-    """The least noise, the same for every group, that a budget pays for.
+    """Least noise of group sums of misfits, equal for all groups, that a budget pays for.
 
     Under zero-concentrated privacy the groups' moves are bounded by their sum, whose square is at least the sum of
     their squares; where each cell lies in the rows of one group only, as it does for single cells, nothing is lost.
@@ -208,14 +208,14 @@ def misfit_load(column_sums: NDArray[np.int64] | int, noise: Noise) -> Load:
 
 
 def group_sums(misfits: NDArray[np.int64], labels: Codes, groups: int) -> NDArray[np.int64]:
-    """The sum of each group modulo 2^64, where noise hides it as well as anywhere."""
+    """Sum of misfits by group, modulo 2^64, which is as private as without wrapping."""
     sums = np.zeros(groups, dtype=np.int64)
     np.add.at(sums, labels, misfits)
     return sums
 
 
 def noise_of_margins(labels: Codes, groups: int, budget: Budget, contributions: int) -> tuple[Noise, Load]:
-    """The least noise for sums of misfits of whole margins, and what it costs every cell of the table.
+    """Least noise for sums of misfits of whole margins, and the load that it puts on every cell of the table.
 
     A row lies in one cell of each margin and moves that margin's misfit by at most 1, so it moves the sum of a group by
     at most the number of its margins (docs/privacy.md, theorem 6).

@@ -33,14 +33,14 @@ from sfumato.measurement import Laplace
 
 @dataclass(frozen=True, eq=False, repr=False)  # no repr: it holds private counts
 class _Level:
-    """A level of the wavelet matrix: among the first i elements, the number with digit 0 and their sum."""
+    """Level of a wavelet matrix: prefix numbers and prefix sums of the elements with digit 0."""
 
     zeros: Whole
     sums: Whole
 
 
 class WindowMedians:
-    """Private counts in a fixed order, prepared so that medians of windows are quick to find.
+    """Wavelet matrix of private counts, for deviations from the median in all windows of a length.
 
     >>> WindowMedians(np.array([3, 3, 5, 0])).deviations(2).tolist()
     [0, 2, 5]
@@ -60,7 +60,7 @@ class WindowMedians:
         self._sorted = counts  # in the end every element stands at its rank
 
     def deviations(self, length: int) -> Whole:
-        """For every window of an even length, by its start, the sum of |count - median|; 0 for windows of length 1.
+        """Sum of |count - median| for every window of an even length, by its start; 0 for windows of length 1.
 
         The half above the median less the half below it: the sum less twice the sum of the smallest half.
         """
@@ -88,7 +88,7 @@ class WindowMedians:
 
 
 def _before(values: NDArray[np.generic]) -> Whole:
-    """The sum of the first 0, 1, 2, ... values."""
+    """Prefix sums of values, starting with 0."""
     sums = np.zeros(len(values) + 1, dtype=np.int64)
     np.cumsum(values, out=sums[1:])
     return sums
@@ -104,7 +104,7 @@ TAIL = 2**12  # noise of so many scales has a chance of exp(-4096)
 
 @dataclass(frozen=True)
 class Cutting:
-    """The public rules for cutting a line of cells: bucket lengths, the price of each, and the noise.
+    """Public rules of a partition: bucket lengths, the price of each, and the noise.
 
     single: the noise of buckets of one cell. longer: that of all others. What is drawn is taken off without its sign.
     """
@@ -121,7 +121,7 @@ class Cutting:
 
     @property
     def most(self) -> int:
-        """The cut-off of counts and bound of noise with which every sum fits 64 bits."""
+        """Clipping bound of counts and noise with which every sum fits 64 bits."""
         return ROOM // (self.cells * UNITS)
 
     @property
@@ -130,14 +130,14 @@ class Cutting:
         return self.cells, sum(len(self.starts(length)) for length in self.lengths[1:])
 
     def starts(self, length: int) -> range:
-        """The starts of buckets of a length."""
+        """Allowed start positions of buckets of a length."""
         return range(0, self.cells - length + 1, max(1, length // QUARTERS))
 
 
 def cutting(
     cells: int, price: Fraction | Sequence[Fraction], longest: int | None, epsilon: Fraction, contributions: int
 ) -> Cutting:
-    """The rules for cutting a line, with the noise that epsilon pays for.
+    """Rules for partitioning a line, with the noise that epsilon pays for.
 
     Moving one row of data takes a shift of the noise of one bucket: by 2 for a longer bucket, for its own deviation and
     that of the others move by 1 each, and by 1 for a single cell, whose own does not.
@@ -161,7 +161,7 @@ def cutting(
 
 
 def checked_order(order: Codes, cells: int) -> Codes:
-    """A copy, so that nobody may change it between the charge and the draw, of an order that names each cell once."""
+    """Frozen copy of an order of cells, validated as a permutation."""
     places = np.array(order)
     if (
         places.shape != (cells,)
@@ -173,12 +173,12 @@ def checked_order(order: Codes, cells: int) -> Codes:
 
 
 def line_up(counts: Whole, order: Codes, plan: Cutting) -> Whole:
-    """The private counts in their public order, each cut off at a fixed number, which brings tables only closer."""
+    """Private counts in their public order, clipped at a fixed number, which brings tables only closer."""
     return np.clip(counts[order], 0, plan.most)
 
 
 def cheapest(counts: Whole, plan: Cutting, singles: Whole, longer: Whole) -> Codes:
-    """The bucket of every place in the cheapest partition, numbered along the line.
+    """Bucket of every position in the least-cost partition, numbered along the line (dynamic programme).
 
     singles, longer: what was drawn for all buckets, by length, then by start. Its size makes a bucket cheaper.
     """
@@ -197,7 +197,7 @@ def cheapest(counts: Whole, plan: Cutting, singles: Whole, longer: Whole) -> Cod
 
 
 def _last_buckets(costs: Whole, lengths: Whole) -> Whole:
-    """For every place, the length of the last bucket in the cheapest partition of the line up to it.
+    """Length of the last bucket in the least-cost partition up to each position (dynamic programme).
 
     Of equally cheap partitions the one whose last bucket is the shortest wins, then the last but one, and so on: an
     order of partitions that is fixed beforehand, as the proof asks. Every place takes the same steps.
@@ -213,7 +213,7 @@ def _last_buckets(costs: Whole, lengths: Whole) -> Whole:
 
 
 def _labels(last: Whole) -> Codes:
-    """Walk back from the end and number the buckets."""
+    """Number the buckets by walking back from the end."""
     begins = np.zeros(len(last), dtype=np.int64)
     place = len(last)
     while place > 0:

@@ -52,7 +52,7 @@ def check_lines(domain: Domain, names: Sequence[str], pieces: int) -> None:
 
 
 def in_lines(domain: Domain, names: Sequence[str], held: Aggregate) -> Whole:
-    """Counts by line, the last of the names along it, without the rows in which that is missing."""
+    """Counts by line (lines, cells), along the last attribute named; rows in which it is missing are left out."""
     counts = np.zeros(domain.size, dtype=np.int64)
     counts[held.cells] = held.counts
     turned = counts.reshape(domain.shape).transpose([domain.place(name) for name in names])
@@ -61,7 +61,7 @@ def in_lines(domain: Domain, names: Sequence[str], held: Aggregate) -> Whole:
 
 
 def dealt_before(counts: Whole, pieces: int, place: Codes) -> Whole:
-    """The number of each cell's rows in the pieces before a place in it, from 0 to `pieces` - 1.
+    """Number of each cell's rows in its pieces before a place, in bit-reversed dealing order.
 
     Every piece has counts // pieces of them. Of the rest, row number r lies in the piece whose number is r with its
     binary digits backwards. Pieces before a place fall into blocks, one for each digit 1 of the place, that share all
@@ -86,7 +86,7 @@ FAR = 64  # distances beyond FAR / rate count as that: exp(-64) of the best
 
 
 def choose_piece(counts: Whole, pieces: int, first: int, end: int, rank: Rank, rate: Fraction, entropy: Entropy) -> int:
-    """The number of a piece, from the start of the line, by the exponential mechanism on its score."""
+    """Choose a piece of a line by the exponential mechanism on rank scores; its number from the start."""
     edges = blocks(counts, pieces, first, end, rank, rate)
     rows = rows_before(counts, pieces, edges)
     scores = clipped(rank, np.diff(rows), rate)
@@ -102,12 +102,12 @@ def choose_piece(counts: Whole, pieces: int, first: int, end: int, rank: Rank, r
 
 
 def clipped(rank: Rank, counts: Whole, rate: Fraction) -> Whole:
-    """Scores by rank, none of them further than a public distance below the best there could be."""
+    """Rank scores, clipped at a public distance below the best possible one."""
     return np.asarray(np.maximum(rank.scores(counts), -min(ceil(FAR / rate), LARGEST)), dtype=np.int64)
 
 
 def blocks(counts: Whole, pieces: int, first: int, end: int, rank: Rank, rate: Fraction) -> Codes:
-    """The limits of blocks: cells, and parts of those cells of many rows that may be chosen."""
+    """Boundaries of blocks of pieces: cells, and parts of cells with many rows that may be chosen."""
     cells = np.arange(first // pieces + 1, -(-end // pieces)) * pieces
     edges = np.concatenate([[first], cells, [end]])
     rows = np.diff(rows_before(counts, pieces, edges))
@@ -123,7 +123,7 @@ def blocks(counts: Whole, pieces: int, first: int, end: int, rank: Rank, rate: F
 
 
 def rows_before(counts: Whole, pieces: int, places: Codes) -> Whole:
-    """The number of a line's rows before each of some places on it."""
+    """Number of a line's rows before each position."""
     cell, inside = np.divmod(places, pieces)
     found = np.concatenate([[0], np.cumsum(counts)])[cell]
     some = np.flatnonzero(inside)  # most places are where a cell begins

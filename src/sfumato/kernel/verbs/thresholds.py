@@ -25,7 +25,7 @@ from sfumato.measurement import Laplace, Noise
 def sift(
     aggregate: Aggregate, size: int, above: int, noise: Noise, entropy: Entropy
 ) -> tuple[Codes, NDArray[np.int64]]:
-    """Cells whose noisy count reaches a threshold, as if every cell of the domain had drawn its noise.
+    """Sample the cells whose noisy count reaches a threshold, as if every cell of the domain had drawn its noise.
 
     Empty cells draw theirs through the gaps between hits. A hit on a cell that holds rows is thrown away, for such a
     cell draws its own noise; hits on different cells are independent, so this changes no other cell.
@@ -49,7 +49,7 @@ LARGEST_VALUE = 2**61  # values are cut off here, so that no sum with noise belo
 
 
 def above_noises(epsilon: Fraction, sensitivity: int) -> tuple[Laplace, Laplace]:
-    """The noise of the threshold and of every value; sensitivity: the most that one person changes any value by.
+    """Noises of the threshold and of every value; sensitivity: the most that one person changes any value by.
 
     The proof shifts the threshold by one sensitivity and one value by two: epsilon / 2 each (docs/privacy.md,
     theorem 4).
@@ -60,7 +60,7 @@ def above_noises(epsilon: Fraction, sensitivity: int) -> tuple[Laplace, Laplace]
 
 
 def checked_threshold(threshold: int, start: int, rows: int) -> tuple[int, int]:
-    """A public threshold that fits 64 bits with noise on it, and a row to start from, as Python's own integers."""
+    """Validate a public threshold and a start row, as Python integers."""
     try:
         level, first = index(threshold), index(start)
     except TypeError:
@@ -75,7 +75,7 @@ def checked_threshold(threshold: int, start: int, rows: int) -> tuple[int, int]:
 def first_exceeding(
     values: NDArray[np.int64], threshold: int, of_values: NDArray[np.int64], of_threshold: NDArray[np.int64]
 ) -> int | None:
-    """The place of the first value that, with its noise, exceeds the threshold with its own; None if none does."""
+    """Index of the first value that, with its noise, exceeds the noisy threshold; None if none does."""
     if of_values.shape != values.shape or of_threshold.shape != (1,):
         raise PrivacyError("every value needs noise of its own, and so does the threshold")
     # Cutting off at a fixed number brings values only closer together, so the sensitivity still holds.

@@ -39,7 +39,7 @@ SHORT = Search(steps=2, releases=3, questions=4, worst=1, confirmations=20, at_o
 
 @dataclass(frozen=True)
 class Effort:
-    """Numbers of runs: primitives, choices (one at a time), whole releases, releases for coverage."""
+    """Numbers of runs: of primitives, of single choices, of whole releases, and of releases for coverage."""
 
     primitives: int
     choices: int
@@ -76,13 +76,13 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """Verdict in words; never more than was found."""
+        """Sentence on the result of the audit, claiming no more than was found."""
         return "VIOLATION FOUND" if self.violated else "no violation found"
 
 
 @dataclass(frozen=True)
 class Report:
-    """Findings of all attacks together."""
+    """Findings of all attacks."""
 
     rows: tuple[Row, ...]
     exact: tuple[ExactFinding, ...]
@@ -120,7 +120,7 @@ def attack(names: Sequence[str] | None, effort: Effort, progress: Tick, *, worke
 
 
 def _done(tasks: list[Task], effort: Effort, progress: Tick, workers: int) -> Iterator[tuple[Task, Any]]:
-    """Result of each task; reports which task is at work, and how much is done."""
+    """Run all tasks and yield their results, reporting progress."""
     steps, done = sum(PARTS.get(kind, 1) for kind, _ in tasks), 0
     if min(workers, len(tasks)) == 1:
         for task in tasks:
@@ -139,7 +139,7 @@ def _done(tasks: list[Task], effort: Effort, progress: Tick, workers: int) -> It
 
 
 def side_by_side(work: Callable[[T, A], B], tasks: Sequence[T], how: A, workers: int) -> Iterator[tuple[T, B]]:
-    """Each task with what came of it, as it is done, several at a time if there are workers."""
+    """Map `work` over tasks, yielding (task, result) as completed; in processes if workers > 1."""
     if workers == 1:
         yield from ((task, work(task, how)) for task in tasks)
         return
@@ -164,13 +164,13 @@ def _named(tasks: Sequence[Task]) -> str:
 
 
 def _say(progress: Tick, task: Task, before: int, steps: int, what: str, share: float) -> None:
-    """Report the step of a task that is at work."""
+    """Report progress within a task."""
     doing = f"{_named([task])}, {what}" if what else _named([task])
     progress(doing, (before + share * PARTS.get(task[0], 1)) / steps)
 
 
 def _work(task: Task, effort: Effort, say: Tick = lambda what, share: None) -> Any:
-    """Run one task of the audit, in whichever process."""
+    """Run one task of the audit and return its result."""
     kind, name = task
     if kind == "mechanism":
         return _attack_one(name, effort, say)
@@ -184,7 +184,7 @@ def _work(task: Task, effort: Effort, say: Tick = lambda what, share: None) -> A
 
 
 def _attack_one(name: str, effort: Effort, say: Tick) -> tuple[Row, list[ReplayFinding], SureFinding | None]:
-    """A whole mechanism: its releases sampled on its worst cases, replayed with frozen noise, and its intervals."""
+    """Audit a mechanism: sampled releases on worst cases, replays with frozen noise, and coverage of intervals."""
     entropy = SystemEntropy()
     say("whole releases", 0.0)
     runs = affordable_releases(subjects := mechanism_subjects(name), effort)
@@ -203,7 +203,7 @@ def _attack_one(name: str, effort: Effort, say: Tick) -> tuple[Row, list[ReplayF
 
 
 def affordable_releases(subjects: Sequence[Subject], effort: Effort) -> int:
-    """Number of releases of each subject of a mechanism on either table: as many as time allows, or the fewest."""
+    """Number of releases per subject and table that the time allows, at least the fewest."""
     subjects[0].run(0, 1, SystemEntropy())  # what is worked out once, such as a strategy, does not count
     began = process_time()
     subjects[0].run(0, 20, SystemEntropy())
@@ -218,7 +218,7 @@ def _row(name: str, findings: Sequence[Finding]) -> Row:
 
 
 def with_coverage(row: Row, name: str, effort: Effort) -> Row:
-    """The pooled coverage, and a complaint if it is too low by the rule of the contract tests.
+    """Add the pooled coverage of intervals to a row, and a complaint if it is too low.
 
     Tables of two attributes only, which are quick. Intervals that rest on the noise alone must not be too wide either.
     """

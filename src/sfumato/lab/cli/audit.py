@@ -135,7 +135,7 @@ def _show(report: Report, score: str) -> None:
 
 
 def of_statements(asked: Round, seed: int) -> dict[str, Any]:
-    """Result of random statements."""
+    """JSON-ready result of fuzzing with random statements."""
     found = [
         {"complaint": one.complaint, "statement": one.small or one.text, "release": one.world, "again": one.again}
         for one in asked.found

@@ -51,7 +51,7 @@ def noisy_share(noise: Noise, inside: tuple[float, int], outside: tuple[float, i
 
 
 def with_predictions(rows: pa.Table, predicted: Sequence[object], shares: Sequence[Share | None]) -> pa.Table:
-    """The rows with these columns; a table that has one of them already is refused."""
+    """Append the prediction columns to rows; a table that has one of these columns already is refused."""
     import pyarrow as pa
 
     if taken := [name for name in PREDICTED if name in rows.column_names]:
@@ -64,7 +64,7 @@ def with_predictions(rows: pa.Table, predicted: Sequence[object], shares: Sequen
 
 
 def share_of(found: Interval) -> Share:
-    """An interval as what is said of a row."""
+    """Interval as a tuple (value, low, high)."""
     return found.value, found.low, found.high
 
 
@@ -73,7 +73,7 @@ def _known(number: float | None) -> float | None:
 
 
 def small_table(dataset: str, **attributes: dict[str, Any]) -> Callable[[int], Schema]:
-    """Maker of the schema on which the audit tries a mechanism: a table of persons with at most so many rows each."""
+    """Constructor of a small example schema, given the number of rows per person."""
 
     def made(contributions: int) -> Schema:
         unit = {"column": "person", "contributions": contributions}
@@ -83,5 +83,5 @@ def small_table(dataset: str, **attributes: dict[str, Any]) -> Callable[[int], S
 
 
 def whole_up_to(upper: int) -> dict[str, Any]:
-    """An attribute of the whole numbers from 0."""
+    """Declaration of an integer attribute from 0 to `upper`."""
     return {"type": "integer", "lower": 0, "upper": upper}

@@ -24,7 +24,7 @@ WIDTH, HEIGHT = 640, 380
 
 @dataclass(frozen=True)
 class Line:
-    """A curve with a name; `bars` are half lengths of error bars, `marks` draws its points."""
+    """Named curve of a plot; `bars`: half lengths of error bars, `marks`: draw its points."""
 
     label: str
     x: Sequence[float]
@@ -49,7 +49,7 @@ class Plot:
 
 @dataclass(frozen=True)
 class _Scale:
-    """From values to places on the picture."""
+    """Map from data values to pixel coordinates of one axis."""
 
     low: float
     high: float
@@ -100,7 +100,7 @@ def draw(plot: Plot) -> str:
 
 
 def draw_grids(title: str, grids: Sequence[tuple[str, NDArray[np.float64]]], side: int = 240) -> str:
-    """Grids of cells beside each other, the fuller the darker, on one scale."""
+    """SVG of several grids side by side on one grey scale, darker for larger counts."""
     top = max(float(grid.max()) for _, grid in grids) or 1.0
     parts = [_text(16, 26, title, size=16, fill=INK)]
     for place, (name, grid) in enumerate(grids):
@@ -161,7 +161,7 @@ def _curve(line: Line, colour: str, x: _Scale, y: _Scale) -> list[str]:
 
 
 def _legend(lines: Sequence[Line]) -> tuple[list[str], int]:
-    """Names in rows above the axes, and how much room they take; widths are guessed from the number of letters."""
+    """SVG of the legend, and its height; widths are estimated from the number of letters."""
     parts, at, down = [], float(LEFT), 46
     for place, line in enumerate(lines):
         wide = 42 + 6.3 * len(line.label)
@@ -192,7 +192,7 @@ def _svg(parts: Sequence[str], width: int, height: int) -> str:
 
 
 def _number(tick: float) -> str:
-    """A tick as a reader writes it.
+    """Format a tick label.
 
     >>> _number(0.05), _number(20000.0), _number(1e-06), _number(3.0)
     ('0.05', '20,000', '1e-6', '3')
@@ -203,7 +203,7 @@ def _number(tick: float) -> str:
 
 
 def _nice(step: float) -> float:
-    """The next larger of 1, 2 or 5 times a power of ten."""
+    """Round up to 1, 2 or 5 times a power of ten."""
     power = 10.0 ** floor(log10(step))
     return next(power * factor for factor in (1.0, 2.0, 5.0, 10.0) if power * factor >= step * 0.999)
 
@@ -257,7 +257,7 @@ class Study:
 
 
 def digits(value: float, significant: int = 3) -> str:
-    """A number with some significant digits, without exponents where they do not help.
+    """Format a number with some significant digits.
 
     >>> digits(0.0012345), digits(1234567), digits(5.9), digits(7.6e-7)
     ('0.00123', '1,234,567', '5.9', '7.6e-07')

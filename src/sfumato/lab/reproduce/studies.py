@@ -30,7 +30,7 @@ from sfumato.planner.usefulness import every_query_error, paper_rows
 
 
 def ispe(entropy: Entropy, tick: Tick, *, quick: bool) -> Study:
-    """The worked example and figures 7 to 29."""
+    """Study of ISPE: the worked example and figures 7 to 29."""
     tick("worked example", 0.0)
     exhibits = [
         worked_example(entropy, quick=quick),
@@ -43,7 +43,7 @@ def ispe(entropy: Entropy, tick: Tick, *, quick: bool) -> Study:
 
 
 def _study(name: str, title: str, tick: Tick, parts: Mapping[str, Callable[[], Exhibit]]) -> Study:
-    """Show the exhibits of a paper one after the other."""
+    """Study of a paper: compute its exhibits one after the other, reporting progress."""
     exhibits = []
     for place, (what, part) in enumerate(parts.items()):
         tick(what, place / len(parts))
@@ -52,7 +52,7 @@ def _study(name: str, title: str, tick: Tick, parts: Mapping[str, Callable[[], E
 
 
 def mldp(entropy: Entropy, tick: Tick, *, quick: bool, data: Path | None = None) -> Study:
-    """Every figure, and what does not hold. data: a folder with the real tables, where there is one."""
+    """Study of every figure of MLDP, and of its claims that fail. data: a folder with the real tables, if any."""
     found = figures.tables(data)
     parts = {
         "figure 2": lambda: figures.figure_2(found, entropy, quick=quick),
@@ -69,7 +69,7 @@ def mldp(entropy: Entropy, tick: Tick, *, quick: bool, data: Path | None = None)
 
 
 def survey(entropy: Entropy, tick: Tick, *, quick: bool) -> Study:
-    """Data inference (4.1), contingency tables (4.2), halfspaces (4.3), learners (5.1, 5.2), synthetic tables (5.3)."""
+    """Study of Dwork's survey: inference (4.1), contingency tables (4.2), halfspaces (4.3), learning (5.1 to 5.3)."""
     parts = {
         "data inference": lambda: publishing.inference_exhibit(entropy, quick=quick),
         "data inference, rows needed": publishing.sample_exhibit,
@@ -87,7 +87,7 @@ def survey(entropy: Entropy, tick: Tick, *, quick: bool) -> Study:
 
 
 def tr_2010_003(entropy: Entropy, tick: Tick, *, quick: bool) -> Study:
-    """Every table and figure of section 8, and Table 1."""
+    """Study of TR-2010-003: every table and figure of section 8, and Table 1."""
     parts = {
         "intervals": lambda: intervals.one_dimension(entropy),
         "Table 2": lambda: intervals.table_2(entropy),
@@ -101,7 +101,7 @@ def tr_2010_003(entropy: Entropy, tick: Tick, *, quick: bool) -> Study:
 
 
 def usefulness() -> Exhibit:
-    """The rows that theorem 5.2 asks for, and those that are needed."""
+    """Exhibit: rows that theorem 5.2 requires, and rows that suffice."""
     rows = []
     for cells, alpha, error, printed in ((100, ALPHA, ERROR, "7.6e+05"), (8000, ALPHA, Fraction(1, 100), "1.92e+08")):
         promised = paper_rows(cells, alpha, float(error), 1 - DELTA)
@@ -120,7 +120,7 @@ def usefulness() -> Exhibit:
 
 
 class Reproduction(Protocol):
-    """Runs the experiments of one paper again."""
+    """Function that repeats the experiments of one paper."""
 
     def __call__(self, entropy: Entropy, tick: Tick, *, quick: bool) -> Study: ...
 

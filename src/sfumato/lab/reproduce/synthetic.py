@@ -31,7 +31,7 @@ ADULT_ROWS = 32_561  # rows of the UCI Adult training data
 
 
 def even_numbers(count: int, seed: int) -> Floats:
-    """Numbers spread evenly over [0, 1): a hash of the seed and of their places (the mixing step of SplitMix64).
+    """Uniform pseudo-random numbers in [0, 1): a hash of seed and index (the mixing step of SplitMix64).
 
     >>> even_numbers(10_000, seed=1).mean().round(2)
     np.float64(0.5)
@@ -45,13 +45,13 @@ def even_numbers(count: int, seed: int) -> Floats:
 
 
 def normal_numbers(count: int, seed: int) -> Floats:
-    """Normally distributed numbers, two even ones each (Box and Muller)."""
+    """Normal pseudo-random numbers, from two uniform ones each (Box and Muller)."""
     radius, turn = even_numbers(2 * count, seed).reshape(2, count)
     return np.asarray(np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * np.pi * turn), dtype=np.float64)
 
 
 def rows_of(mass: Floats, rows: int) -> Counts:
-    """Whole counts in proportion to a mass that add up to `rows`: the largest remainders are rounded up.
+    """Integer counts in proportion to a mass that sum to `rows` (largest remainders).
 
     >>> rows_of(np.array([1.0, 1.0, 1.0]), 10).tolist()
     [4, 3, 3]
@@ -95,7 +95,7 @@ def continuous_grid(side: int = 32) -> Counts:
 
 
 def random_grid(side: int = 32) -> Counts:
-    """A table without any shape: every cell holds 0 to 99 rows, all alike likely (ISPE's random data)."""
+    """Unstructured table: every cell uniform on 0 to 99 rows (ISPE's random data)."""
     return np.floor(100 * even_numbers(side * side, seed=5)).astype(np.int64).reshape(side, side)
 
 
@@ -111,7 +111,7 @@ def adult_grid() -> Counts:
 
 @dataclass(frozen=True)
 class Described:
-    """A data set of WD's Table 1: what the paper says about it."""
+    """Data set of WD's Table 1, as the paper describes it."""
 
     name: str
     rows: int
@@ -130,7 +130,7 @@ WD_TABLE_1 = (
 
 
 def like(described: Described, cells: int = 4096) -> Counts:
-    """A histogram with the rows and the empty cells that a paper describes; cells fill unevenly, without an order."""
+    """Histogram with the rows and empty cells that a paper describes; cells lognormal, without an order."""
     seed = described.rows % 1000
     mass = np.exp(described.lumpiness * normal_numbers(cells, seed))
     emptied = np.argsort(even_numbers(cells, seed + 1))[: round(described.zero_share * cells)]
@@ -152,7 +152,7 @@ def schema_of(shape: tuple[int, ...]) -> Schema:
 
 
 def curator_of(counts: NDArray[np.int64], epsilon: Fraction, entropy: Entropy) -> Curator:
-    """A curator over counts that are made up, with a charge of its own."""
+    """Curator over made-up counts, with a charge of its own."""
     return over_counts(schema_of(counts.shape), counts, Budget.pure(epsilon), entropy)
 
 

@@ -43,7 +43,7 @@ PRINTED_PARTS, PRINTED_SHARES, PRINTED_ERROR = ((0, 1, 2), (3, 4, 5, 6, 7)), (0.
 
 
 def sensitivity(rows: Whole) -> int:
-    """The most that one row of data changes all answers together."""
+    """L1 sensitivity of a workload: the largest column sum."""
     return int(np.abs(rows).sum(axis=0).max())
 
 
@@ -94,14 +94,14 @@ CHANCES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 @dataclass(frozen=True)
 class Divided:
-    """A part of a workload and the share of epsilon it spends."""
+    """Part of a workload with its share of epsilon."""
 
     queries: Whole
     share: float
 
 
 def hot_workload(chance: float, queries: int = QUERIES, cells: int = CELLS) -> Workload:
-    """Queries around random centres, touching the hot cell with the given chance."""
+    """Workload of queries around random centres that touch one hot cell with a given probability."""
     centres = np.floor(cells * even_numbers(queries, seed=41))
     near = np.rint(centres[:, None] + np.sqrt(VARIANCE) * normal_numbers(queries * DRAWN, 42).reshape(queries, -1))
     drawn = np.clip(near, 0, cells - 1).astype(np.int64)
@@ -111,7 +111,7 @@ def hot_workload(chance: float, queries: int = QUERIES, cells: int = CELLS) -> W
 
 
 def laplace_scales(workload: Workload) -> Floats:
-    """The noise scale of every query at epsilon 1, with noise straight on the queries: the paper's Identity."""
+    """Noise scale of every query at epsilon 1 with equal noise on all queries (the paper's Identity)."""
     return np.full(workload.queries.rows, float(workload.queries.l1))
 
 
@@ -125,7 +125,7 @@ def division_scales(workload: Workload) -> Floats:
 
 
 def paper_scales(workload: Workload, *, halving_counts: bool = True) -> Floats:
-    """Noise scale of every query, for the paper's algorithm 1, its hot cell from the workload and line 8 mended.
+    """Noise scale of every query by the paper's algorithm 1, hot cell from the workload and line 8 corrected.
 
     halving_counts: whether line 6 reckons with the halved budgets, which the printed line forgets.
     """
@@ -137,14 +137,14 @@ def paper_scales(workload: Workload, *, halving_counts: bool = True) -> Floats:
 
 
 def mean_noise(scales: Floats, epsilon: float) -> float:
-    """The mean absolute noise of queries with these scales at epsilon 1."""
+    """Mean absolute noise at `epsilon` of queries with these noise scales at epsilon 1."""
     each, times = np.unique(scales, return_counts=True)
     noise = [float(mean_absolute_sum([1], scale / epsilon)[0]) for scale in each.tolist()]
     return float(np.average(noise, weights=times))
 
 
 def identity_error(workload: Workload, epsilon: float) -> float:
-    """Mean absolute error of answers added up from noisy cells."""
+    """Mean absolute error of answers summed from noisy cells."""
     lengths, times = np.unique(workload.queries @ np.ones(workload.columns, dtype=np.int64), return_counts=True)
     return float(np.average(mean_absolute_sum(lengths, 1.0 / epsilon), weights=times))
 
@@ -178,7 +178,7 @@ SIMULATED: list[tuple[Recipe, Described]] = [
 
 
 def study(entropy: Entropy, tick: Tick, *, quick: bool) -> Study:
-    """The worked example and figures 3 to 6."""
+    """Study of workload division: the worked example and figures 3 to 6."""
     tick("worked example", 0.0)
     exhibits = [_example(), _error_by_epsilon(entropy, tick, quick=quick)]
     tick("figure 6", 0.9)
@@ -214,7 +214,7 @@ def _example() -> Exhibit:
 
 
 def _errors(workload: Workload, epsilons: Sequence[float]) -> dict[float, tuple[float, ...]]:
-    """Error of each way to answer, for every epsilon."""
+    """Mean absolute error of each mechanism, for every epsilon."""
     scales = (laplace_scales(workload), paper_scales(workload), division_scales(workload))
     return {e: (*(mean_noise(s, e) for s in scales), identity_error(workload, e)) for e in epsilons}
 

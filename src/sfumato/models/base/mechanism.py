@@ -1,4 +1,4 @@
-"""Declarative description of a mechanism: how it runs, which domains it takes, its forecast, its options.
+"""Declarative description of a mechanism: its function, the domains it accepts, its forecast and its options.
 
 Every mechanism's file ends with a `Mechanism` value, and `sfumato.models` lists where it is. Code that needs to know
 something of a mechanism asks this value, never the name. A plain mechanism needs a name, a summary and a function.
@@ -58,7 +58,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Promises:
-    """Figures of a plan, and sentences about what no figure says."""
+    """Error figures of a plan, and sentences for errors that no figure expresses."""
 
     figures: tuple[Figure, ...]
     words: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ Foretells = Callable[["Schema", "Budget", float, "Workload | None"], Promises]
 
 
 def sure(confidence: float) -> str:
-    """Confidence level as it is written behind a figure.
+    """Text of a confidence level, for figures of a plan.
 
     >>> sure(0.95)
     '95 % sure'
@@ -183,13 +183,13 @@ Remark = Callable[[Mapping[str, float], "Schema", "Workload"], "str | None"]
 
 
 class Run(Protocol):
-    """Function from curator, schema, budget and workload to what is published; it spends the whole budget."""
+    """Function from curator, schema, budget and workload to the content to publish; it spends the whole budget."""
 
     def __call__(self, c: Curator, s: Schema, b: Budget, w: Workload | None = None, /) -> Content: ...
 
 
 def fits_every_schema(schema: Schema, workload: Workload | None) -> str | None:
-    """No refusal besides the size of the domain."""
+    """Refuse nothing: default of `Mechanism.refuses`, for mechanisms limited only by the size of the domain."""
     return None
 
 
@@ -331,7 +331,7 @@ class Mechanism:
 
     @property
     def special(self) -> bool:
-        """Whether it serves one purpose, on schemas that suit it."""
+        """Whether the mechanism has a single purpose, on schemas that suit it."""
         return self.lab.example is not None
 
     @property
@@ -353,7 +353,7 @@ class Mechanism:
 
     @property
     def docs(self) -> str:
-        """File name of its page."""
+        """File name of the mechanism's page in docs/."""
         return f"{self.page or self.name}.md"
 
     def is_sparse(self, schema: Schema) -> bool:
@@ -371,7 +371,7 @@ class Mechanism:
         return f"{self.name} takes at most {self.holds.most_cells:,} cells, there are {cells:,}; use {others}"
 
     def check(self, schema: Schema, workload: Workload | None = None) -> None:
-        """Raise MechanismError where it does not fit."""
+        """Raise MechanismError where the mechanism does not fit a schema and workload."""
         if (reason := self.why_not(schema, workload)) is not None:
             named = reason.startswith(self.name)
             raise MechanismError(reason if named else f"{self.name} does not fit: {reason}")

@@ -93,7 +93,7 @@ class Moving(Spreading, Protocol):
     """A fit whose estimate can be replaced while its error model stays."""
 
     def moved(self, estimate: Floats) -> Self:
-        """The same error model around another estimate, (cells,)."""
+        """Replace the estimate (cells,), keeping the error model."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,7 +259,7 @@ MOST_SPREAD = 2.0**60
 
 @dataclass(frozen=True, eq=False)
 class Along:
-    """Runs of consecutive values of some attributes, to be counted. axes: which; runs: how many of each."""
+    """Runs of consecutive values of some attributes, to be counted. axes: the attributes; runs: number of each."""
 
     domain: Domain
     axes: tuple[int, ...]
@@ -317,7 +317,7 @@ class Steadied:
         return Model.of(self.fit, self.along)
 
     def around(self, fit: Spreading) -> Steadied:
-        """The same marginals beside a fit with another estimate and the same covariances."""
+        """Move the marginals to a fit with another estimate and the same covariances."""
         result = replace(self, fit=fit)
         vars(result)["model"] = self.model  # covariances stay as they were when an estimate moves
         return result
@@ -373,7 +373,7 @@ class Model:
 
     @classmethod
     def of(cls, fit: Spreading, along: Along) -> Model:
-        """Compute the covariances from a fit, a few runs at a time."""
+        """Compute the covariances of runs and cells from a fit, a few runs at a time."""
         columns = along.columns
         sums = np.column_stack([columns, np.ones(len(columns))])
         some = range(0, sums.shape[1], AT_ONCE)

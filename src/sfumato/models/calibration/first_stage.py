@@ -1,4 +1,4 @@
-"""First-stage counts: which one-way marginals, total and blocks to measure, and with which share of the budget.
+"""First-stage measurements: choice of one-way marginals, total and blocks, and of their shares of the budget.
 
 A tree splits attributes one after the other, so a value of an attribute that is split late is the sum of very many
 nodes; where cells are measured, every value is the sum of very many cells. The standard error of such a sum on a full
@@ -67,7 +67,7 @@ class MarginsFirst:
 
     @property
     def known(self) -> frozenset[int]:
-        """Kinds of query whose errors are then known and need not be measured."""
+        """Kinds of query whose errors follow from these marginals, so that no budget is spent on measuring them."""
         return frozenset({ONE_WAY} if self.tells_all else ())
 
     def measure(self, curator: Curator, budget: Budget | None) -> list[Measurement]:
@@ -130,7 +130,7 @@ def blocks_of_all(domain: Domain) -> Blocks | None:
 
 
 def _runs_of_blocks(domain: Domain, axes: Sequence[int]) -> dict[int, int]:
-    """Runs of values into which each attribute of a grid is cut, about as many of each."""
+    """Number of runs along each attribute of a grid of blocks, nearly equal over attributes."""
     most, runs = min(MOST_BLOCKS, domain.size // OF_CELLS, FEW_NUMBERS // domain.size), dict[int, int]()
     for left, axis in zip(range(len(axes), 0, -1), sorted(axes, key=lambda index: domain.shape[index]), strict=True):
         runs[axis] = min(domain.shape[axis], int(most ** (1.0 / left) + 1e-9), MOST_RUNS)
@@ -221,7 +221,7 @@ class Shares:
 
     @classmethod
     def beside_tree(cls, domain: Domain, tree: BinaryTree, budget: Budget) -> Shares:
-        """Division where a tree is measured; its root is the number of all rows."""
+        """Division of the budget where a tree is measured; its root is the number of all rows."""
         first = margins_beside_tree(domain, tree, pure=budget.is_pure)
         known = first.known | {BLOCKS}  # a tree measures these
         most, errors, (margins,) = shared_out(budget, part_of_budget(domain, known), first.part)
@@ -229,7 +229,7 @@ class Shares:
 
     @classmethod
     def beside_cells(cls, domain: Domain, budget: Budget, *, seen: bool = True) -> Shares:
-        """Division where cells, or buckets chosen without looking at data (seen=False), are measured."""
+        """Division of the budget where all cells, or buckets chosen without data (seen=False), are measured."""
         first = margins_beside_cells(domain, pure=budget.is_pure)
         known, whole = first.known, part_for_all_rows(domain) if seen else Fraction(0)
         parts = part_of_budget(domain, known, seen=seen), first.part, whole, part_for_blocks(domain, seen=seen)

@@ -209,7 +209,7 @@ class Scales:
         return sizes, factors
 
     def _kind(self, kind: int) -> tuple[Floats, Floats]:
-        """Ends and factors of the groups of one kind."""
+        """Upper ends and factors of the groups of one kind of query."""
         here = self.kinds == kind
         return self.ends[here], self.factors[here]
 
@@ -232,7 +232,7 @@ class Scales:
         return f"{what}: {off_on_average(error) if error > 0.0 else off_on_average(0.0, hidden=-error)}"
 
     def record(self) -> Arrays:
-        """Arrays for a file."""
+        """Arrays of the factors for a release file."""
         return {"kinds": self.kinds, "ends": self.ends, "factors": self.factors, "errors": self.errors}
 
     @classmethod
@@ -396,7 +396,7 @@ def by_group_with_total(fit: ByGroup, asked: Grouped, cells: int) -> Sequence[Er
 
 
 def _and_nothing(errors: Errors) -> Errors:
-    """Append a total that carries no model error."""
+    """Append to errors of sums a total that carries no model error."""
     weights = np.zeros((len(errors.weights), errors.weights.shape[1] + 1))
     weights[:, :-1] = errors.weights
     model = np.zeros((len(errors.model) + 1, len(errors.model) + 1))
@@ -441,14 +441,14 @@ def parts_of(
 
 @runtime_checkable
 class Around(Protocol):
-    """An update, a correction or a calibration of another fit."""
+    """Interface of fits that wrap another fit: updates, corrections, calibrations."""
 
     @property
     def inner(self) -> Fit: ...
 
 
 def innermost(fit: Fit) -> Fit:
-    """The inner fit below all updates and calibrations."""
+    """Unwrap all updates and calibrations of a fit."""
     while isinstance(fit, Around):
         fit = fit.inner
     return fit

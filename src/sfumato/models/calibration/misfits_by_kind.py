@@ -65,7 +65,7 @@ _ESTIMATES_ALONE: ContextVar[bool] = ContextVar("estimates_alone", default=False
 
 @contextmanager
 def estimates_alone() -> Iterator[None]:
-    """Leave errors unmeasured: for trials on made-up tables, whose estimates alone are looked at.
+    """Context in which errors are not measured, for simulations that only look at estimates.
 
     Errors are measured last, so that estimates are the same as with them.
     """
@@ -116,7 +116,7 @@ def _by_group(fit: Fit, group: Codes, asked: Grouped) -> Sequence[Errors]:
 
 
 def _only(errors: Errors, index: int) -> Errors:
-    """Errors of one sum and of the last one."""
+    """Errors of the sum at `index` and of the last sum, the total."""
     both = [index, -1]
     return Errors(
         errors.design, errors.weights[:, both], errors.model[np.ix_(both, both)], errors.unknown[both], errors.counts
@@ -267,12 +267,12 @@ def sets_of(domain: Domain, order: int) -> list[tuple[int, ...]]:
 
 
 def of_tiles(finished: Finished, share: Budget) -> tuple[list[Found], list[Measurement]]:
-    """Measure the factor of tiles."""
+    """Measure the error factor of tiles of neighbouring cells."""
     return _of_parts(finished, share, TILES, FINER)
 
 
 def of_blocks(finished: Finished, share: Budget) -> tuple[list[Found], list[Measurement]]:
-    """Measure the factor of blocks, which are coarser than tiles."""
+    """Measure the error factor of blocks, which are coarser than tiles."""
     return _of_parts(finished, share, BLOCKS, COARSER)
 
 
@@ -292,19 +292,19 @@ def _of_parts(finished: Finished, share: Budget, kind: int, power: float) -> tup
 
 
 def of_values(finished: Finished, share: Budget) -> tuple[list[Found], list[Measurement]]:
-    """Measure the factor of single values of one attribute."""
+    """Measure the error factor of single values of one attribute."""
     return of_margins(finished, share, ONE_WAY, sets_of(finished.domain, 1))
 
 
 def of_pairs(finished: Finished, share: Budget) -> tuple[list[Found], list[Measurement]]:
-    """Measure the factor of pairs of values of two attributes."""
+    """Measure the error factor of pairs of values of two attributes."""
     return of_margins(finished, share, TWO_WAY, sets_of(finished.domain, 2))
 
 
 def of_margins(
     finished: Finished, share: Budget, kind: int, sets: Sequence[tuple[int, ...]]
 ) -> tuple[list[Found], list[Measurement]]:
-    """Measure the factor of cells of marginals, from misfits summed over sets of attributes with similar errors.
+    """Measure the error factor of cells of marginals, from misfits summed over sets of attributes with similar errors.
 
     A sum over many sets costs as much as the misfit of one set.
     """

@@ -228,7 +228,7 @@ def expected_sizes(beside: Floats, model: Floats, noise: Floats | float = 0.0, *
 
 
 def _ends_of(far: Floats) -> Floats:
-    """Error function, evaluated only where it differs from 1."""
+    """Error function of an array, evaluated only where it differs from 1."""
     result, near = np.ones(far.shape), far < FAR
     result[near] = erf_of(far[near])
     return result
@@ -284,7 +284,7 @@ def hidden_deviation(rows: Measurement, beyond: Measurement, cells: int, unit: f
 def thin_deviation(
     rows: Measurement, beyond: Measurement, index: int, cells: int, target: float
 ) -> tuple[float, float] | None:
-    """The same for cells estimated at `target` rows each; None where it is not clear that most are empty.
+    """`hidden_deviation` for cells estimated at `target` rows each; None where it is not clear that most are empty.
 
     rows: its answer at `index` is the noisy number of rows in these cells. beyond: the noisy sum of |count - target|.
     Returns the deviation, and the mean number of rows of a non-empty cell.

@@ -143,7 +143,7 @@ def _blocks(workload: Workload, weights: Floats, most: int) -> tuple[Part, ...]:
 
 
 def _part(members: NDArray[np.bool_], queries: Queries, weights: Floats) -> Part:
-    """Part of the queries of a mask (queries,)."""
+    """Part of a workload from a mask of its queries, (queries,)."""
     loads = np.asarray(Scaled(queries, members.astype(np.int64)).column_sums(), dtype=np.int64)
     return Part(members, float(weights[members].sum()), loads)
 

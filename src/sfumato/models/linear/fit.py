@@ -34,7 +34,7 @@ class BySquares(Unbiased, OfOneMeasurement):
 
     @cached_property
     def _inverse(self) -> LeastSquares:
-        """(A^T P A)^-1 of the measurement."""
+        """Solver of (A^T P A)^-1 for the measurement's queries and precisions."""
         return least_squares(self.measurement.queries, self.measurement.design.sizes, often=True)
 
     def merged(self, domain: Domain) -> Merged | None:
@@ -43,7 +43,7 @@ class BySquares(Unbiased, OfOneMeasurement):
 
     @cached_property
     def _merged(self) -> Callable[[tuple[int, ...]], Merged | None]:
-        """Cached constructor of that solver, by the shape of the domain."""
+        """Cached constructor of the reduced solver (`merged`), by the shape of the domain."""
         from sfumato.least_squares.merged import Merged
 
         return cache(lambda shape: Merged.of(self.measurement.design, shape))

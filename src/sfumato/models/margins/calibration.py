@@ -233,7 +233,7 @@ class _Sizing:
                     self.blocks[places] = replace(finer, model=(factors.spread, *finer.model[1:]))
 
     def _take(self, places: Places, scales: Mapping[tuple[int, ...], float]) -> None:
-        """Scale the errors of one set by its factors, by levels of blocks."""
+        """Scale the error variances of one set of attributes by its measured factors, by level of blocks."""
         scale, table = scales[(ALL,) * len(places)], self.known.get(places)
         spread = self.claimed.get(places, 1.0)
         if table is None:
@@ -298,7 +298,7 @@ def triples(schema: Schema) -> list[Places]:
 
 
 def _halves_of(content: Margins, places: Places, signs: Sequence[Haar]) -> tuple[float, float]:
-    """Contrast of the halves of some attributes implied by what is known, and the number of all rows.
+    """Contrast of the halves of some attributes in the joined table, and the number of all rows.
 
     Joins blocks of the finest level, of which there are few however many values there are.
     """
@@ -335,7 +335,7 @@ def _scaled(
     by_contrasts: Scaled | None,
     halves: float | None,
 ) -> Scaled:
-    """Spreads of a set's blocks by level, from the factors on what was claimed of them.
+    """Spreads of a set's blocks by level, from measured factors on their claimed error variances.
 
     scales: factors by levels of the axes. spread: of cells without a table, as claimed and as measured. by_contrasts,
     halves: spreads measured by contrasts, of pairs and of three attributes. A level that was not measured has the

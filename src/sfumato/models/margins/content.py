@@ -111,7 +111,7 @@ class Margins(ContentOfCells):
         return max(confidence, 2.0 * NormalDist().cdf(reach) - 1.0)
 
     def drawn(self, confidence: float) -> tuple[Noise, int] | None:
-        """Noise, and how many of it, whose sum has the longest tail; None without noise."""
+        """Noise and number of summands of the longest-tailed sum of noises; None without noise."""
         return longest_tail(frozenset(one.noise for _, one in self.measured), confidence)
 
     def sure(self, kinds: Kinds) -> FromTables:
@@ -163,7 +163,7 @@ class Margins(ContentOfCells):
         close: float = CLOSE,
         contrasts: Mapping[Places, tuple[Sequence[Floats], float]] = NONE,
     ) -> Floats:
-        """Joined counts of so many axes."""
+        """Joined counts along a number of axes."""
         estimates = {places: table.estimate for places, table in tables.items()}
         if not axes:
             return estimates[()]
@@ -305,7 +305,7 @@ class Margins(ContentOfCells):
 
     @cached_property
     def _measures(self) -> list[Floats]:
-        """Measure by which each attribute's values are halved."""
+        """Measure (`scales.measure_of`) by which each attribute's values are halved."""
         return [measure_of(self.tables["count"][place,].estimate) for place in range(len(self.domain.shape))]
 
     @cached_property
@@ -323,7 +323,7 @@ class Margins(ContentOfCells):
         return np.asarray(held / np.maximum(held.sum(axis=1, keepdims=True), 1e-300))
 
     def _base(self, axis: int, kind: Codes) -> Floats:
-        """Base by which errors of other tables spread along an axis: its rows, or even if unbiased; sum 1."""
+        """Base along an axis by which other tables' errors spread: shares of rows, or even if unbiased, (classes,)."""
         if self.unbiased:
             return np.bincount(kind) / len(kind)
         rows = sum_kinds(np.maximum(self.tables["count"][axis,].estimate, 0.0), [kind])

@@ -154,7 +154,7 @@ def check_values(columns: Columns) -> None:
 
 
 def read(manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Kept:
-    """Read an untrusted file."""
+    """Decode marginals from an untrusted file."""
     about, statistics = details_as(MarginsRecord, manifest), list(schema.units)
     if len(about.spreads) != len(statistics) or any(spread < 0 for each in about.spreads for spread in each):
         raise refusal("its manifest has spreads that do not go with its statistics")
@@ -252,7 +252,7 @@ def _check_whole(tables: Mapping[str, Mapping[Places, Table]], axes: int, unbias
 def _measurements(
     about: MarginsRecord, kinds: list[str], member: Callable[[str], Columns], shape: Sequence[int]
 ) -> Iterator[tuple[Places, Measurement]]:
-    """Read the measurements with their axes."""
+    """Decode the measurements, each with its attributes."""
     listed, answers = member("measured"), member("answers")["answer"]
     sets = _sets(listed["attributes"], member("along")["attribute"], len(shape))
     ends = np.cumsum(listed["answers"])
@@ -291,7 +291,7 @@ def _sets(orders: Whole, flat: Whole, axes: int) -> list[Places]:
 
 
 def _named(codes: Whole, names: list[str]) -> list[str]:
-    """Statistics by their codes."""
+    """Names of statistics by their codes in the file."""
     if (codes >= len(names)).any():
         raise refusal("its tables are of statistics that its schema does not have")
     return [names[code] for code in codes]
@@ -304,7 +304,7 @@ def _statistics(schema: Schema, statistics: list[str]) -> list[Statistic]:
 
 
 def _columns(rows: Sequence[tuple[int, ...]], width: int) -> list[Whole]:
-    """Columns of rows of whole numbers."""
+    """Transpose rows of integers into columns."""
     return list(np.array(rows, dtype=np.int64).reshape(-1, width).T.copy())
 
 

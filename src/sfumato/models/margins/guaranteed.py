@@ -1,4 +1,4 @@
-"""Guaranteed bounds of counts from noisy marginal tables: least squares over boxes, and what boxes bound.
+"""Guaranteed bounds of counts from noisy marginal tables: least squares over boxes, and Frechet-type bounds.
 
 Boxes (`Boxes`). A box restricts each of some attributes S to a set of values. For A within S let n_A be the rows with
 such values along A. Every table, aggregated to inside and outside along each attribute of S, is a linear function of
@@ -217,7 +217,7 @@ class Boxes:
         return max(0.0, min(ends)) if upper else max(0.0, *ends)
 
     def _of_first(self, early: _Round, tail: float, *, upper: bool) -> list[tuple[float, _Bound]]:
-        """Bounds from the first round: the rows inside along each attribute, or what these leave together."""
+        """Bounds from the first round: above by each n_j, below by the sum of all n_j less (k - 1) n (Bonferroni)."""
         single: list[Places] = [(place,) for place in early.asked] or [()]
         if upper:
             return [(tail / len(single), _Bound(0.0, early.unit((part, 1.0)))) for part in single]
@@ -227,7 +227,7 @@ class Boxes:
     def _nearest(
         self, of: _Round, box: Mapping[int, Flags], bounds: Sequence[tuple[float, _Bound]], *, upper: bool
     ) -> float:
-        """Tightest of some bounds, each with its part of the tail."""
+        """Tightest of some confidence bounds, each with its share of the tail."""
         fitted, sign = self._fit(of, box), 1.0 if upper else -1.0
         estimate = fitted.estimate(box)
         return sign * min(
@@ -327,7 +327,7 @@ def _of_pairs(of: _Round, far: Mapping[Places, float], guess: Floats, fitted: _F
 
 
 def _uppers(of: _Round, far: Mapping[Places, float], guess: Floats, fitted: _Fitted) -> Iterator[_Bound]:
-    """Upper bounds of n_S."""
+    """Candidate upper bounds of n_S, the rows in a box over the attributes S."""
     yield from (_Bound(0.0, of.unit((part, 1.0))) for part in of.known if part or len(of.known) == 1)
     yield from _of_misfits(of, far).values()
     if len(of.asked) < 3:

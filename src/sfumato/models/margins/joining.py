@@ -193,7 +193,7 @@ def one_way_errors(noisy: Floats, variance: float, total: float, ordered: bool) 
 
 
 def _likeliest(off: Floats, variance: float, shapes: list[Floats]) -> Floats:
-    """Precision matrix of what was measured, (n, n), by the kernel and size of largest marginal likelihood.
+    """Precision matrix of noisy counts, (n, n), under the kernel and scale of largest marginal likelihood.
 
     off: (n,), deviations from the mean.
     """
@@ -210,7 +210,7 @@ def _likeliest(off: Floats, variance: float, shapes: list[Floats]) -> Floats:
 
 
 def _outliers(pull: Floats, precision: Floats, longest: int) -> Flags:
-    """Flag runs of 1, 2, 4, ... up to `longest` values whose sum is far from what the others predict, farthest first.
+    """Flag runs of 1, 2, 4, ... `longest` values whose sum is far from its prediction by the others, farthest first.
 
     pull: precision @ deviations. Statistic of a run r: |r' pull| / sqrt(r' precision r), the t value of a shift (GLS).
     """
@@ -330,7 +330,7 @@ class Step:
         return values
 
     def _cells(self, rows: Codes) -> Codes:
-        """Combination of given values of every row, (rows,)."""
+        """Flat index of each row's combination of given values, (rows,)."""
         cells = np.zeros(rows.shape[1], dtype=np.int64)
         for place, size in zip(self.given, self.sizes, strict=True):
             cells = cells * size + rows[place]

@@ -59,7 +59,7 @@ class Settings:
     most_cells_of_sums: int = 2**10  # of a pair that a measure is summed by
 
     def shares(self, axes: int, pairs: int) -> tuple[Fraction, Fraction, Fraction]:
-        """Shares for one-way margins, misfits, and everything else."""
+        """Shares of the budget for one-way margins, misfits, and everything else."""
         one_way, misfits = min(axes * self.one_way, self.most_one_way), min(pairs * self.misfit, self.most_misfits)
         return one_way, misfits, 1 - one_way - misfits
 
@@ -112,7 +112,7 @@ def margins(curator: Curator, schema: Schema, budget: Budget, workload: Workload
 
 @dataclass(frozen=True, eq=False)
 class _Survey:
-    """Measurements of one release, as they come in."""
+    """Measurements of one release of marginals, in the order taken."""
 
     curator: Curator
     schema: Schema
@@ -285,7 +285,7 @@ class _Survey:
 
 
 def _pairs(schema: Schema, most: int) -> list[Places]:
-    """Pairs of attributes with at most so many cells."""
+    """Pairs of attributes with at most `most` cells."""
     shape = schema.domain.shape
     return [(a, b) for a, b in combinations(range(len(shape)), 2) if shape[a] * shape[b] <= most]
 

@@ -331,7 +331,7 @@ def longest_reach(noises: frozenset[Noise], confidence: float) -> float:
 
 @lru_cache(maxsize=256)
 def longest_tail(noises: frozenset[Noise], confidence: float) -> tuple[Noise, int] | None:
-    """Noise, and how many of it, with the largest quantile in standard errors at a confidence; None of no noises."""
+    """Noise and number of summands whose sum has the largest quantile in standard errors; None of no noises."""
     sums = ((noise, many) for noise in noises for many in FEW)
     return max(sums, key=lambda one: (_reach_of_few(*one, confidence), one[0].variance, -one[1]), default=None)
 

@@ -106,7 +106,7 @@ NEVER = 1e9  # what is gained by leaving a cell that must be empty
 
 @dataclass(frozen=True, eq=False)
 class Strides:
-    """A table as one of its attributes sees it.
+    """Strides of a table's cells by attribute, for changing one attribute of rows.
 
     cells: its cells among those of all tables. step: stride of the attribute; others: (attribute, stride) of the rest.
     """
@@ -121,7 +121,7 @@ class Strides:
         return int(self.cells.stop - self.cells.start)
 
     def base(self, rows: Codes, chosen: Codes | slice) -> Codes:
-        """Cell of each chosen row, had it the first value of the attribute."""
+        """Index of each chosen row's cell if its value of the attribute were the first."""
         cells: Codes = np.zeros_like(rows[0][chosen])
         for place, step in self.others:
             cells += rows[place][chosen] if step == 1 else rows[place][chosen] * step
@@ -143,7 +143,7 @@ class Wanted:
 
     @classmethod
     def by(cls, axes: int, known: Mapping[Places, Floats]) -> Wanted:
-        """Lay out the tables of so many attributes."""
+        """Lay out the tables of `axes` attributes in one line."""
         along: list[list[Strides]] = [[] for _ in range(axes)]
         shares, starts = [np.zeros(0)], [0]
         for places, table in known.items():
@@ -172,7 +172,7 @@ class Mending:
                     self._held[table.cells] = np.bincount(table.cells_of(rows, attribute), minlength=table.size)
 
     def _lacking(self, cells: slice, more: float = 0.0) -> Floats:
-        """Expected less held rows of each cell, after `more` came, beyond the tolerance for rounding."""
+        """Residual of each cell, expected less held rows after adding `more`, beyond the tolerance for rounding."""
         off = self._expected[cells] - self._held[cells] - more
         return np.asarray(np.sign(off) * np.maximum(np.abs(off) - self._content[cells], 0.0))
 
@@ -186,7 +186,7 @@ class Mending:
         self._weight = self._chi_square * np.repeat(tables, np.diff(self._starts))
 
     def turn(self, place: int, values: Codes, random: RandomNumbers) -> None:
-        """Propose values (rows,) of an attribute, and accept those that lower the chi-squares."""
+        """Propose values (rows,) of an attribute; accept those that lower the chi-squares, at random by gain."""
         before = self.rows[place]
         chosen = np.flatnonzero(values != before)
         old, new = before[chosen], values[chosen]
@@ -260,7 +260,7 @@ class RowsOfMargins:
     sums: Mapping[str, Mapping[Places, Floats]]
 
     def margin(self, groupings: Sequence[Grouping]) -> Floats:
-        """Counts along one or two groupings."""
+        """Estimated counts by one or two groupings of attribute values."""
         places = tuple(self.schema.domain.place(grouping.name) for grouping in groupings)
         table = self.answers(tuple(sorted(places)))
         return gather_margin(table if places == tuple(sorted(places)) else table.T, groupings)
@@ -281,7 +281,7 @@ class RowsOfMargins:
 
     @cached_property
     def _drawing(self) -> Drawing:
-        """Sampler of codes."""
+        """Sampler of rows as codes, made on first use."""
         singles, pairs = possible_margins(self.schema.domain, self.answers)
         return Drawing.by([single for _, single in singles], dict(pairs) | dict(self.larger))
 

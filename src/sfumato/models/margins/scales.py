@@ -8,9 +8,11 @@ are measured: sums of rows with a sign for each half. A row enters one contrast 
 Only levels with a small sum are measured (a hyperbolic cross), and fewer for pairs that gain less (`worth_measuring`).
 
 Estimator (`corrected`). A noisy contrast less the estimate's is error plus noise. The error's variance, as a multiple
-of what the fit claims, has a mixture prior learned from all pairs (empirical Bayes). The posterior mean corrects the
-table by proportional fitting that keeps its margins; the posterior variance per unit of size is the spread at that
-scale, divided by `FALL` per level below the finest that was measured. Own method; docs/intervals.md says why.
+of what the fit claims, has a mixture prior learned from all pairs (empirical Bayes), apart for contrasts that are even
+or odd along both axes, in which a dependence that was shrunk shows, and for the others (`Haar.turned`). The posterior
+mean corrects the table by proportional fitting that keeps its margins; the posterior variance per unit of size is the
+spread at that scale, divided by `FALL` per level below the finest that was measured. Own method; docs/intervals.md says
+why.
 """
 
 from __future__ import annotations
@@ -65,7 +67,7 @@ class Spreads:
     contrasts: Mapping[Places, float] = field(default_factory=dict)
 
     def of(self, places: Places) -> float:
-        """Spread of a set of attributes.
+        """Overdispersion factor of a set of attributes.
 
         >>> Spreads((0.0, 1.0, 2.0), {(0, 1): 5.0}).of((0, 1)), Spreads((0.0, 1.0, 2.0)).of((1, 2, 3, 4))
         (5.0, 2.0)
@@ -163,6 +165,19 @@ class Haar:
                     level.append(depth)
         return cls(np.concatenate(signs), np.array(level, dtype=np.int64))
 
+    def turned(self) -> tuple[Floats, Codes]:
+        """Rotation of the two contrasts of quarters into even and odd, (contrasts, contrasts), and parity of each row.
+
+        Even: outer quarters less inner ones, as a square has it; odd: 1 -1 1 -1. Parity: 0 even, 1 odd (halves too), 2
+        neither. Errors of a dependence that was shrunk have the same parity along both axes.
+        """
+        turn, parity = np.eye(len(self.level)), np.where(self.level == 0, 1, 2)
+        quarters = np.flatnonzero(self.level == 1)
+        if len(quarters) == 2:
+            turn[np.ix_(quarters, quarters)] = np.array([[1.0, -1.0], [1.0, 1.0]]) / np.sqrt(2.0)
+            parity[quarters] = 0, 1
+        return turn, np.asarray(parity, dtype=np.int64)
+
 
 @dataclass(frozen=True, eq=False)
 class Contrasts:
@@ -177,7 +192,7 @@ class Contrasts:
     depth: int = MEASURED
 
     def of(self, table: Floats) -> Floats:
-        """Contrasts of a table."""
+        """Haar contrasts of a table (analysis)."""
         return along_all([haar.signs for haar in self.signs], table)
 
     def rows(self, table: Floats) -> Floats:
@@ -235,32 +250,45 @@ def corrected(
     looked = {places: item for places, item in contrasts.items() if item.noisy.size}
     off = {places: item.noisy - item.of(tables[places].estimate) for places, item in looked.items()}
     claimed = {p: np.maximum(item.rows(tables[p].noise + tables[p].model), LEAST) for p, item in looked.items()}
-    result, spreads, roughness = dict(tables), dict[Places, Scaled](), dict[Places, float]()
+    result, spreads, roughness = dict(tables), dict[Places, Scaled](), dict[Places, tuple[int, Floats]]()
     means, left, noises = ({places: np.zeros(item.shape) for places, item in off.items()} for _ in range(3))
-    for family in range(MEASURED):
-        for measured in (False, True):
-            every = [p for p in looked if (p in told) == measured and family < looked[p].depth]
-            items = [(p, np.nonzero(looked[p].families() == family)) for p in every]
-            items = [(p, here) for p, here in items if len(here[0])]
-            sizes = learned_sizes([(off[p][at], claimed[p][at], looked[p].variance) for p, at in items])
-            for (places, at), weights in zip(items, sizes, strict=True):
-                mean, variance, noise = posterior(
-                    off[places][at], claimed[places][at], looked[places].variance, weights
-                )
-                means[places][at], left[places][at], noises[places][at] = mean, variance, noise
-                # of the finest contrasts there are, the variance for each row before it was corrected
-                roughness[places] = float(
-                    (weights @ SIZES)
-                    * claimed[places][at].sum()
-                    / max(float(looked[places].rows(tables[places].estimate)[at].sum()), 1.0)
-                )
+    turned = {places: [haar.turned() for haar in item.signs] for places, item in looked.items()}
+    turns = {places: [turn for turn, _ in each] for places, each in turned.items()}
+    for places, turn in turns.items():  # noise of one variance stays what it is under a rotation
+        off[places] = along_all(turn, off[places])
+        claimed[places] = along_all([each**2 for each in turn], claimed[places])
+    rows = {p: along_all([turn**2 for turn in turns[p]], item.rows(tables[p].estimate)) for p, item in looked.items()}
+    for family, kin, measured in product(range(MEASURED), range(3), (False, True)):
+        every = [p for p in looked if (p in told) == measured and family < looked[p].depth]
+        items = [
+            (p, np.nonzero((looked[p].families() == family) & (_kinship(*(parity for _, parity in turned[p])) == kin)))
+            for p in every
+        ]
+        items = [(p, here) for p, here in items if len(here[0])]
+        sizes = learned_sizes([(off[p][at], claimed[p][at], looked[p].variance) for p, at in items])
+        for (places, at), weights in zip(items, sizes, strict=True):
+            mean, variance, noise = posterior(off[places][at], claimed[places][at], looked[places].variance, weights)
+            means[places][at], left[places][at], noises[places][at] = mean, variance, noise
+            # of the finest contrasts there are, the variance for each row before it was corrected
+            before = np.array([(weights @ SIZES) * claimed[places][at].sum(), rows[places][at].sum()])
+            finest, sums = roughness.get(places, (family, np.zeros(2)))
+            roughness[places] = family, before + (sums if finest == family else 0.0)
     for places, item in looked.items():
-        table, estimate = tables[places], _tilted(tables[places].estimate, item, means[places])
-        model = table.model if places in told else estimate * (1.0 + roughness[places] / FINER)
+        back, squares = [turn.T for turn in turns[places]], [turn.T**2 for turn in turns[places]]
+        table, estimate = tables[places], _tilted(tables[places].estimate, item, along_all(back, means[places]))
+        variance, counted = roughness[places][1].tolist()
+        rough = variance / max(counted, 1.0)
+        model = table.model if places in told else estimate * (1.0 + rough / FINER)
         result[places] = Table(places, estimate, table.noise, model)
-        known = left[places], noises[places], roughness[places]
-        spreads[places] = _spread(item, table.estimate, *known, places in told)
+        over, noise = along_all(squares, left[places]), along_all(squares, noises[places])
+        spreads[places] = _spread(item, table.estimate, over, noise, rough, places in told)
     return result, spreads
+
+
+def _kinship(*parities: Codes) -> Codes:
+    """Whether contrasts of two axes have the same parity (0), different ones (1), or none on an axis (2)."""
+    first, second = np.meshgrid(*parities, indexing="ij")
+    return np.asarray(np.where((first == 2) | (second == 2), 2, first != second), dtype=np.int64)
 
 
 def _tilted(table: Floats, contrasts: Contrasts, change: Floats) -> Floats:

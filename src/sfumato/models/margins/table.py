@@ -89,7 +89,7 @@ def sum_out(values: Floats, places: Iterable[int], among: Sequence[int]) -> Floa
 
 
 def subsets(places: Sequence[int]) -> list[Places]:
-    """All subsets, the smaller ones first.
+    """All subsets of a sequence, smaller ones first.
 
     >>> subsets((3, 5))
     [(), (3,), (5,), (3, 5)]
@@ -178,12 +178,12 @@ class JoinedErrors:
         return replace(self, variances=variances, apart=apart, coarse=coarse)
 
     def without(self, part: Places) -> JoinedErrors:
-        """The errors without the cells of one set of axes."""
+        """Error model without the cell errors of one set of axes."""
         left = {each: variances for each, variances in self.variances.items() if each != part}
         return replace(self, variances=left)
 
     def alone(self, part: Places) -> JoinedErrors:
-        """The errors of the cells of one set of axes."""
+        """Error model with the cell errors of one set of axes alone."""
         return JoinedErrors(self.bases, {each: v for each, v in self.variances.items() if each == part})
 
     def of_cells(self) -> Floats:

@@ -138,7 +138,7 @@ class Views:
     error: float
 
     def listed(self) -> dict[Places, float]:
-        """Share of each set, sum 1."""
+        """Shares of the budget by set of attributes, normalised to sum 1."""
         rows = [tuple(np.flatnonzero(row).tolist()) for row in self.sets]
         return dict(zip(rows, (self.shares / self.shares.sum()).tolist(), strict=True))
 

@@ -133,7 +133,7 @@ class CoarseFit(ByModel, TotalByNoise):
 
     @cached_property
     def _kept(self) -> Floats:
-        """R = H'T H, (B, B)."""
+        """Matrix R = H'T H of kept block residuals, (B, B)."""
         basis = self.blocks.basis[0]
         return np.asarray(basis.T @ (self.trust[:, None] * basis))
 
@@ -157,7 +157,7 @@ class CoarseFit(ByModel, TotalByNoise):
 
     @cached_property
     def _update(self) -> tuple[Floats, Floats]:
-        """J (cells, B) and Q (B, B) of the covariance."""
+        """Matrices J (cells, B) and Q (B, B) of the error covariance."""
         gaps, biases, noise = self._parts
         basis = self.blocks.basis[0]
         between = self._kept @ noise @ self._kept + self._by_block(biases)

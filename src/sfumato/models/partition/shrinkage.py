@@ -247,7 +247,7 @@ class Parts:
     value: Floats
 
     def some(self, which: Flags) -> Parts:
-        """Subset by a boolean mask."""
+        """Restrict the parts by a boolean mask."""
         places = np.flatnonzero(which)
         return Parts(*(part[places] for part in vars(self).values()))
 
@@ -258,7 +258,7 @@ class Parts:
 
     @property
     def counted(self) -> Counted:
-        """Parts as entries of the groups' sums."""
+        """Convert parts to entries of the groups' sums."""
         return Counted(self.group, self.value, self.stop - self.start)
 
 
@@ -286,7 +286,7 @@ class Sorted:
 
     @cached_property
     def changes(self) -> Codes:
-        """Number of entries so far whose weights differ from those of the entry before, (entries,)."""
+        """Cumulative number of changes of weights between consecutive entries, (entries,)."""
         changed = (self.weights[1:] != self.weights[:-1]).any(axis=1)
         return np.concatenate([[0], np.cumsum(changed)])
 

@@ -98,13 +98,13 @@ class Posterior:
 
     @cached_property
     def coordinates(self) -> list[tuple[Codes, int, Floats]]:
-        """W by blocks of columns: region of every cell, number of regions, factor of every cell."""
+        """W = [R, Q B'] by tables: region of every cell, number of regions, factor of every cell."""
         effects = [(label, size, tau * self.counts * self._freedom) for label, tau, size in self._levels]
         return [*effects, *((label, size, self.own_left) for label, size in self._regions)]
 
     @cached_property
     def mixed(self) -> Floats:
-        """The matrix P, (effects + measured regions) squared."""
+        """Matrix P of the posterior covariance C'QC + (W'C)' P (W'C), square over effects and measured regions."""
         inverse, first = self._inverse, len(self._inverse)
         whole = np.zeros((first + len(self._spread),) * 2)
         whole[:first, :first] = inverse
@@ -129,7 +129,7 @@ class Posterior:
 
     @cached_property
     def _pull(self) -> Floats:
-        """1 / (w + v), (cells,)."""
+        """Precision 1 / (w + v) of each cell's noisy sum around its effects, (cells,)."""
         return np.asarray(1.0 / (self._own + self._cells[0]))
 
     @cached_property
@@ -144,12 +144,12 @@ class Posterior:
 
     @cached_property
     def _regions(self) -> list[tuple[Codes, int]]:
-        """B by tables: region of every cell, and number of regions."""
+        """Cell-to-region map B of the measured tables: region of every cell, and number of regions, by table."""
         return [(one.table.labels(), one.table.size) for one in self._coarse]
 
     @cached_property
     def _levels(self) -> list[tuple[Codes, float, int]]:
-        """G by tables of effects: region of every cell, standard deviation tau, number of regions."""
+        """Effect-to-cell map G by table: region of every cell, standard deviation tau of effects, number of regions."""
         pairs = zip(self.effects.tables, self.effects.between, strict=True)
         return [(table.labels(), variance**0.5, table.size) for table, variance in pairs]
 
@@ -163,7 +163,7 @@ class Posterior:
 
     @cached_property
     def _inverse(self) -> Floats:
-        """L^-1, (effects, effects)."""
+        """Posterior covariance L^-1 of effects given the table of cells, L = I + G' diag(1 / (w + v)) G."""
         squares = self.counts**2 * self._pull
         rows = [
             [crossed(one, other, tau * sigma * squares, (size, length)) for other, sigma, length in self._levels]
@@ -173,7 +173,7 @@ class Posterior:
 
     @cached_property
     def _crossing(self) -> Floats:
-        """B R, (measured regions, effects)."""
+        """Map B R from effects to measured regions, R = diag(v / (w + v)) G."""
         free = self.counts * self._freedom
         return np.block(
             [
@@ -184,7 +184,7 @@ class Posterior:
 
     @cached_property
     def _spread(self) -> Floats:
-        """E, (measured regions, measured regions)."""
+        """Covariance E = B (Q + R L^-1 R') B' + V of the noisy region sums given the table of cells."""
         if not self._coarse:
             return np.zeros((0, 0))
         cells = np.block(

@@ -233,7 +233,7 @@ def _cheapest(
 
 
 def _joined(frontier: Frontier, tree: BinaryTree, geometry: Geometry, whole: Floats, price: Floats) -> Codes:
-    """Levels up at which nodes are better counted jointly, with all they have left; 0: each by itself; (nodes,).
+    """Number of levels up to the ancestor that is better counted in place of its nodes, (nodes,); 0: none.
 
     Siblings counted at once have equal budgets left, so any ancestor made of them can be charged to them. Their rows
     are estimated from the last counts by shrinkage to their mean, as in the posterior. price: of separate plans,
@@ -266,7 +266,7 @@ def _squares(frontier: Frontier) -> Floats:
 
 
 def _above(tree: BinaryTree, level: int, numbers: Codes, levels: int) -> Codes:
-    """Ancestors of nodes, so many levels up."""
+    """Ancestors of nodes, `levels` levels up."""
     for at in range(level, level - levels, -1):
         numbers = tree.above(at, numbers)
     return numbers

@@ -1,10 +1,10 @@
-"""The posterior of all cells from noisy counts of the nodes of a binary tree.
+"""Belief propagation on a binary tree: posterior of all cells from noisy counts of its nodes.
 
-The upward pass: every node gathers from its halves the likelihood of its own number of rows, a mixture over how they
-may fall into the halves (split_prior.py), and passes it on moment-matched to one normal distribution, together with the
-likelihood that it is empty. The downward pass: every node's mixture is conditioned on its parent, and its rows are
-split between its halves. The prior's hyperparameters (split_prior.py) are learned by repeating this (EM), which
-costs no privacy. Time and memory are linear in the number of cells.
+Upward pass: a node multiplies the likelihoods of its children's rows under each component of the split prior
+(split_prior.py), a mixture, and sends it up moment-matched to one normal distribution, with the likelihood that it is
+empty. Downward pass: every node's mixture is conditioned on its parent's posterior, which gives those of its children.
+The prior's hyperparameters are learned by EM over repeated passes (empirical Bayes), which costs no privacy. Time and
+memory are linear in the number of cells.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ AT_ONCE = 2**13  # nodes worked out at a time, so that memory stays small
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """What is known of every node, level by level from the root.
+    """Posterior of the tree: means of the leaves, and coefficients of every split, level by level from the root.
 
-    cells: the estimate for every place. total: the variance of the whole. slopes: how much of one row more in a node
-    its first half gets. variances: of how many rows fall into the first half, given those of the node. leanings: by
-    how many rows the first half is off if the share of its slice is off by one deviation.
+    cells: (leaves,), posterior means. total: variance of the root. Of each inner node: slopes, regression coefficients
+    of the first child's rows on the node's; variances, of the first child's rows given the node's; leanings, change of
+    the first child's mean when the share of its slice changes by one standard deviation.
     """
 
     cells: Floats
@@ -57,26 +57,26 @@ class Posterior:
 
 @dataclass(frozen=True, eq=False)
 class Messages(Normal):
-    """What the subtree of each node of a level says of its rows; weight: the log of the weight of all it says."""
+    """Upward messages of a level: normal likelihood of each node's rows from its subtree; weight: log evidence."""
 
     weight: Floats
 
     def of_halves(self, pair: Codes) -> Messages:
-        """Those of some nodes; -1 stands for a half that is not there, which certainly holds nothing."""
+        """Messages of the children `pair` (2, nodes); an absent child, -1, is certainly empty."""
         missing, parts = pair < 0, ((self.mean, 0.0), (self.variance, LEAST_VARIANCE), (self.weight, 0.0))
         return Messages(*(np.where(missing, nothing, values[pair]) for values, nothing in parts))
 
 
 @dataclass(frozen=True, eq=False)
 class Known(Normal):
-    """What is known of each node of a level from everything: the rows if it is not empty, and the chance of that."""
+    """Posterior of each node of a level from all evidence: rows given that it is not empty; alive: P(not empty)."""
 
     alive: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """One level of the tree with all that splitting its nodes takes; below: the messages of their halves."""
+    """One level of the tree: evidence, prior, slice effects, and upward messages `below` of the next level."""
 
     number: int
     evidence: Evidence
@@ -86,7 +86,7 @@ class Level:
 
     @cached_property
     def messages(self) -> Messages:
-        """What the nodes pass up: all that their halves and they themselves say."""
+        """Upward messages of the level, from both children and the node's own count."""
         own = self.evidence.own(self.number)
         mean, variance, weight = own.mean, own.variance, np.zeros(len(own.mean))
         for nodes in _blocks(self.evidence.inner[self.number]):
@@ -97,13 +97,13 @@ class Level:
         return Messages(mean, variance, weight)
 
     def splits(self, nodes: Codes, known: Known) -> Iterator[tuple[Codes, Halves, Split]]:
-        """Nodes of which a part was measured, split some at a time."""
+        """Posterior splits of nodes with measured descendants, block by block; known: posterior of the nodes' rows."""
         for some in _blocks(nodes):
             halves, mixture = self._said(some)
             yield some, halves, split(halves, mixture, known.of(some), self.messages.of(some))
 
     def unmeasured(self, nodes: Codes, known: Known) -> Iterator[tuple[Codes, Split]]:
-        """Nodes of which no part was measured, split by the shares of their slices, as unevenly as others are."""
+        """Prior splits of nodes without measured descendants: expected shares, and the prior's variance of a split."""
         step = self.foretold(known.alive * known.mean) if len(nodes) else None
         for some in _blocks(nodes):
             share, rows, variance = self.share(some, step), known.mean[some], known.variance[some]
@@ -114,7 +114,7 @@ class Level:
             yield some, Split(chances, share, uneven, rows, *halves)
 
     def _said(self, nodes: Codes) -> tuple[Halves, Mixture]:
-        """The halves of some inner nodes and their mixture; both are kept where these are all and few."""
+        """Children's likelihoods and mixture of some inner nodes; cached if these are all of the level and few."""
         if len(nodes) == len(self.evidence.inner[self.number]) <= AT_ONCE:
             return self._of_all
         halves = self.halves(nodes)
@@ -122,13 +122,13 @@ class Level:
 
     @cached_property
     def _of_all(self) -> tuple[Halves, Mixture]:
-        """What is passed up and what is split are made of the same."""
+        """Children's likelihoods and mixture of all inner nodes, shared by the upward and the downward pass."""
         inner = self.evidence.inner[self.number]
         halves = self.halves(inner)
         return halves, self.mixture(inner, halves)
 
     def halves(self, nodes: Codes) -> Halves:
-        """What is known from below of the halves of some nodes."""
+        """Likelihoods of the rows of both children of some nodes, with the prior share of the first child."""
         pair, rows = self.evidence.tree.pair(self.number, nodes), self.prior.rows
         below, zero = self.below.of_halves(pair), np.where(pair < 0, 0.0, self.evidence.zero[self.number + 1][pair])
         about = self._first_guess(nodes, below) if rows is None else np.maximum(rows[nodes], 1.0)
@@ -136,12 +136,12 @@ class Level:
         return Halves(*said, self.share(nodes), pair[1] < 0, about, self.prior.few)
 
     def mixture(self, nodes: Codes, halves: Halves) -> Mixture:
-        """For each component, its log-weight and the rows it makes likely, from below and from the own count."""
+        """Likelihood of the nodes' rows as a mixture over components, from both children and the nodes' own counts."""
         below, common = halves.together(), np.log(self.prior.components)[row_class(halves.rows)].T
         return self.evidence.observed(self.number, nodes, replace(below, log_weight=below.log_weight + common))
 
     def share(self, nodes: Codes, step: Floats | None = None) -> Floats:
-        """The share of its rows that the first half of each node is thought to have; step: see foretold."""
+        """Prior mean share of each first child, (nodes,): share of cells, trend, slice effect; step: see `foretold`."""
         even, slices = self.evidence.even(self.number, nodes), self.evidence.tree.slices[self.number]
         share, step = even, self._step if step is None else step
         if step is not None:
@@ -151,21 +151,21 @@ class Level:
         return np.where(even < 1.0, np.clip(share, LEAST_SHARE, 1.0 - LEAST_SHARE), even)
 
     def foretold(self, rows: Floats) -> Floats:
-        """By how much every node's share differs from that of its cells if the nodes beside it are a guide."""
+        """Excess of each first child over its share of cells, interpolated linearly between neighbours, (nodes,)."""
         return steps(self.evidence.tree.grids[self.number], rows, self.evidence.sizes(self.number))
 
     def share_deviation(self, nodes: Codes) -> Floats | float:
-        """The deviation of the share of each node's slice."""
+        """Posterior standard deviation of the slice effect of each node."""
         slices = self.evidence.tree.slices[self.number]
         return 0.0 if slices is None or self.slices is None else self.slices.deviation[slices[nodes]]
 
     @cached_property
     def _step(self) -> Floats | None:
-        """The same by what nodes were found to hold before."""
+        """`foretold` of the rows estimated in the last EM round; None in the first round or without a trend."""
         return None if self.prior.rows is None or not self.prior.trend else self.foretold(self.prior.rows)
 
     def _first_guess(self, nodes: Codes, below: Messages) -> Floats:
-        """About how many rows nodes hold, before anything has been learned."""
+        """Initial estimate of the nodes' rows before EM, by inverse variance from children and own counts, (nodes,)."""
         both, variance = below.mean.sum(axis=0), below.variance.sum(axis=0)
         scale = self.evidence.scales[self.number][nodes]
         seen = np.isfinite(scale)
@@ -176,10 +176,10 @@ class Level:
         return np.asarray(np.where(seen, np.maximum(combined, scale), np.maximum(both, np.sqrt(variance))))
 
     def _passed_on(self, halves: Halves, matched: Normal, own: Normal) -> Normal:
-        """What nodes say of their rows: by least squares where nearly all halves hold rows, elsewhere by the mixture.
+        """Normal message of nodes: least squares where nearly all children hold rows, else the moment-matched mixture.
 
-        A mixture taken as one normal distribution is drawn towards what it would be with an empty half. Where that is
-        rarely so all nodes are drawn a little in the same direction, and their sum is off by a lot.
+        Moment matching shrinks a mixture towards an empty child. Where that component is rare, all nodes would be
+        shrunk a little to the same side, and their sum by much.
         """
         least_squares = Normal(halves.mean.sum(axis=0), halves.variance.sum(axis=0)).times(own)
         sparse = self.prior.sparse[row_class(halves.rows)]
@@ -188,7 +188,7 @@ class Level:
 
 
 def posterior_of(evidence: Evidence) -> Posterior:
-    """The posterior of all nodes and cells."""
+    """Posterior of all nodes and cells: EM for the hyperparameters, then an upward and a downward pass."""
     priors: Sequence[Hyperparameters] = [Hyperparameters.at_first()] * evidence.tree.height
     for _ in range(ROUNDS - 1):
         priors = learned(evidence, upward_pass(evidence, priors))
@@ -196,7 +196,7 @@ def posterior_of(evidence: Evidence) -> Posterior:
 
 
 def upward_pass(evidence: Evidence, priors: Sequence[Hyperparameters]) -> list[Level]:
-    """Messages from the leaves to the root; the shares of slices are learned on the way."""
+    """Upward pass from the leaves to the root: the levels with their messages and estimated slice effects."""
     leaves, levels = evidence.own(evidence.tree.height), list[Level]()
     below = Messages(leaves.mean, leaves.variance, np.zeros(len(leaves.mean)))
     for number in range(evidence.tree.height - 1, -1, -1):
@@ -207,7 +207,7 @@ def upward_pass(evidence: Evidence, priors: Sequence[Hyperparameters]) -> list[L
 
 
 def learned(evidence: Evidence, levels: Sequence[Level]) -> list[Hyperparameters]:
-    """One step of EM: what each level learns from how its nodes split, or takes from above if no part was measured."""
+    """One EM step: hyperparameters of each level by its splits, or those of the level above if nothing was measured."""
     found, known, tree = list[Hyperparameters](), _root(evidence, levels), evidence.tree
     for level, inner in zip(levels, evidence.inner, strict=True):
         if not len(inner):
@@ -232,7 +232,7 @@ def learned(evidence: Evidence, levels: Sequence[Level]) -> list[Hyperparameters
 
 
 def downward_pass(evidence: Evidence, levels: Sequence[Level]) -> Posterior:
-    """The rows of every node split between its halves, from the root to the leaves."""
+    """Downward pass from the root to the leaves: posterior of every node's split into its children."""
     root, found, tree = _root(evidence, levels), list[Floats](), evidence.tree
     known = root
     for level, inner in zip(levels, evidence.inner, strict=True):
@@ -252,13 +252,13 @@ def downward_pass(evidence: Evidence, levels: Sequence[Level]) -> Posterior:
 
 
 def _root(evidence: Evidence, levels: Sequence[Level]) -> Known:
-    """All that is known of the whole, which nothing is above."""
+    """Posterior of the root, which is its upward message."""
     said = levels[0].messages if levels else evidence.own(0)
     return Known(said.mean, said.variance, np.ones(1))
 
 
 def _slice_shares(level: Level) -> SliceShares | None:
-    """What the nodes of a level of which both halves were measured say of the shares of their slices."""
+    """Slice effects of a level, estimated from nodes with both children measured; None without slices."""
     slices = level.evidence.tree.slices[level.number]
     if slices is None:
         return None
@@ -267,14 +267,14 @@ def _slice_shares(level: Level) -> SliceShares | None:
 
 
 def _trend(level: Level, rows: Floats, above: Sequence[Hyperparameters]) -> float:
-    """How far nodes of a level that hold so many rows divide as the nodes beside them foretell."""
+    """Regression factor of observed excess shares on those interpolated between neighbours; rows: of the nodes."""
     nodes, halves = _both_measured(level)
     even = level.evidence.even(level.number, nodes)
     return factor(level.foretold(rows)[nodes], even, halves, above[-1].trend if above else 0.0)
 
 
 def _both_measured(level: Level) -> tuple[Codes, Messages]:
-    """The nodes of which both halves were measured, and what is said of these."""
+    """Nodes of a level with both children measured, and the messages of these children."""
     inner = level.evidence.inner[level.number]
     pair = level.evidence.tree.pair(level.number, inner)
     both = level.evidence.measured[level.number + 1][pair].all(axis=0) & (pair[1] >= 0)
@@ -282,7 +282,7 @@ def _both_measured(level: Level) -> tuple[Codes, Messages]:
 
 
 def _by_half(pair: Codes, alive: Floats, found: Split) -> tuple[Codes, Floats]:
-    """The halves that are there, by number, and the fields of Known for each."""
+    """Indices of the children that exist, and their posterior as the rows of `Known`, (3, children)."""
     there = pair >= 0
     values = found.rows, np.maximum(found.rows_variance, LEAST_VARIANCE), alive * found.alive
     return pair[there], np.stack(values)[:, there]

@@ -44,7 +44,7 @@ class Normal:
     variance: Floats
 
     def of(self, nodes: Codes) -> Normal:
-        """Restriction to some nodes."""
+        """Normal distributions of some of the nodes."""
         return Normal(self.mean[nodes], self.variance[nodes])
 
     def times(self, other: Normal) -> Normal:
@@ -344,12 +344,12 @@ def total_by_squares(tree: BinaryTree, counts: Counts) -> Total:
 
 
 def _times(weights: Floats, variances: Floats) -> Floats:
-    """Product in which a weight of 0 takes away a variance of any size."""
+    """Elementwise product weights * variances, with 0 * infinity = 0."""
     return np.multiply(weights, variances, out=np.zeros_like(weights), where=weights > 0.0)
 
 
 def unbiased_total(measured: Measurement, tree: BinaryTree, by_squares: Total) -> Total:
-    """Estimate of the total that is unbiased whatever noise decided to measure; by_squares where there is no such.
+    """Unbiased estimate of the total, even though noise decided what was measured; by_squares where none exists.
 
     Counts of the first look were asked for before any noise was seen, and given these, the later ones have fresh noise.
     """

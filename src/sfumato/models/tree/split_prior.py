@@ -224,7 +224,7 @@ class Hyperparameters:
 
     @classmethod
     def at_first(cls) -> Hyperparameters:
-        """Uniform starting values."""
+        """Uniform starting values of the hyperparameters."""
         even = np.full((CLASSES, COMPONENTS), 1.0 / COMPONENTS)
         return cls(even, np.full(len(FEW), 1.0 / len(FEW)), np.ones(CLASSES, dtype=np.bool_), None)
 
@@ -245,7 +245,7 @@ class Statistics:
 
     @classmethod
     def nothing(cls) -> Statistics:
-        """Statistics of no nodes."""
+        """Empty sufficient statistics."""
         return cls(np.zeros((CLASSES, COMPONENTS)), np.zeros(CLASSES), np.zeros(CLASSES), np.zeros(len(FEW)))
 
     @classmethod

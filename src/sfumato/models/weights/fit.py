@@ -66,11 +66,11 @@ class ScaledShape(ByModel, TotalByNoise):
 
     @classmethod
     def like(cls, total: LinearFit, cells: Floats) -> ScaledShape:
-        """Total in proportion to some positive numbers (cells,)."""
+        """Fit of a total times the distribution proportional to some positive numbers (cells,)."""
         return cls(total, np.rint(cells / cells.sum() * WHOLE).astype(np.int64))
 
     def with_spread(self, spread: float, misfit: Measurement) -> ScaledShape:
-        """Same fit with a measured model error."""
+        """Replace the model error of the fit by a measured one."""
         return replace(self, spread=spread, misfit=misfit)
 
     @property

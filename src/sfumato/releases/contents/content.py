@@ -169,7 +169,7 @@ class Content(ABC):
     @property
     @abstractmethod
     def about(self) -> About:
-        """Self-description of the content."""
+        """Description of the content: extent, measurements, origin of errors, findings, examples."""
 
     @abstractmethod
     def write(self) -> Written:

@@ -76,7 +76,7 @@ class Guarantee:
             raise ValueError("a pure guarantee has neither delta nor rho, and any other has both")
 
     def record(self) -> dict[str, Any]:
-        """The same of types that JSON knows; amounts of privacy as exact text, which `--epsilon` takes too."""
+        """JSON-ready mapping of the guarantee; amounts of privacy as exact text, which `--epsilon` takes too."""
         exact = {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho}
         amounts = {name: None if amount is None else readable(amount) for name, amount in exact.items()}
         words = {"unit": self.unit, "neighbours": self.neighbours, "statement": self.statement}

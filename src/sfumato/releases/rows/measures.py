@@ -51,7 +51,7 @@ class Sums:
         return max(self.error / self.measure.half_units, 1e-9)
 
     def mean(self, in_steps: float, rows: float) -> float:
-        """Mean of so many rows from their sum in steps."""
+        """Mean of `rows` rows from their sum in steps."""
         return float(self.means(np.array([in_steps]), np.array([rows]))[0])
 
     def means(self, in_steps: Floats, rows: Floats) -> Floats:

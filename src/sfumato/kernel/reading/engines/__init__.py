@@ -1,4 +1,4 @@
-"""The contract of an engine, its silence and its progress, and which engine a table belongs to.
+"""Interface of engines, choice of the engine for a table, suppression of their messages, and progress reports.
 
 An engine is a thin adapter: it names the columns, runs one statement and returns Arrow. It builds no statement of its
 own over private rows.
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Spelling:
-    """The spelling of numbers, dates and missing values in a column.
+    """Format of numbers, dates and missing values in a column.
 
-    dates: as in strptime; None for ISO 8601. missing: texts that are no value; strip: units around numbers.
+    dates: strptime format; None for ISO 8601. missing: texts that are no value; strip: units around numbers.
     """
 
     decimal: str = "."
@@ -66,11 +66,11 @@ class Column:
 
 
 class Engine(Protocol):
-    """Holds a private table and runs the kernel's statement on it."""
+    """Interface of an engine, which holds a private table and runs the kernel's statement on it."""
 
     @property
     def dialect(self) -> str:
-        """The SQL it speaks, as sqlglot names it."""
+        """SQL dialect, as sqlglot names it."""
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -78,34 +78,34 @@ class Engine(Protocol):
 
     @property
     def subqueries(self) -> bool:
-        """Whether a value is looked up in a list by a subquery as fast as by a join; else lists are halved."""
+        """Whether a subquery finds a value in a list as fast as a join; otherwise lists are bisected."""
 
     def table(self) -> exp.Expression:
-        """The table expression for the statement's FROM."""
+        """SQL table expression for the statement's FROM."""
 
     def bytes_of(self, text: exp.Expression) -> exp.Expression:
-        """The UTF-8 bytes of a text, which are equal only if the texts are the same, whatever its collation."""
+        """SQL of a text's UTF-8 bytes, which are equal only if the texts are, whatever the collation."""
 
     def safe_cast(self, value: exp.Expression, source: Column, to: str) -> exp.Expression:
-        """A value of a column as text, double, bigint, boolean, date or timestamp; NULL if it cannot be, no error."""
+        """SQL of a value as text, double, bigint, boolean, date or timestamp; NULL on failure, never an error."""
 
     def without_nan(self, value: exp.Expression, source: Column) -> exp.Expression:
-        """A value of a column as it is; NULL where its type has a NaN and it is one."""
+        """SQL of a value with NaN as NULL, where its type has a NaN."""
 
     def time_of(self, text: exp.Expression, written: str) -> exp.Expression:
-        """The time that a text says, written as in strptime; NULL where it does not."""
+        """SQL that parses a text by a strptime format; NULL where it does not match."""
 
     def scramble(self, parts: Sequence[exp.Expression]) -> exp.Expression:
-        """Hash of these values: the one function for which engines share no name. It needs no secrecy."""
+        """SQL hash of some values, for which engines have different functions. It needs no secrecy."""
 
     def check(self, statement: exp.Expression) -> None:
-        """Refuse a statement that could not be run here, before anything is spent and without reading a row."""
+        """Refuse a statement that cannot run here, before anything is spent and without reading a row."""
 
     def run(self, statement: exp.Expression, used: Sequence[Column]) -> pa.Table:
-        """The statement's result; `used` are the only columns that it reads."""
+        """Run the statement and return its result; `used` are the only columns that it reads."""
 
     def close(self) -> None:
-        """Let go of the connection, where names and types were all that was wanted; after a statement it is closed."""
+        """Close the connection if no statement was run; after a statement it is closed already."""
 
 
 def used_columns(engine: Engine, columns: Mapping[str, Column]) -> list[Column]:
@@ -122,7 +122,7 @@ def alchemy_url(table: Any) -> Any | None:
 
 
 def adbc_vendor(table: Any) -> str | None:
-    """The database behind a connection of ADBC, as it names itself, or nothing if it is closed; None for all else."""
+    """Name of the database behind an ADBC connection, "" if it is closed; None for all else."""
     if not callable(getattr(table, "adbc_get_info", None)):
         return None
     with suppress(Exception):
@@ -131,7 +131,7 @@ def adbc_vendor(table: Any) -> str | None:
 
 
 def is_postgres(table: object) -> bool:
-    """Whether a table is the URL of a server, or a connection to one."""
+    """Whether a table is given as the URL of a PostgreSQL server, or as a connection to one."""
     if isinstance(table, str):
         return table.lower().startswith(("postgresql:", "postgres:"))
     if (url := alchemy_url(table)) is not None:
@@ -161,7 +161,7 @@ def is_spark(table: object) -> bool:
 
 
 def kind_of(table: object) -> str | None:
-    """SparkSession or DataFrame, if it is one of them, behind Spark Connect or not."""
+    """Class name, SparkSession or DataFrame, of such an object, behind Spark Connect or not; else None."""
     names = {part.__name__ for part in type(table).__mro__ if part.__module__.startswith("pyspark.sql")}
     return next((name for name in ("SparkSession", "DataFrame") if name in names), None)
 
@@ -196,7 +196,7 @@ _WATCHING: list[Watch] = []  # one command runs at a time
 
 @contextmanager
 def watched(by: Watch) -> Iterator[None]:
-    """Report the progress of readings in this block, as a share between 0 and 1, from a thread of its own."""
+    """Context in which reading progress is reported to `by` as a share in [0, 1], from another thread."""
     _WATCHING.append(by)
     try:
         yield
@@ -205,19 +205,19 @@ def watched(by: Watch) -> Iterator[None]:
 
 
 def is_watched() -> bool:
-    """Whether a caller has asked to be told how much of the table is read."""
+    """Whether any caller wants to be told of reading progress."""
     return bool(_WATCHING)
 
 
 def tell(share: float) -> None:
-    """Tell the callers that asked what share of the table is read."""
+    """Report the share of the table read so far to all callers that asked for it."""
     for watch in _WATCHING:
         watch(min(max(share, 0.0), 1.0))
 
 
 @contextmanager
 def followed(share: Callable[[], float | None]) -> Iterator[None]:
-    """Ask an engine now and then for the share that it has done, if anybody wants to know. None: it cannot say."""
+    """Context that polls an engine's progress and reports it; share: returns None where it is unknown."""
     if not is_watched():
         yield
         return
@@ -243,7 +243,7 @@ T = TypeVar("T")
 
 
 def silenced(work: Callable[[], T], otherwise: str) -> T:
-    """Run work that touches private rows; let none of the engine's own errors out.
+    """Run work that touches private rows, replacing any error of the engine, whose text could quote a value.
 
     A TableError, which the kernel itself worded, is raised anew; whatever else goes wrong is told as `otherwise`.
     """
@@ -268,7 +268,7 @@ def silenced(work: Callable[[], T], otherwise: str) -> T:
 
 @contextmanager
 def _hearing_interrupts() -> Iterator[list[bool]]:
-    """Notice a Ctrl-C that an engine would turn into an error like any other, as DuckDB does inside a query."""
+    """Context that records a Ctrl-C, which an engine may turn into an ordinary error, as DuckDB does inside a query."""
     heard: list[bool] = []
     before = signal.getsignal(signal.SIGINT)
     if not callable(before) or threading.current_thread() is not threading.main_thread():

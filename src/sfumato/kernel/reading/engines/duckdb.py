@@ -28,7 +28,7 @@ _ADDRESS = re.compile("(duckdb|sqlite):|.*://", re.DOTALL)
 
 
 class Session:
-    """A database in memory with everything switched off that could reach out, remember or guess.
+    """In-memory DuckDB connection without extensions, file caches or access to Python variables.
 
     Connecting takes longer than a small statement, so one connection serves to look at names and types and then to run
     the statement. As a context it is closed at the end; nobody may use it for a second statement.
@@ -38,7 +38,7 @@ class Session:
         self._close: Callable[[], object] = _nothing_to_close
 
     def open(self) -> Any:
-        """A new connection, in place of the one before."""
+        """Open a new connection in place of the last one."""
         import duckdb
 
         self.close()
@@ -79,7 +79,7 @@ class Session:
 
 
 def _nothing_to_close() -> None:
-    """No connection is open."""
+    """Do nothing: the close function while no connection is open."""
 
 
 def _close(connection: Any, scratch: tempfile.TemporaryDirectory[str]) -> None:
@@ -98,46 +98,46 @@ class DuckDB:
     subqueries: bool = True
 
     def table(self) -> exp.Expression:
-        """The table expression for the statement's FROM."""
+        """SQL table expression for the statement's FROM."""
         from sqlglot import exp
 
         return exp.to_table(SOURCE)
 
     def bytes_of(self, text: exp.Expression) -> exp.Expression:
-        """DuckDB's BLOB, which has no collation."""
+        """SQL of a text as BLOB, which has no collation."""
         from sqlglot import exp
 
         return exp.Anonymous(this="encode", expressions=[text])
 
     def safe_cast(self, value: exp.Expression, source: Column, to: str) -> exp.Expression:
-        """DuckDB's TRY_CAST."""
+        """SQL TRY_CAST of a value."""
         from sfumato.kernel.reading.expressions import try_cast
 
         return try_cast(value, to)
 
     def without_nan(self, value: exp.Expression, source: Column) -> exp.Expression:
-        """Floats are the only numbers of DuckDB that can be NaN."""
+        """SQL of a value with NaN as NULL, in columns of floats."""
         from sfumato.kernel.reading.expressions import is_float, missing_if_nan
 
         return missing_if_nan(value) if is_float(source, self.dialect) else value
 
     def time_of(self, text: exp.Expression, written: str) -> exp.Expression:
-        """DuckDB's strptime that does not fail."""
+        """SQL try_strptime of a text."""
         from sqlglot import exp
 
         return exp.Anonymous(this="try_strptime", expressions=[text, exp.Literal.string(written)])
 
     def scramble(self, parts: Sequence[exp.Expression]) -> exp.Expression:
-        """DuckDB's own hash."""
+        """SQL hash() of some values."""
         from sqlglot import exp
 
         return exp.Anonymous(this="hash", expressions=list(parts))
 
     def check(self, statement: exp.Expression) -> None:
-        """The statement was written for DuckDB: what it can refuse are values, and none may be looked at yet."""
+        """Accept every statement: it is written for DuckDB, which could only refuse values, and none is read yet."""
 
     def run(self, statement: exp.Expression, used: Sequence[Column]) -> pa.Table:
-        """The statement's result."""
+        """Run the statement and return its result."""
         text = statement.sql(dialect=self.dialect, identify=True, copy=False)
         failed = "could not be read to its end; it may be damaged, or memory or free disk space may have run out"
 
@@ -153,7 +153,7 @@ class DuckDB:
         self.session.close()
 
     def _answer(self, connection: Any, text: str, used: Sequence[Column]) -> pa.Table:
-        """The answer; where the reader of a file stops at a value, from a slower one that does not.
+        """Result of the statement; read again by a slower reader where the fast one stops at a value.
 
         For privacy a value must not stop a reading. Nothing was drawn yet, and the time taken is all that differs.
         """
@@ -170,7 +170,7 @@ class DuckDB:
 
 
 def _share(connection: Any) -> float | None:
-    """The share of its sources that DuckDB has read; unknown for rows that are handed to it."""
+    """Share of its files that DuckDB has read; None where it is unknown."""
     done = float(connection.query_progress())
     return done / 100 if done > 0 else None
 
@@ -185,7 +185,7 @@ def open_duckdb(table: object, name: str | None, dialect: Dialect = PLAIN, wante
 
 
 def over_origin(origin: Origin, engine: type[DuckDB] = DuckDB) -> DuckDB:
-    """The engine over something that it can read. engine: the audit's broken ones are kinds of it."""
+    """Engine over a source that DuckDB can read. engine: a subclass, for the audit's broken ones."""
     session = Session()
     columns = silenced(
         lambda: tuple(origin.describe(session.open())), f"{origin.shown} cannot be opened; check that it is complete"
@@ -218,7 +218,7 @@ def _find_origin(table: object, name: str | None, dialect: Dialect, wanted: Sequ
 
 
 def find_files(table: str | Path, dialect: Dialect = PLAIN, wanted: Sequence[str] = ()) -> Origin:
-    """The files that a path or a pattern names.
+    """Source for the files that a path or a pattern names.
 
     >>> find_files("nowhere/census.parquet")
     Traceback (most recent call last):

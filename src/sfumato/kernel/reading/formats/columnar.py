@@ -34,7 +34,7 @@ LAZY = {"LazyFrame", "RecordBatchReader", "Dataset", "DuckDBPyRelation"}
 
 @dataclass(frozen=True)
 class Frame:
-    """A frame of one of the known libraries."""
+    """Data frame of pandas, polars, Arrow or DuckDB, as a source."""
 
     frame: Any = field(repr=False)  # for privacy: its repr shows rows
     library: str
@@ -43,11 +43,11 @@ class Frame:
 
     @property
     def shown(self) -> str:
-        """Name for messages."""
+        """Name of the frame for messages."""
         return f"the {self.library} {self.kind}" if self.kind in LAZY else f"the {self.library} frame"
 
     def describe(self, connection: Any) -> list[Column]:
-        """Its columns."""
+        """Columns of the frame."""
         if self.library == "pandas":
             return [
                 Column(
@@ -67,7 +67,7 @@ class Frame:
         return found
 
     def mount(self, connection: Any, used: Sequence[Column]) -> None:
-        """Make the used columns readable."""
+        """Register the used columns with DuckDB."""
         mounted = self._columns([int(column.reference[1:]) for column in used])
         for column in used:
             if column.who is not None:  # of pandas only
@@ -76,7 +76,7 @@ class Frame:
         connection.register(SOURCE, mounted)
 
     def _empty(self) -> pa.Table:
-        """The frame without its rows: names and types."""
+        """Empty Arrow table with the frame's names and types."""
         if self.library == "polars":
             return self.frame.head(0).lazy().collect().to_arrow()
         if self.library == "duckdb":
@@ -108,7 +108,7 @@ class Frame:
 
 
 def find_frame(table: object) -> Frame | None:
-    """The frame that an object is, if it is one; no library is imported to find out."""
+    """Wrap an object as a frame if it is one, without importing any library; else None."""
     known = {"DataFrame", "Table", "RecordBatch"} | LAZY
     for kind in type(table).__mro__:
         library = kind.__module__.split(".")[0].lstrip("_")
@@ -118,7 +118,7 @@ def find_frame(table: object) -> Frame | None:
 
 
 def _renamed(types: pa.Schema, batches: Iterable[pa.RecordBatch], places: Sequence[int], names: list[str]) -> Any:
-    """The columns at these places of a stream of batches, harmless and under other names."""
+    """Record-batch reader of some columns of a stream, renamed, with unreadable values made missing."""
     import pyarrow as pa
 
     empty = [harmless(pa.array([], types.field(at).type)) for at in places]
@@ -133,7 +133,7 @@ def _is_float(kind: Any) -> bool:
 
 
 def _from_pandas(column: Any) -> Any:
-    """A pandas column as text."""
+    """Text of every value of a pandas column, as Arrow."""
     import pyarrow as pa
 
     if type(column.dtype).__name__ == "CategoricalDtype":
@@ -152,7 +152,7 @@ def _from_pandas(column: Any) -> Any:
 
 
 def _people_from_pandas(column: Any) -> Any:
-    """The persons that the values of a pandas column name, as `identity_of` has them, whatever the column's type."""
+    """Identities of the values of a pandas column (`identity_of`), whatever its dtype."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -183,18 +183,18 @@ class ArrowFiles:
 
     @property
     def shown(self) -> str:
-        """Name for messages."""
+        """Names of the files for messages."""
         return shown_files(self.paths)
 
     def describe(self, connection: Any) -> list[Column]:
-        """Their columns."""
+        """Columns of the files."""
         first, *others = (_reader(path).schema.remove_metadata() for path in self.paths)
         if any(not other.equals(first) for other in others):
             raise TableError(f"{self.shown} do not all have the same columns and types; make them equal")
         return Frame(first.empty_table(), "pyarrow", "Table").describe(connection)
 
     def mount(self, connection: Any, used: Sequence[Column]) -> None:
-        """Make the used columns readable."""
+        """Register the used columns with DuckDB."""
         places, names = [int(column.reference[1:]) for column in used], [column.reference for column in used]
         types = _reader(self.paths[0]).schema
         connection.register(SOURCE, _renamed(types, self._batches(), places, names))
@@ -221,18 +221,18 @@ class ParquetFiles:
 
     @property
     def shown(self) -> str:
-        """Name for messages."""
+        """Names of the files for messages."""
         return shown_files(self.paths)
 
     def describe(self, connection: Any) -> list[Column]:
-        """Their columns."""
+        """Columns of the files."""
         names = self._names()
         self.mount(connection, ())
         # DuckDB ignores case and renames the second of "Age" and "age"; the order stays.
         return [replace(column, name=name) for name, column in zip(names, mounted_columns(connection), strict=True)]
 
     def mount(self, connection: Any, used: Sequence[Column]) -> None:
-        """Make them readable as one table."""
+        """Register the files with DuckDB as one table."""
         from sqlglot import exp
 
         options = {
@@ -246,7 +246,7 @@ class ParquetFiles:
         connection.execute(f"CREATE OR REPLACE TEMP VIEW {SOURCE} AS FROM {reader.sql(dialect='duckdb')}")
 
     def mount_slowly(self, connection: Any, used: Sequence[Column]) -> None:
-        """Mount through Arrow, value by value where need be; what DuckDB's reader can read means the same here.
+        """Register the files through Arrow, with unreadable values made missing; others mean the same as in DuckDB.
 
         DuckDB's reader stops at text that is not UTF-8 and at times beyond its range. For privacy no value may stop a
         reading, so then all is read again with such values missing.
@@ -268,7 +268,7 @@ class ParquetFiles:
             connection.register(SOURCE, pa.RecordBatchReader.from_batches(first.schema, chain([first], stream)))
 
     def _names(self) -> list[str]:
-        """The columns of the files; files that differ are refused, for making them equal could fail on a value.
+        """Column names of the files, from their footers; files that differ are refused, since a conversion could fail.
 
         From the footers themselves: the engine may list the columns of several files in any order.
         """
@@ -300,7 +300,7 @@ def _leaves(schema: Any) -> list[str]:
 
 
 def find_parquet(paths: tuple[Path, ...]) -> ParquetFiles:
-    """The files as one table."""
+    """Source of some Parquet files as one table."""
     odd = next((path for path in paths if "\\" in path.as_posix() and _PATTERN.search(path.as_posix())), None)
     if odd is not None:
         raise TableError(f"{odd} has a backslash beside one of * ? [ in its path; rename the file or folder")
@@ -308,5 +308,5 @@ def find_parquet(paths: tuple[Path, ...]) -> ParquetFiles:
 
 
 def _literally(path: Path) -> str:
-    """A path as a pattern that matches only itself, for the engine would expand it."""
+    """Glob pattern that matches only this path."""
     return _PATTERN.sub(r"[\g<0>]", path.as_posix())

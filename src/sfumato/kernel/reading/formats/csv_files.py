@@ -24,7 +24,7 @@ _DELIMITERS = {";": ("semicolon", "';'"), "\t": ("tab", "tab"), "|": ("bar", "'|
 
 
 def refuse_other_encoding(line: bytes, file: TextFile) -> None:
-    """Refuse a first line that is not in the encoding that was stated, and name one that it could be in."""
+    """Refuse a first line that is not in the stated encoding, and suggest one that fits."""
     if file.encoding == "utf-8" and (line[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in line):
         raise TableError(
             f"the header of {file.name} looks like UTF-16; add --encoding utf-16, or encoding to the schema"
@@ -42,7 +42,7 @@ def refuse_other_encoding(line: bytes, file: TextFile) -> None:
 
 
 def refuse_other_dialect(names: Sequence[str], file: TextFile, dialect: Dialect, separator: str) -> None:
-    """Refuse a header of one name that holds other separators, and one whose names stand in other quotes."""
+    """Refuse a header that looks like another dialect: one name with other separators in it, or other quotes."""
     if dialect.delimiter is None and len(names) == 1:
         counts = {mark: names[0].count(mark) for mark in _DELIMITERS if mark != separator}
         mark = max(counts, key=lambda one: counts[one])
@@ -74,7 +74,7 @@ class CsvFiles(UntypedFiles):
     tally: Tally = field(default_factory=Tally, repr=False)
 
     def mount(self, connection: Any, used: Sequence[Column]) -> None:
-        """Make the used columns readable."""
+        """Register the used columns with DuckDB."""
         import pyarrow as pa
 
         places = sorted(int(column.reference[1:]) for column in used)
@@ -93,7 +93,7 @@ class CsvFiles(UntypedFiles):
 
 
 def find_csv(paths: tuple[Path, ...], dialect: Dialect = PLAIN, separator: str = ",") -> CsvFiles:
-    """The files as one table; their headers must be equal. separator: where the dialect does not state another."""
+    """Source of some CSV files as one table, with equal headers. separator: where the dialect states none."""
     quote = '"' if dialect.quote is None else dialect.quote
     grammar = Grammar(dialect.delimiter or separator, quote)
     files = tuple(TextFile(path, dialect.encoding or "utf-8") for path in paths)
@@ -106,7 +106,7 @@ def find_csv(paths: tuple[Path, ...], dialect: Dialect = PLAIN, separator: str =
 
 
 def _header(file: TextFile, grammar: Grammar, dialect: Dialect) -> tuple[str, ...]:
-    """The names in a file's first record, and nothing of what follows it."""
+    """Column names in a file's first record; nothing behind it is read."""
     try:
         start = file.start(LONGEST_HEADER)
     except (OSError, EOFError, ValueError, zlib.error):

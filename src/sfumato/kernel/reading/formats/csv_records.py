@@ -43,17 +43,17 @@ class Grammar:
 
     @property
     def mark(self) -> int:
-        """The separator's byte."""
+        """Byte of the separator."""
         return ord(self.separator)
 
     @property
     def around(self) -> int:
-        """The quote's byte; a number that no byte has where there are no quotes."""
+        """Byte of the quote; 256, which no byte is, without quotes."""
         return ord(self.quote) if self.quote else 256
 
     @cached_property
     def field(self) -> re.Pattern[bytes]:
-        """One field: quoted with what stands behind it, quoted and not yet closed, or plain."""
+        """Pattern of one field: quoted with a remainder, quoted and unclosed, or plain."""
         plain = rb"[^%s\n]*+" % re.escape(self.separator.encode())
         if not self.quote:
             return re.compile(plain)
@@ -61,7 +61,7 @@ class Grammar:
 
     @cached_property
     def quoted(self) -> re.Pattern[bytes]:
-        """A field that begins with a quote: what stands inside, the closing quote if there is one, what follows it."""
+        """Pattern of a quoted field: its content, the closing quote if any, and the remainder."""
         return re.compile(rb"%s(?:(%s)(.*))?" % (self._opened, self._escaped), re.DOTALL)
 
     @property
@@ -70,12 +70,12 @@ class Grammar:
 
     @property
     def _opened(self) -> bytes:
-        """A quote, and all that stands inside up to the closing one."""
+        """Pattern of an opening quote and the content up to the closing one."""
         q = self._escaped
         return rb"%s([^%s]*+(?:%s%s[^%s]*+)*+)" % (q, q, q, q, q)
 
     def unquoted(self, field: bytes) -> bytes:
-        """A field without the quotes around it, and with doubled quotes inside made single.
+        """Strip the quotes around a field, and halve doubled quotes inside.
 
         >>> plain = Grammar()
         >>> plain.unquoted(b'"a ""b"" c"'), plain.unquoted(b'"a"b"'), plain.unquoted(b'5" pipe')
@@ -88,7 +88,7 @@ class Grammar:
         return bytes(found[1].replace(quote + quote, quote) + (found[3] or b""))
 
     def state(self, data: bytes) -> bytes:
-        """A short field that leaves the automaton where these bytes, of one record, leave it."""
+        """Short field that leaves the automaton in the same state as these bytes of one record."""
         at = 0
         while True:
             found = self.field.match(data, at)
@@ -118,7 +118,7 @@ Places = NDArray[np.int64]
 
 @dataclass
 class Tally:
-    """Numbers of records, and of those that fit the header; for the curator's own check alone."""
+    """Numbers of records and of those that fit the header; for the curator's own check alone."""
 
     records: int = 0
     fitting: int = 0
@@ -126,7 +126,7 @@ class Tally:
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """Whole records: their bytes, and the places of the separators and line feeds that end fields."""
+    """Whole records: their bytes, and offsets of the separators and line feeds that end fields."""
 
     data: NDArray[np.uint8]
     ends: Places
@@ -155,7 +155,7 @@ def batches(
     block: int = BLOCK,
     tally: Tally | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The columns at `places` of the records of some files, as text named c0, c1, ... by place.
+    """Record batches of the columns at `places`, as text named c0, c1, ... by place.
 
     width: how many fields the header has. An empty field, and one that is not UTF-8, is missing.
     header: whether the first record of each file is one.
@@ -176,7 +176,7 @@ def batches(
 
 
 def _blocks(file: IO[bytes], grammar: Grammar, size: int, *, header: bool) -> Iterator[_Block]:
-    """The file as blocks of whole records; the start of a record that is not complete waits for the next bytes."""
+    """Blocks of whole records of a file; an incomplete record waits for the next bytes."""
     quote = grammar.quote.encode()
     rest, long = b"", False  # long: what waits stands for the start of a record that is too long already
     start = header  # a byte order mark is the header's; without one it would be that of whoever comes first
@@ -206,7 +206,7 @@ def _blocks(file: IO[bytes], grammar: Grammar, size: int, *, header: bool) -> It
 
 
 def _structure(data: bytes, grammar: Grammar) -> Places:
-    """The places of separators and line feeds that end fields.
+    """Offsets of the separators and line feeds that end fields.
 
     Where every quote opens or closes a field, or is one of a pair inside a quoted field, a place is inside quotes if an
     odd number of quotes stands before it. Otherwise fields are gone through one by one, which is slow and always right.
@@ -230,7 +230,7 @@ def _structure(data: bytes, grammar: Grammar) -> Places:
 
 
 def _field_ends(data: bytes, field: re.Pattern[bytes]) -> list[int]:
-    """The places that `_structure` finds, found field by field."""
+    """Offsets of the separators and line feeds that end fields, by matching field after field."""
     ends, at = list[int](), 0
     while at < len(data):
         found = field.match(data, at)
@@ -242,7 +242,7 @@ def _field_ends(data: bytes, field: re.Pattern[bytes]) -> list[int]:
 
 
 def _fitting(block: _Block, width: int, *, skip: bool, tally: Tally | None) -> NDArray[np.int64]:
-    """The first fields of the records that have as many fields as the header. skip: the first is the header itself."""
+    """Indices of the first fields of records as wide as the header. skip: leave out the first record, the header."""
     data, ends = block.data, block.ends
     lines = np.flatnonzero(data[ends] == _LINE_FEED)
     firsts = np.concatenate([[0], lines[:-1] + 1])
@@ -262,7 +262,7 @@ def _fitting(block: _Block, width: int, *, skip: bool, tally: Tally | None) -> N
 def _columns(
     block: _Block, grammar: Grammar, firsts: NDArray[np.int64], width: int, places: Sequence[int]
 ) -> list[Any]:
-    """Some columns of the records with these first fields."""
+    """Arrow text columns at `places` of the records with these first fields."""
     data, ends = block.data, block.ends
     starts_of = np.concatenate([[0], ends[:-1] + 1])
     quotes = np.flatnonzero(data == grammar.around)
@@ -277,7 +277,7 @@ def _columns(
 
 
 def _unmarked(columns: list[Any], places: Sequence[int]) -> list[Any]:
-    """Strip a byte order mark before a record, any record, where there is no header."""
+    """Strip a byte order mark from the first column of every record, where there is no header."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -289,7 +289,7 @@ def _unmarked(columns: list[Any], places: Sequence[int]) -> list[Any]:
 
 
 def _texts(data: NDArray[np.uint8], start: Places, stop: Places, quotes: Places, grammar: Grammar) -> Any:
-    """The text between places, missing where it is empty or not UTF-8."""
+    """Text fields by start and stop offset; missing where empty or not UTF-8."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

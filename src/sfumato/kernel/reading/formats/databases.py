@@ -31,11 +31,11 @@ class _TableOfFile:
 
     @property
     def shown(self) -> str:
-        """Name for messages."""
+        """Name of the file for messages."""
         return self.path.name
 
     def _named_in(self, tables: Mapping[str, T]) -> T:
-        """What is known of the table, among those of the file by their names."""
+        """Entry of the named table in a mapping by table name; a TableError if there is none."""
         if self.name is not None and self.name in tables:
             return tables[self.name]
         asked = "no table was named" if self.name is None else f"there is no table {self.name!r}"
@@ -46,7 +46,7 @@ class Database(_TableOfFile):
     """One table of a DuckDB file. name: as `table`, or `schema.table` outside the main schema."""
 
     def describe(self, connection: Any) -> list[Column]:
-        """Its columns; those of a view, and those that are made from others, are worked out when they are read."""
+        """Columns of the table; those of a view and generated ones are derived."""
         self.mount(connection, ())
         schema, name, kind = self._find(connection)
         found = connection.execute(
@@ -61,7 +61,7 @@ class Database(_TableOfFile):
         ]
 
     def mount(self, connection: Any, used: Sequence[Column]) -> None:
-        """Make the table readable."""
+        """Attach the file to DuckDB and name the table."""
         from sqlglot import exp
 
         connection.execute(
@@ -73,7 +73,7 @@ class Database(_TableOfFile):
         connection.execute(f"CREATE OR REPLACE TEMP VIEW {SOURCE} AS FROM {wanted}")
 
     def _find(self, connection: Any) -> tuple[str, str, str]:
-        """Its schema, its name, and whether it is a table or a view."""
+        """Schema, name and kind (table or view) of the table."""
         listing = "SELECT table_schema, table_name, table_type FROM information_schema.tables"
         places = sorted(connection.sql(f"{listing} WHERE table_catalog = 'held'").fetchall())
         tables = {
@@ -94,7 +94,7 @@ class Sqlite(_TableOfFile):
     """One table of a SQLite file."""
 
     def describe(self, connection: Any) -> list[Column]:
-        """Its columns; those of a view, and those that are made from others, are worked out when they are read."""
+        """Columns of the table; those of a view and generated ones are derived."""
         with closing(self._open()) as file:
             self._check_encoding(file)
             kind: str = self._named_in(dict(sorted(file.execute(_TABLES))))
@@ -106,7 +106,7 @@ class Sqlite(_TableOfFile):
         ]
 
     def mount(self, connection: Any, used: Sequence[Column]) -> None:
-        """Make the used columns readable, in one reading, which sees one state of the file."""
+        """Register the used columns with DuckDB, read in one transaction."""
         import pyarrow as pa
 
         whose = [(place, column.who) for place, column in enumerate(used) if column.who is not None]
@@ -133,13 +133,13 @@ class Sqlite(_TableOfFile):
         connection.register(SOURCE, pa.RecordBatchReader.from_batches(schema, batches()))
 
     def _check_encoding(self, file: sqlite3.Connection) -> None:
-        """Refuse text in UTF-16: SQLite turns it into UTF-8, and makes one text of several that are no UTF-16."""
+        """Refuse UTF-16 files: SQLite converts them to UTF-8 and may map several invalid texts to one."""
         ((encoding,),) = file.execute("PRAGMA encoding")
         if encoding != "UTF-8":
             raise TableError(f"{self.shown} holds text as {encoding}; only SQLite files in UTF-8 can be read; copy it")
 
     def _open(self) -> sqlite3.Connection:
-        """A connection that cannot write; the engine asks for rows from threads of its own, one at a time."""
+        """Open a read-only connection that DuckDB's threads may use, one at a time."""
         file = sqlite3.connect(f"{self.path.as_uri()}?mode=ro", uri=True, check_same_thread=False)
         file.execute("PRAGMA query_only = on")
         file.execute("PRAGMA trusted_schema = off")
@@ -147,7 +147,7 @@ class Sqlite(_TableOfFile):
 
 
 def find_database(url: str, name: str | None) -> Database | Sqlite:
-    """The table that an address, duckdb:///FILE or sqlite:///FILE, and a name mean.
+    """Source for an address, duckdb:///FILE or sqlite:///FILE, and a table's name.
 
     FILE is relative as written, or else from the root.
     """
@@ -169,7 +169,7 @@ def is_sqlite(table: Any) -> bool:
 
 
 def file_behind(table: Any) -> str | None:
-    """The URL of the file of a connection, or of an engine of SQLAlchemy, for SQLite; None for others.
+    """URL of the SQLite file behind a connection or an engine of SQLAlchemy; None for others.
 
     It is opened once more, for reading, so that nothing that the connection has not yet committed is read.
     """
@@ -195,7 +195,7 @@ def _unless_bytes(column: str) -> str:
 
 
 def _decoded(value: object) -> object:
-    """A value of SQLite; texts come as the bytes that they are, and are missing where those are not UTF-8."""
+    """Decode a value of SQLite; a text that is not UTF-8 is missing."""
     try:
         return value.decode() if isinstance(value, bytes) else value
     except UnicodeDecodeError:

@@ -47,7 +47,7 @@ class ExcelFiles(UntypedFiles):
     """Sheets with one header, or with none, read as one table."""
 
     def mount(self, connection: Any, used: Sequence[Column]) -> None:
-        """Make the used columns readable."""
+        """Register the used columns with DuckDB."""
         import pyarrow as pa
 
         schema = pa.schema([pa.field(column.reference, pa.string()) for column in used])
@@ -66,7 +66,7 @@ class ExcelFiles(UntypedFiles):
 
 
 def find_excel(paths: tuple[Path, ...], dialect: Dialect) -> ExcelFiles:
-    """The sheets as one table; their headers must be equal."""
+    """Source of some sheets as one table, with equal headers."""
     if dialect.columns is not None:
         return ExcelFiles(paths, dialect.columns, dialect)
     header, *others = (_header(path, dialect.sheet) for path in paths)
@@ -89,7 +89,7 @@ def _header(path: Path, sheet: str | None) -> tuple[str, ...]:
 
 @dataclass(repr=False)  # for privacy, here and below: it would show values
 class Cell:
-    """A cell as the file writes it: its type, the number of its format, its value, and whether it is a formula."""
+    """Cell as written in the file: type, number format, value, and whether it is a formula."""
 
     kind: str
     form: str
@@ -99,7 +99,7 @@ class Cell:
 
 @dataclass(repr=False)
 class Row:
-    """The cells of a row by their places, from 0, and whether anything is in it. number: what it calls itself."""
+    """Cells of a row by column index, and whether any is non-empty. number: stated row number."""
 
     number: str | None
     cells: dict[int, Cell] = field(default_factory=dict)
@@ -108,7 +108,7 @@ class Row:
 
 @dataclass(frozen=True, repr=False)
 class Sheet:
-    """A sheet of an open workbook: its archive and its part, the shared texts, and which formats show days."""
+    """Sheet of an open workbook: archive and part name, shared texts, and number formats that show dates."""
 
     archive: Any
     part: str
@@ -118,7 +118,7 @@ class Sheet:
     durations: frozenset[int]
 
     def rows(self, most: int | None = None) -> Iterator[Row]:
-        """The rows in the order of the file; most: cells from this place on are left out."""
+        """Rows in the order of the file. most: number of columns kept."""
         with self.archive.open(self.part) as source:
             yield from _elements(source, _Rows(most))
 
@@ -239,7 +239,7 @@ class _Rows(_Texts):
 
 
 def _elements(source: IO[bytes], found: _Texts) -> Iterator[Any]:
-    """Read XML a block at a time and hand on what was found; nothing is kept but what is not complete."""
+    """Parse XML block by block and yield each complete element of the handler `found`."""
     parser, inside = expat.ParserCreate(namespace_separator=" "), list[str]()
 
     def start(name: str, attributes: dict[str, str]) -> None:
@@ -264,7 +264,7 @@ def _elements(source: IO[bytes], found: _Texts) -> Iterator[Any]:
 
 
 def _place_of(name: str) -> int:
-    """The place, from 0, of a cell that is called so, such as B7; one without a place, -1, is in no column."""
+    """Column index, from 0, of a cell reference such as B7; -1 if it names no column."""
     letters = _PLACE.fullmatch(name)
     if letters is None:
         return -1
@@ -275,7 +275,7 @@ def _place_of(name: str) -> int:
 
 
 def _matching(pattern: re.Pattern[str], text: str) -> str:
-    """The text, if it is spelled so; a ValueError says that it is not."""
+    """The text, if it matches a pattern; else a ValueError."""
     if pattern.fullmatch(text) is None:
         raise ValueError("no number")
     return text
@@ -308,7 +308,7 @@ def open_sheet(path: Path, name: str | None) -> Iterator[Sheet]:
 
 
 def _opened(path: Path) -> tuple[Any, dict[str, str], list[str | None]]:
-    """A workbook of which only names, formats and shared texts were read; the parts of its sheets; these texts."""
+    """Open a workbook without reading rows: the workbook, the part of each sheet, and the shared texts."""
     from openpyxl.reader.excel import ExcelReader, apply_stylesheet
     from openpyxl.xml.constants import SHARED_STRINGS
 

@@ -1,4 +1,4 @@
-"""Files of a table: which ones a path or a pattern names, their format, and text files as UTF-8.
+"""Files of a table: paths and patterns, formats by name, and text files decoded to UTF-8.
 
 Compression is told by a file's name, the encoding is as stated. For privacy a character must mean the same whatever
 stands beside it. So only encodings are read in which each byte, or each pair of bytes, stands for itself: turning a
@@ -57,7 +57,7 @@ def paths_of(table: str | Path) -> tuple[Path, ...]:
 
 
 def format_of(path: str | Path, dialect: Dialect = PLAIN) -> str | None:
-    """The format of a file: the one that was stated, or that its name says it has.
+    """Format of a file: the stated one, or the one that its name implies.
 
     >>> format_of("visits.CSV.gz"), format_of("-"), format_of("visits")
     ('csv', 'csv', None)
@@ -75,7 +75,7 @@ def shown_files(paths: Sequence[Path]) -> str:
 
 @dataclass(frozen=True)
 class UntypedFiles:
-    """Files read as one table of text; columns have names and no types, to detect which would be reading values.
+    """Files read as one table of text columns without types, since detecting types would read values.
 
     header: the names of all columns, as the first record or the schema has them.
     """
@@ -86,16 +86,16 @@ class UntypedFiles:
 
     @property
     def shown(self) -> str:
-        """Name for messages."""
+        """Names of the files for messages."""
         return shown_files(self.paths)
 
     @property
     def only_once(self) -> bool:
-        """Whether they can be read once only."""
+        """Whether the files can be read only once (the standard input)."""
         return STANDARD_INPUT in self.paths
 
     def describe(self, connection: Any) -> list[Column]:
-        """Their columns, with the spelling of numbers and dates in them."""
+        """Columns of the files, with the format of numbers and dates in them."""
         numbers, dates = (self.dialect.decimal or ".", self.dialect.thousands or ""), self.dialect.date_format
         return [
             Column(name, None, f"c{place}", spelling=Spelling(*numbers, dates(name)))
@@ -105,7 +105,7 @@ class UntypedFiles:
 
 @dataclass(frozen=True)
 class TextFile:
-    """A file of text, or the standard input, which can be read once."""
+    """Text file, or the standard input, which can be read only once."""
 
     path: Path
     encoding: str = "utf-8"
@@ -113,11 +113,11 @@ class TextFile:
 
     @property
     def name(self) -> str:
-        """Name for messages."""
+        """Name of the file for messages."""
         return "standard input" if self.path == STANDARD_INPUT else self.path.name
 
     def start(self, size: int) -> bytes:
-        """Up to `size` bytes of its beginning, in UTF-8; the standard input keeps them for the reading."""
+        """First `size` bytes in UTF-8; of the standard input they are kept for the reading."""
         if self.path != STANDARD_INPUT:
             with self.opened() as file:
                 return _filled(file, size)
@@ -159,7 +159,7 @@ def _filled(file: Any, size: int) -> bytes:
 
 
 class _Again:
-    """Bytes that were read already, and then the rest of a stream."""
+    """Stream of bytes already read, followed by the rest of another stream."""
 
     def __init__(self, kept: bytes, rest: Any) -> None:
         self._kept, self._rest = kept, rest
@@ -174,7 +174,7 @@ class _Again:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """The standard input is not ours to close."""
+        """Leave the standard input open."""
 
 
 def _turned(file: Any, encoding: str) -> Any:
@@ -182,13 +182,13 @@ def _turned(file: Any, encoding: str) -> Any:
 
 
 class _Turned:
-    """A stream in UTF-8 of a stream in another encoding."""
+    """Stream that converts another encoding to UTF-8."""
 
     def __init__(self, file: Any, encoding: str) -> None:
         self._file, self._encoding, self._half, self._ended = file, encoding, b"", False
 
     def read(self, size: int) -> bytes:
-        """Some bytes, more than `size` where characters take more of them; none at the end only."""
+        """Read some bytes, perhaps more than `size`; empty only at the end."""
         read = bytes(self._file.read(max(size, 2)))
         if self._encoding not in _PAIRS:
             # What a byte page leaves undefined stays the byte that it is, which by itself is not UTF-8.
@@ -196,7 +196,7 @@ class _Turned:
         return self._pairs(read)
 
     def _pairs(self, read: bytes) -> bytes:
-        """UTF-16, of which a half pair or half character waits; alone, it is not UTF-8 and belongs to its record."""
+        """Convert UTF-16; an incomplete character waits, and at the end becomes an invalid byte of its record."""
         while True:
             data = self._half + read
             if self._encoding == "utf-16" and len(data) >= 2:  # the mark is the header's own first character

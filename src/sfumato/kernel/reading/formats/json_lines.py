@@ -35,7 +35,7 @@ class JsonLines(UntypedFiles):
     tally: Tally = field(default_factory=Tally, repr=False)
 
     def mount(self, connection: Any, used: Sequence[Column]) -> None:
-        """Make the used columns readable."""
+        """Register the used columns with DuckDB."""
         import pyarrow as pa
 
         schema = pa.schema([pa.field(column.reference, pa.string()) for column in used])
@@ -46,7 +46,7 @@ class JsonLines(UntypedFiles):
 
 
 def find_json(paths: tuple[Path, ...], dialect: Dialect, wanted: Sequence[str]) -> JsonLines:
-    """The files as one table of the wanted columns."""
+    """Source of some files of JSON lines, as one table of the wanted columns."""
     names = dialect.columns or tuple(wanted)
     if not names:
         raise TableError(
@@ -62,7 +62,7 @@ def find_json(paths: tuple[Path, ...], dialect: Dialect, wanted: Sequence[str]) 
 
 
 def reader_of(decimal: str | None) -> json.JSONDecoder:
-    """The JSON decoder of a line, with numbers as text, spelled like numbers in quotes.
+    """JSON decoder of a line that returns numbers as text, with the decimal sign of the column.
 
     >>> reader_of(",").decode('[1.5, "1,5", 2]')
     ['1,5', '1,5', '2']
@@ -110,7 +110,7 @@ def _lines(file: IO[bytes], block: int, tally: Tally) -> Iterator[list[bytes]]:
 
 
 def _row(line: bytes, reader: json.JSONDecoder) -> dict[str, object] | None:
-    """The object that a line holds, numbers as they are written; None if it holds none.
+    """Parse the object on a line, numbers as text; None if it holds none.
 
     For privacy nothing that a line holds may stop a reading, and no other line has a part in what it means.
     """
@@ -123,7 +123,7 @@ def _row(line: bytes, reader: json.JSONDecoder) -> dict[str, object] | None:
 
 
 def _text(value: object) -> str | None:
-    """A value as text; lists and objects are no values, and half a surrogate is no text."""
+    """JSON value as text; None for lists, objects and lone surrogates."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, str):

@@ -22,30 +22,30 @@ SOURCE = "source"
 
 
 class Origin(Protocol):
-    """Something that DuckDB can read.
+    """Interface of a source that DuckDB can read.
 
     An origin that its reader can stop at has `mount_slowly` as well, which mounts the same so that nothing can.
     """
 
     @property
     def shown(self) -> str:
-        """Name for messages."""
+        """Name of the source for messages."""
 
     def describe(self, connection: Any) -> list[Column]:
-        """Its columns, from names and types alone."""
+        """Columns of the source, from names and types alone."""
 
     def mount(self, connection: Any, used: Sequence[Column]) -> None:
-        """Make at least the used columns readable under the name SOURCE."""
+        """Register at least the used columns with DuckDB under the name SOURCE."""
 
 
 def mounted_columns(connection: Any) -> list[Column]:
-    """The columns of what is mounted, in order; nothing is run, for a result may come in any order."""
+    """Columns of the registered source, in order; no query is run."""
     empty = connection.sql(f"FROM {SOURCE}")
     return [Column(name, bare_type(str(kind)), name) for name, kind in zip(empty.columns, empty.types, strict=True)]
 
 
 def bare_type(kind: str) -> str:
-    """A type without parameters, save those of decimals; for privacy, because those of an enumeration are values.
+    """DuckDB type without parameters, save those of decimals; for privacy, because those of an enumeration are values.
 
     >>> bare_type("ENUM('Ann', 'Bob')"), bare_type("DECIMAL(9,2)"), bare_type("STRUCT(a INTEGER)[]")
     ('ENUM', 'DECIMAL(9,2)', 'STRUCT[]')
@@ -64,7 +64,7 @@ _WRITABLE = {"s": 253_402_300_799, "ms": 253_402_300_799_999, "us": 253_402_300_
 
 
 def harmless(values: Any) -> Any:
-    """An Arrow array in which text is UTF-8 and times are within DuckDB's range; what is not becomes missing."""
+    """Arrow array with invalid UTF-8 and times beyond DuckDB's range made missing."""
     import pyarrow as pa
 
     if isinstance(values, pa.ChunkedArray):
@@ -81,7 +81,7 @@ def harmless(values: Any) -> Any:
 
 
 def as_text(values: Any) -> Any:
-    """Arrow values as text: whole numbers without a point, true and false, dates and times as in ISO 8601 in UTC."""
+    """Arrow values as text: integers without a point, true and false, dates and times by ISO 8601 in UTC."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -127,7 +127,7 @@ def text_of(value: object) -> str | None:
 
 
 def identity_of(value: object) -> bytes | None:
-    """The person that a value names, where values have types of their own: its type and its exact value.
+    """Identity of the person that a value names, where values have types of their own: type and exact value.
 
     For privacy: 1 and "1" are two persons, for were they one, taking one of them away could let rows of the other in.
     The bytes hang on the value alone, not on the type of its column, which pandas takes from all values. Objects of
@@ -181,7 +181,7 @@ def _decoded(value: bytes | None) -> str | None:
 
 
 def _in_range(values: Any, most: dict[str, int]) -> Any:
-    """Times in microseconds, or nanoseconds as they are; those beyond `most` of their own unit are missing."""
+    """Times in microseconds (nanoseconds stay); those beyond `most` of their unit are missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

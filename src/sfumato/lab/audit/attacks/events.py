@@ -25,7 +25,7 @@ FINE, COARSE = 32, 8  # bins of the values of a column; up to twice as many valu
 
 
 def telling_columns(zero: Outputs, one: Outputs) -> list[int]:
-    """Columns that vary, in falling order of their difference between the inputs."""
+    """Varying columns, sorted by falling chi-square distance between the outputs on the two inputs."""
     telling = []
     for column in range(zero.shape[1]):
         first, second = zero[:, column], one[:, column]
@@ -35,7 +35,7 @@ def telling_columns(zero: Outputs, one: Outputs) -> list[int]:
 
 
 def distinct_columns(zero: Outputs, one: Outputs, order: list[int]) -> list[int]:
-    """Without columns that are another one times a constant, such as estimates that repeat their answers.
+    """Drop columns that are a multiple of an earlier one, such as estimates that repeat their answers.
 
     By itself such a column may still show a grid, but together with the other one it shows nothing more.
     """
@@ -49,7 +49,7 @@ def distinct_columns(zero: Outputs, one: Outputs, order: list[int]) -> list[int]
 
 
 def scores(zero: Outputs, one: Outputs, order: list[int]) -> Iterator[tuple[int, Callable[[Outputs], Values]]]:
-    """Sums of log-likelihood ratios, input 1 against input 0, over the most telling columns.
+    """Scores of runs: estimated log-likelihood ratios, input 1 against input 0, summed over the leading columns.
 
     Where columns are independent no event does better than a threshold on the sum. Columns that tell nothing only add
     the noise of their estimates, so scores of few columns compete with scores of many, and coarse bins with fine ones.
@@ -76,7 +76,7 @@ def _leading(order: list[int]) -> list[tuple[int, list[int]]]:
 
 
 def _binned(first: Outputs, second: Outputs, bins: int = FINE) -> tuple[Outputs, NDArray[np.int64], NDArray[np.int64]]:
-    """Edges of bins, and how many of the values of either input lie in each bin."""
+    """Bin edges, and histograms of both inputs' values over the bins."""
     pooled = np.concatenate([first, second])
     edges = np.unique(pooled)
     if len(edges) > 2 * bins:
@@ -102,7 +102,7 @@ QUANTILES = np.concatenate([[0.002, 0.005, 0.01, 0.02], np.arange(1, 24) / 24, [
 
 @dataclass(frozen=True)
 class Feature:
-    """One number computed from each run's outputs."""
+    """Named function from runs' outputs to one number per run."""
 
     name: str
     values: Callable[[Outputs], Values]
@@ -110,7 +110,7 @@ class Feature:
 
 @dataclass(frozen=True)
 class Event:
-    """A set of outputs: those for which `test` holds on the feature, or does not if `negated`.
+    """Set of outputs: those for which `test` holds on the feature, or fails if `negated`.
 
     rare: too seldom to show on a few runs, however telling it is.
     """
@@ -122,7 +122,7 @@ class Event:
     rare: bool = False
 
     def holds(self, outputs: Outputs) -> Mask:
-        """For each run whether the event happened."""
+        """Mask of the runs in which the event happened, (runs,)."""
         return np.asarray(self.test(self.feature.values(outputs)) != self.negated)
 
     def __str__(self) -> str:
@@ -131,7 +131,7 @@ class Event:
 
 
 def occurrences(events: list[Event], outputs: Outputs) -> NDArray[np.int64]:
-    """Number of runs in which each event happened. Events of one feature that stand together share its computation."""
+    """Number of runs in which each event happened; consecutive events on one feature share its computation."""
     counts = np.zeros(len(events), dtype=np.int64)
     feature, values = None, np.empty(0)
     for place, event in enumerate(events):
@@ -143,7 +143,7 @@ def occurrences(events: list[Event], outputs: Outputs) -> NDArray[np.int64]:
 
 
 def build_events(zero: Outputs, one: Outputs) -> list[Event]:
-    """Candidate events, learnt from outputs on either input. Their complements are left to whoever chooses."""
+    """Candidate events learnt from outputs on both inputs; complements are considered by the caller."""
     pooled = np.concatenate([zero[:LISTED], one[:LISTED]])
     order = telling_columns(zero, one)
     events: list[Event] = []
@@ -172,7 +172,7 @@ def _column(place: int) -> Feature:
 
 
 def _both(a: int, sign: str, b: int) -> Feature:
-    """The sum or the difference of two columns, where both are shown."""
+    """Feature: sum or difference of two columns; HIDDEN where either is."""
 
     def combined(outputs: Outputs) -> Values:
         one, other = outputs[:, a], outputs[:, b]
@@ -207,7 +207,7 @@ def _thresholds(feature: Feature, outputs: Outputs, *, every: int = 1) -> list[E
 
 
 def _ends(feature: Feature, zero: Outputs, one: Outputs) -> list[Event]:
-    """Events beyond all values seen on one of the inputs: truncated noise gives a table away there."""
+    """Events beyond all values seen on one of the inputs: they reveal truncated noise."""
     shown = [values[values != HIDDEN] for values in (feature.values(zero), feature.values(one))]
     if not all(values.size for values in shown):
         return []

@@ -45,7 +45,7 @@ Law = Callable[[Counts, int], Sequence[Distribution]]  # (counts, the last outco
 
 @dataclass(frozen=True)
 class ExactFinding:
-    """Result of the exact audit: the largest loss over so many pairs of neighbouring tables."""
+    """Result of the exact audit: the largest privacy loss over all pairs of neighbouring tables tried."""
 
     name: str
     claimed: Fraction
@@ -54,12 +54,12 @@ class ExactFinding:
 
     @property
     def sound(self) -> bool:
-        """Whether the claim holds on every pair."""
+        """Whether the privacy loss stays within the claim on every pair."""
         return self.loss <= float(self.claimed) + TOLERANCE
 
 
 def exact_loss(one: Sequence[Distribution], other: Sequence[Distribution]) -> float:
-    """The largest |log P(y) - log P'(y)|, where an outcome consists of independent parts.
+    """Privacy loss max over y of |log P(y) - log P'(y)|, for outcomes of independent parts.
 
     A part's logarithms lie between a lowest and a highest value, each reached; as the parts are independent there is an
     outcome that reaches all the highest, or all the lowest. Infinite if one table can produce what the other cannot.
@@ -91,7 +91,7 @@ def _decimal(value: Fraction) -> Decimal:
 
 
 def exponential(scores: Sequence[int], rate: Fraction) -> Distribution:
-    """Candidate i with probability proportional to exp(rate * scores[i])."""
+    """Output distribution of the exponential mechanism: P(i) proportional to exp(rate * scores[i])."""
     with localcontext(prec=DIGITS):
         weights = [_decimal(rate * (score - max(scores))).exp() for score in scores]
         total = sum(weights)
@@ -99,7 +99,7 @@ def exponential(scores: Sequence[int], rate: Fraction) -> Distribution:
 
 
 def discrete_laplace(answer: int, scale: Fraction, last: int) -> Distribution:
-    """A noisy answer between -last and last; what lies beyond on either side is one outcome. |answer| <= last."""
+    """Distribution of answer + discrete Laplace noise on -last .. last, each tail gathered into one outcome."""
     with localcontext(prec=DIGITS):
         ratio = _decimal(-1 / scale).exp()
         top = (1 - ratio) / (1 + ratio)
@@ -109,7 +109,7 @@ def discrete_laplace(answer: int, scale: Fraction, last: int) -> Distribution:
 
 
 def above_threshold(answer: int, scale: Fraction, threshold: int, last: int) -> Distribution:
-    """A noisy answer that is published from a threshold on, else only known to lie under it."""
+    """Distribution of a noisy answer that is published from a threshold on, and otherwise "hidden"."""
     with localcontext(prec=DIGITS):
         ratio = _decimal(-1 / scale).exp()
         if answer < threshold:
@@ -127,7 +127,7 @@ def above_threshold(answer: int, scale: Fraction, threshold: int, last: int) -> 
 
 
 def neighbours(cells: int, rows: int, contributions: int) -> Iterator[tuple[Counts, Counts]]:
-    """Every table of up to `rows` rows, with and without every person of up to `contributions` rows."""
+    """Neighbouring tables: all of up to `rows` rows, with and without a person of up to `contributions` rows."""
     for size in range(1, contributions + 1):
         for rest in range(rows - size + 1):
             for others in combinations_with_replacement(range(cells), rest):
@@ -137,7 +137,7 @@ def neighbours(cells: int, rows: int, contributions: int) -> Iterator[tuple[Coun
 
 
 def largest_loss(distribution: Law, cells: Sequence[int], rows: int, contributions: int) -> tuple[float, int]:
-    """The largest loss of a distribution over all neighbouring tables of these numbers of cells, and how many pairs."""
+    """Largest privacy loss of a distribution over all neighbouring tables, and the number of pairs."""
     distribution = cache(distribution)
     worst, pairs = 0.0, 0
     for size in cells:
@@ -155,7 +155,7 @@ def watched(
     kind: type[Curator] = Curator,
     domain: Domain | None = None,
 ) -> list[Draw]:
-    """Draws of a curator of this kind that holds these counts, while something is asked of it with its whole budget."""
+    """Noise and choices that a curator of class `kind` draws for `act`, on given counts and with its whole budget."""
     domain = domain or Domain((Axis("cell", "integer", np.arange(len(counts) + 1.0)),))
     vector, entropy, budget = np.array(counts, dtype=np.int64), Watched(0), Budget.pure(epsilon)
     held = np.flatnonzero(vector)
@@ -168,7 +168,7 @@ def watched(
 def selecting(
     score: Score | Callable[[int], Score], epsilon: Fraction, contributions: int, *, kind: type[Curator] = Curator
 ) -> Law:
-    """Output distribution of `Curator.select`, with the scores and the rate it really uses.
+    """Output distribution of `Curator.select`, with the scores and rate recorded from the curator.
 
     score: or what makes one for so many cells.
     """
@@ -183,7 +183,7 @@ def selecting(
 
 
 def cutting(quantile: Fraction, epsilon: Fraction, contributions: int, *, pieces: int = 2) -> Law:
-    """Distribution of the piece of a line that `Lines.cut` chooses, with the scores and the rate it really uses."""
+    """Output distribution of `Lines.cut`, with the scores and rate recorded from the lines."""
 
     def cut(curator: Curator, budget: Budget) -> int:
         lines = curator.lines(curator.domain.names, budget, pieces=pieces)
@@ -204,7 +204,7 @@ def counting(
     parity: bool = False,
     kind: type[Curator] = Curator,
 ) -> Law:
-    """Noisy counts of all cells, of those from a threshold on, or of cells with an even and an odd number of bits."""
+    """Output distribution of noisy counts: of all cells, of cells above a threshold, or by parity of cell numbers."""
 
     def distribution(counts: Counts, last: int) -> Sequence[Distribution]:
         bits = np.array([cell.bit_count() % 2 if parity else cell for cell in range(len(counts))])
@@ -229,7 +229,7 @@ def counting(
 
 
 def found(name: str, epsilon: Fraction, contributions: int, result: tuple[float, int]) -> ExactFinding:
-    """The largest loss and how many pairs there were, under a name that tells of the rows of a person."""
+    """Finding from (largest loss, number of pairs), with the contribution bound added to its name."""
     return ExactFinding(f"{name}, {contributions} row{'s' * (contributions > 1)} per person", epsilon, *result)
 
 

@@ -67,7 +67,7 @@ PRICES = ((1, 1, 1), (2, 2, 6))  # of buckets of 1, 2 and 4 cells
 
 
 def first_above_law(values: Sequence[int], threshold: int, of_threshold: Fraction, of_values: Fraction) -> list[float]:
-    """The chance that each value is the first above a threshold, then that none is, for noise of these scales."""
+    """Distribution of the sparse vector: P(value i is the first above the threshold) for each i, then P(none)."""
     ratio = np.exp(-1 / float(of_threshold))
     reach = ceil(REACH * of_threshold)
     noise = np.arange(-reach, reach + 1)
@@ -81,7 +81,7 @@ def first_above_law(values: Sequence[int], threshold: int, of_threshold: Fractio
 
 
 def _more_than(values: NDArray[np.int64], scale: Fraction) -> NDArray[np.float64]:
-    """The chance that discrete Laplace noise exceeds each of these, without cancellation."""
+    """P(Z > value) of discrete Laplace noise Z for each value, computed without cancellation."""
     ratio = np.exp(-1 / float(scale))
     tail = ratio ** np.maximum(values + 1, -values).astype(float) / (1 + ratio)
     return np.asarray(np.where(values >= 0, tail, 1 - tail))
@@ -135,14 +135,14 @@ def cutting_four(
 
 
 def largest_ratio(distribution: Chances, cells: int, rows: int, contributions: int) -> tuple[float, int]:
-    """The largest loss of a distribution over all neighbouring tables of so many rows, and how many pairs there are."""
+    """Largest privacy loss of a distribution over all neighbouring tables of up to `rows` rows; number of pairs."""
     distribution = cache(distribution)
     pairs = list(neighbours(cells, rows, contributions))
     return max(largest_gap(distribution(one), distribution(other)) for one, other in pairs), len(pairs)
 
 
 def verb_findings(epsilon: Fraction = Fraction(4)) -> list[ExactFinding]:
-    """Every verb on misfits over all tables of up to 4 rows on 3 cells, partitions over those of 3 rows on 4."""
+    """Exact audit of the verbs on misfits (tables of up to 4 rows on 3 cells) and of partitions (3 rows on 4 cells)."""
     findings = []
     for k in (1, 2):
         losses: dict[str, tuple[float, int]] = {}
@@ -163,7 +163,7 @@ def verb_findings(epsilon: Fraction = Fraction(4)) -> list[ExactFinding]:
 
 
 def _scales(log: Sequence[object]) -> list[Fraction]:
-    """The scales of all draws of Laplace noise, in order."""
+    """Scales of the recorded Laplace draws, in order; a PrivacyError for other noise."""
     noises = [call.noise if isinstance(call, Drawn) else None for call in log]
     scales = [noise.scale for noise in noises if isinstance(noise, Laplace)]
     if len(scales) != len(noises):
@@ -222,7 +222,7 @@ def measuring_margins(
 
 
 def choosing_margins(epsilon: Fraction, contributions: int, *, kind: type[Curator] = Curator) -> Law:
-    """Distribution of the margin chosen as farthest from its guess: the curator's rate, scores added up here."""
+    """Distribution of the margin chosen as farthest from its guess; scores recomputed, rate as the curator used it."""
 
     def choose(curator: Curator, budget: Budget) -> object:
         return curator.select_margin([(n, np.array(g)) for n, g in GUESSES], PENALTIES, budget)
@@ -237,7 +237,7 @@ def choosing_margins(epsilon: Fraction, contributions: int, *, kind: type[Curato
 
 
 def margin_findings(epsilon: Fraction = Fraction(4)) -> list[ExactFinding]:
-    """Margins and their misfits, over all tables of up to 4 rows on the square."""
+    """Exact audit of margins and their misfits, over all tables of up to 4 rows on the 2 x 2 square."""
     findings = []
     for k in (1, 2):
         laws = {f"misfits of margins, {how}": summing_margins(g, epsilon, k) for how, g in GROUPINGS.items()}

@@ -35,7 +35,7 @@ MOST_WRITTEN_OUT = 2**16  # entries of a query matrix that are compared one by o
 
 
 class Recorder:
-    """Proxy of a curator, which must have been given `Watched` random bits."""
+    """Proxy of a curator that records every call on a tape; the curator's entropy must be `Watched`."""
 
     def __init__(self, inner: Curator, entropy: Watched, tape: Tape) -> None:
         self.__inner, self.__entropy, self.__tape = inner, entropy, tape
@@ -43,7 +43,7 @@ class Recorder:
 
     @property
     def charge(self) -> Charge:
-        """Account of what the recorded curator has spent."""
+        """Charge of the recorded curator."""
         return self.__inner.charge
 
     def __getattr__(self, name: str) -> object:
@@ -60,7 +60,7 @@ class Recorder:
         which: Codes | None = None,
         above: int | None = None,
     ) -> Measurement:
-        """Let the curator measure, and write it down."""
+        """Forward `Curator.measure` and record the call."""
         self.__begin()
         made = self.__inner.measure(queries, budget, of=of, scales=scales, which=which, above=above)
         truth = queries.apply_wrapping(self.__inner._dense(of))
@@ -79,7 +79,7 @@ class Recorder:
         return self.__told(made, asked, truth.tolist(), noises)
 
     def select(self, score: Score, budget: Budget) -> int:
-        """Let the curator choose, and write it down."""
+        """Forward `Curator.select` and record the call."""
         self.__begin()
         made = self.__inner.select(score, budget)
         scores = score.scores(self.__inner._dense("count")).tolist()
@@ -87,7 +87,7 @@ class Recorder:
         return self.__told(made, ("select", fingerprint(score), rate), scores, (), "choice", rate)
 
     def measure_misfit(self, misfit: Misfit, budget: Budget, groups: Codes | None = None) -> Measurement:
-        """Let the curator measure misfits of targets, and write it down."""
+        """Forward `Curator.measure_misfit` and record the call."""
         self.__begin()
         made = self.__inner.measure_misfit(misfit, budget, groups)
         labels = [0] * misfit.queries.rows if groups is None else np.asarray(groups).tolist()
@@ -99,7 +99,7 @@ class Recorder:
     def measure_margin_misfits(
         self, guesses: Sequence[Guess], budget: Budget, groups: Codes | None = None
     ) -> Measurement:
-        """Let the curator measure misfits of margins from guesses, and write it down."""
+        """Forward `Curator.measure_margin_misfits` and record the call."""
         self.__begin()
         asked = [_taken_down(*guess) for guess in guesses]
         made = self.__inner.measure_margin_misfits(asked, budget, groups)
@@ -117,7 +117,7 @@ class Recorder:
     def select_margin(
         self, guesses: Sequence[tuple[Sequence[str], Codes]], penalties: Sequence[int], budget: Budget
     ) -> int:
-        """Let the curator choose a margin, and write it down."""
+        """Forward `Curator.select_margin` and record the call."""
         self.__begin()
         asked = [(tuple(names), np.array(guess)) for names, guess in guesses]
         made = self.__inner.select_margin(asked, penalties, budget)
@@ -130,7 +130,7 @@ class Recorder:
         )
 
     def first_above(self, misfit: Misfit, threshold: int, budget: Budget, *, start: int = 0) -> int | None:
-        """Let the curator run the sparse vector on misfits, and write it down."""
+        """Forward `Curator.first_above` and record the call."""
         self.__begin()
         made = self.__inner.first_above(misfit, threshold, budget, start=start)
         truth = self.__misfits(misfit)[start:]
@@ -150,7 +150,7 @@ class Recorder:
     def best_partition(
         self, budget: Budget, *, order: Codes, price: Fraction | Sequence[Fraction], longest: int | None = None
     ) -> Codes:
-        """Let the curator cut the cells into buckets, and write it down."""
+        """Forward `Curator.best_partition` and record the call."""
         self.__begin()
         made = self.__inner.best_partition(budget, order=order, price=price, longest=longest)
         truth = self.__inner._dense("count")[order].tolist()
@@ -173,19 +173,19 @@ class Recorder:
         return self.__told(made, asked, truth, noises, "partition")
 
     def reduce(self, partition: Partition) -> Recorder:
-        """A recorder before the curator's view, on the same tape."""
+        """Recorder of `Curator.reduce`, on the same tape."""
         return self.__before(self.__inner.reduce(partition))
 
     def subset(self, seed: int, number: int) -> Recorder:
-        """A recorder before the curator of some rows, on the same tape."""
+        """Recorder of `Curator.subset`, on the same tape."""
         return self.__before(self.__inner.subset(seed, number))
 
     def margin(self, names: Sequence[str]) -> Recorder:
-        """A recorder before the curator's margin, on the same tape."""
+        """Recorder of `Curator.margin`, on the same tape."""
         return self.__before(self.__inner.margin(names))
 
     def lines(self, names: Sequence[str], budget: Budget, *, pieces: int = 1) -> LinesRecorder:
-        """A recorder before the lines, on the same tape, once it is written down what they cost."""
+        """Record the charge of `Curator.lines`; return a recorder of these lines on the same tape."""
         self.__begin()
         made = self.__inner.lines(names, budget, pieces=pieces)
         if made.budget != budget or made.contributions != self.charge.contributions:
@@ -202,7 +202,7 @@ class Recorder:
         return twins.misfits(misfit.queries, misfit.targets.tolist(), self.__inner._dense("count").tolist())
 
     def __rate(self, made: int, scores: list[int]) -> Fraction:
-        """Check that a choice was made by these scores; the rate with which it follows them."""
+        """Check that one exponential mechanism on these scores made the choice; return its rate."""
         chosen = [call for call in self.__entropy.log if isinstance(call, Chosen)]
         if len(chosen) != 1 or chosen[0].candidate != made or chosen[0].scores.tolist() != scores:
             self.__tape.faults.append("the choice was not made by one exponential mechanism on the scores")
@@ -217,7 +217,7 @@ class Recorder:
         kind: Kind = "answers",
         rate: Fraction | None = None,
     ) -> T:
-        """Write a call down; what it published, or what the run that is heard published for the same call."""
+        """Record a call; return its result, or in a replay the first run's result of the same call."""
         call = Call(asked, self.__end(), tuple(answers), noises, rate, made, kind)  # type: ignore[arg-type]
         return cast(T, self.__tape.add(call).result)
 
@@ -275,7 +275,7 @@ def _parts_of(kind: type) -> tuple[str, ...]:
 
 
 def fingerprint(value: object) -> Hashable:
-    """Anything published, in a form that can be compared."""
+    """Hashable form of a published value, equal only for equal values."""
     if isinstance(value, np.ndarray):
         return value.shape, value.dtype.str, value.tobytes()
     if is_dataclass(value) and not isinstance(value, type):
@@ -296,7 +296,7 @@ def _taken_down(
 
 
 def _rows_by_noise(made: Measurement) -> list[tuple[Codes, Noise]]:
-    """Answers that carry each of a measurement's noises."""
+    """Row numbers of a measurement by the noise that they carry."""
     which = np.zeros(len(made.answers), dtype=np.int64) if made.which is None else made.which
     return [(np.flatnonzero(which == kind), noise) for kind, noise in enumerate(made.noises)]
 
@@ -306,7 +306,7 @@ def _matrix(queries: Queries) -> Hashable:
 
 
 def _borne(charge: Charge) -> tuple[Fraction, ...]:
-    """Loss charged to each cell so far, or the one bound on all of them."""
+    """Privacy loss charged so far to each cell, or the one bound for all cells."""
     loads = charge._loads
     amounts = [loads] * (charge.cells if charge.tracked else 1) if isinstance(loads, int) else loads.tolist()
     return tuple(Fraction(int(amount), charge._denominator) for amount in amounts)

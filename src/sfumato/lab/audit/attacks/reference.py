@@ -33,7 +33,7 @@ UNIT = 256  # prices are rounded down to such parts
 
 
 def misfits(queries: Queries, targets: Sequence[int], counts: Sequence[int]) -> list[int]:
-    """|A[j] x - targets[j]| for every row."""
+    """Misfit |A[j] x - targets[j]| of every query j."""
     return [
         abs(sum(weight * count for weight, count in zip(row, counts, strict=True)) - target)
         for row, target in zip(queries.dense().tolist(), targets, strict=True)
@@ -41,7 +41,7 @@ def misfits(queries: Queries, targets: Sequence[int], counts: Sequence[int]) -> 
 
 
 def margin(domain: Domain, names: Sequence[str], counts: Sequence[int]) -> list[int]:
-    """The rows in every cell that some attributes span, from those of all cells."""
+    """Marginal counts along some attributes, from the counts of all cells."""
     sizes = [axis.size if axis.name in names else 1 for axis in domain]
     found = [0] * prod(sizes)
     for codes, count in zip(product(*(range(axis.size) for axis in domain)), counts, strict=True):
@@ -59,7 +59,7 @@ def margin_misfit(
     counts: Sequence[int],
     parts: Sequence[int] | None = None,
 ) -> int:
-    """The sum of |count - guess| over the cells of a margin, or over parts that its cells are put in."""
+    """L1 distance of a margin from a guess: sum of |count - guess| over its cells, or over parts of them."""
     held = margin(domain, names, counts)
     if parts is not None:
         held = [sum(c for c, place in zip(held, parts, strict=True) if place == part) for part in range(len(guess))]
@@ -67,17 +67,17 @@ def margin_misfit(
 
 
 def sums_by_group(values: Sequence[int], labels: Sequence[int]) -> list[int]:
-    """The sum of the values of each group."""
+    """Sum of values by group."""
     return [sum(v for v, label in zip(values, labels, strict=True) if label == g) for g in range(max(labels) + 1)]
 
 
 def first_above(values: Sequence[int], threshold: int) -> int | None:
-    """The place of the first value above a threshold, both with their noise."""
+    """Index of the first value above a threshold, noise already added to both; None if there is none."""
     return next((place for place, value in enumerate(values) if value > threshold), None)
 
 
 def deviation(counts: Sequence[int]) -> int:
-    """The sum of |count - median|: no other whole number is closer to all counts together."""
+    """Sum of |count - median|, the least over all centres."""
     return min(sum(abs(count - middle) for count in counts) for middle in counts)
 
 
@@ -93,7 +93,7 @@ def buckets(cells: int, longest: int | None = None) -> list[tuple[int, int]]:
 
 
 def partitions(cells: int, longest: int | None = None) -> list[tuple[int, ...]]:
-    """All ways to cut a line into buckets, as their lengths from the end; of equally cheap ones the first wins."""
+    """All partitions of a line into buckets, as bucket lengths from the end; ties in cost go to the first."""
     if cells == 0:
         return [()]
     usable = [length for start, length in buckets(cells, longest) if start + length == cells]
@@ -103,7 +103,7 @@ def partitions(cells: int, longest: int | None = None) -> list[tuple[int, ...]]:
 def cheapest_labels(
     counts: Sequence[int], prices: Sequence[Fraction], noise: Sequence[int], longest: int | None = None
 ) -> list[int]:
-    """The bucket of every place in the cheapest partition; prices by length, draws in the order of `buckets`.
+    """Bucket of every position in the partition of least cost; prices by length, noise in the order of `buckets`.
 
     What was drawn for a bucket makes it cheaper, whatever its sign.
     """
@@ -125,7 +125,7 @@ def cheapest_labels(
 
 
 def dealt_out(counts: Sequence[int], pieces: int) -> list[int]:
-    """Rows of every piece, dealt out one row after the other."""
+    """Rows of each piece of a line, each cell's rows dealt to its pieces one at a time."""
     digits = pieces.bit_length() - 1
     found = [0] * (len(counts) * pieces)
     for cell, count in enumerate(counts):
@@ -136,7 +136,7 @@ def dealt_out(counts: Sequence[int], pieces: int) -> list[int]:
 
 
 def rank_scores(counts: Sequence[int], quantile: Fraction, rate: Fraction) -> list[int]:
-    """Score of each place as a quantile a / b: minus b times its rank error, cut off at 64 / rate."""
+    """Score of each position for the quantile a / b: minus b times its rank error, clipped at 64 / rate."""
     a, b = quantile.as_integer_ratio()
     total, before, found = a * sum(counts), 0, []
     for count in counts:
@@ -152,7 +152,7 @@ REACH = 26  # scales of noise that are told apart
 
 
 class _Noise:
-    """Discrete Laplace noise with its sign taken for minus; a scale of None stands for no noise at all."""
+    """Law of -|Z| for discrete Laplace noise Z; scale None: no noise."""
 
     def __init__(self, scale: Fraction | None) -> None:
         self.ratio = 0.0 if scale is None else exp(-1 / scale)
@@ -163,7 +163,7 @@ class _Noise:
         return np.asarray(twice * (1 - self.ratio) / (1 + self.ratio) * self.ratio ** np.abs(values))
 
     def from_on(self, values: NDArray[np.int64]) -> Chances:
-        """The chance of at least so much."""
+        """P(-|Z| >= value) for each value."""
         less = 2 * self.ratio ** np.maximum(1 - values, 1).astype(float) / (1 + self.ratio)
         return np.asarray(np.where(values > 0, 0.0, 1 - less))
 
@@ -171,7 +171,7 @@ class _Noise:
 def partition_law(
     counts: Sequence[int], prices: tuple[int, int, int], single: Fraction | None, longer: Fraction
 ) -> list[float]:
-    """The chance that `best_partition` cuts four cells in each of WAYS, computed independently of the kernel.
+    """Probability of each of the six partitions WAYS of four cells, computed independently of the kernel.
 
     prices: of a bucket of one, two and four cells. single, longer: scales of the noise on the costs of single cells and
     of longer buckets; None for no noise.
@@ -210,14 +210,14 @@ def partition_law(
 
 
 def largest_gap(one: Sequence[float], other: Sequence[float]) -> float:
-    """The largest |log P(y) - log P'(y)|."""
+    """Privacy loss: max over outcomes y of |log P(y) - log P'(y)|."""
     return max(abs(log(mine / its)) for mine, its in zip(one, other, strict=True))
 
 
 def _two_ways(
     singles: NDArray[np.int64], bucket: NDArray[np.int64], one: _Noise, many: _Noise
 ) -> tuple[Chances, Chances]:
-    """For each cost of two neighbouring cells, the chance that it is the least, by two single cells and by one bucket.
+    """P(the least cost of two cells is each value), reached by two single cells, or by one bucket.
 
     singles, bucket: the noise that brings either to that cost. Single cells win ties.
     """
@@ -225,10 +225,10 @@ def _two_ways(
 
 
 def _or_more(chances: Chances) -> Chances:
-    """The chance of each value or more, summed from the far end so that small chances keep their digits."""
+    """Survival function P(>= each value), summed from the far end so that small probabilities keep their digits."""
     return np.asarray(np.cumsum(chances[::-1])[::-1])
 
 
 def _more(chances: Chances) -> Chances:
-    """The chance of more than each value."""
+    """Survival function P(> each value)."""
     return np.append(_or_more(chances)[1:], 0.0)

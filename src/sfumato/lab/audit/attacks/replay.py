@@ -55,7 +55,7 @@ MOST_COMPLAINTS = 20  # a broken mechanism is broken on most pairs
 
 @dataclass(frozen=True)
 class Complaint:
-    """Fault on a pair of neighbouring tables. call: its place among the calls, if it is about one of them."""
+    """Fault on a pair of neighbouring tables. call: index of the call that it is about, if any."""
 
     what: str
     call: int | None
@@ -65,7 +65,7 @@ class Complaint:
 
 @dataclass(frozen=True)
 class Replay:
-    """Result of one replay. loss: bounds |log P(y) - log P'(y)| of all that is published, in rho if the budget is."""
+    """Result of one replay. loss: bound on |log P(y) - log P'(y)| of the whole output, in rho for zCDP budgets."""
 
     loss: float
     complaints: list[Complaint]
@@ -73,7 +73,7 @@ class Replay:
 
 @dataclass(frozen=True)
 class ReplayFinding:
-    """The largest loss over so many neighbouring tables, and the first complaints."""
+    """Result of replays: largest loss over so many pairs of neighbouring tables, and the first complaints."""
 
     name: str
     claimed: Fraction
@@ -83,7 +83,7 @@ class ReplayFinding:
 
     @property
     def sound(self) -> bool:
-        """Whether nothing was found."""
+        """Whether the replays found no fault and no loss beyond the claim."""
         return not self.complaints
 
 
@@ -111,7 +111,7 @@ def replay(
 
 
 def first_fault(run: Run, schema: Schema, budget: Budget | None = None, curator: type[Curator] = Curator) -> str | None:
-    """The first complaint about a small mechanism on all tables of up to 2 rows; measures at a bound, or missing."""
+    """First complaint of replays of a small mechanism on all tables of up to 2 rows; measures at a bound or missing."""
     half = next((measure.half_units for measure in schema.measures.values()), None)
     levels: Sequence[tuple[int | None, ...]] = ((),) if half is None else ((half,), (None,))
     for one, other in neighbouring_tables(schema.domain.size, 2, 1, levels):
@@ -123,12 +123,11 @@ def first_fault(run: Run, schema: Schema, budget: Budget | None = None, curator:
 def replay_findings(
     name: str, run: Run | None = None, *, budget: Budget | None = None, curator: type[Curator] = Curator, seed: int = 0
 ) -> list[ReplayFinding]:
-    """A mechanism on all tables of up to 4 rows on 4 cells, and of up to 3 rows on 3 cells with a measure.
+    """Replay a mechanism on all small tables: 4 rows on 4 cells, 3 rows on 3 cells with a measure, 3 rows on a square.
 
-    And on those of up to 3 rows on a square of two attributes, which have margins.
-    run: what to run; the mechanism of that name if not said. A row's measure is at either bound, between, or missing.
-    budget: epsilon 8 if not said, under which a few rows pass a threshold and what is then done with them is audited.
-    seed: of the noise, and of the tables on which transcripts are drawn.
+    run: by default the mechanism of that name. A row's measure is at either bound, between, or missing. budget: by
+    default epsilon 8, so that a few rows pass a threshold and the steps after it are audited too. seed: of the noise,
+    and of the tables on which transcripts are drawn.
     """
     budget, findings = budget or Budget.pure(8), []
     for words, schema, rows in _shapes(name):
@@ -152,7 +151,7 @@ def replay_findings(
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """One run of a mechanism. output: its return value, unless it ended early. faults: why it did."""
+    """One recorded run: its tape, its fingerprint (None if it ended early), and the faults that ended it."""
 
     tape: Tape
     output: Hashable
@@ -162,7 +161,7 @@ class _Run:
 def _taped(
     run: Run, schema: Schema, table: Table, budget: Budget, curator: type[Curator], seed: int, heard: Tape | None = None
 ) -> _Run:
-    """Run a mechanism on a table; with the published answers of another run, if there is one to be heard."""
+    """Run a mechanism on a table and record it; with `heard`, the recorded results of that run are replayed to it."""
     tape, entropy = Tape(heard), Watched(seed)
     with watching(curator, Lines):
         recorder = Recorder(curator_of(schema, table, budget, curator, entropy), entropy, tape)
@@ -181,7 +180,7 @@ def _taped(
 def _compared(
     one: _Run, other: _Run, person: list[Row], budget: Budget, contributions: int
 ) -> tuple[float, list[tuple[str, int | None]]]:
-    """Bound on the loss between two runs with the same published answers, and the faults of them.
+    """Bound on the privacy loss between two runs with equal published answers, and the faults found.
 
     Both tables differ by a person's rows.
     """
@@ -208,7 +207,7 @@ def _compared(
 
 @dataclass(frozen=True, eq=False)
 class _Transcript:
-    """All published answers of one run, handed out to runs on many other tables.
+    """Published answers of one run, replayed to runs on other tables.
 
     With the same answers all tables must be asked the same, whichever table the answers were drawn on; so every table
     is run once for a transcript, and is then compared with all of its neighbours. The noise is each run's own.
@@ -223,7 +222,7 @@ class _Transcript:
 
     @cached_property
     def first(self) -> _Run:
-        """Of some runs the one that publishes most: little is done with what passes no threshold."""
+        """Run that publishes most among some with different noise: nothing follows a count below the threshold."""
         named = self.run, self.schema, self.drawn_on, self.budget, self.curator
         return max((_taped(*named, self.seed + draw) for draw in range(DRAWS)), key=_published)
 
@@ -232,7 +231,7 @@ class _Transcript:
         return {_alike(self.drawn_on): self.first}
 
     def on(self, table: Table) -> _Run:
-        """The run on a table that hears the transcript; there is one for each table."""
+        """Replay of the transcript on a table, cached by table."""
         alike = _alike(table)
         if alike not in self.runs:
             seed, heard = self.seed + len(self.runs), self.first.tape
@@ -240,7 +239,7 @@ class _Transcript:
         return self.runs[alike]
 
     def complaints(self, tables: Iterable[tuple[Table, Table]]) -> ReplayFinding:
-        """All pairs of neighbouring tables, until there are complaints enough."""
+        """Compare the replays on all pairs of neighbouring tables, until there are enough complaints."""
         pairs, worst, complaints, contributions = 0, 0.0, list[Complaint](), self.schema.privacy_unit.contributions
         for one, other in tables:
             person = difference(one, other, contributions)
@@ -258,18 +257,18 @@ def _published(run: _Run) -> int:
 
 
 def _alike(table: Table) -> Hashable:
-    """Hashable form, equal for tables with the same counts and sums: the owner of a row is not part of it."""
+    """Hashable form of a table, equal for equal counts and sums; owners of rows are left out."""
     return tuple(sorted((row.cell, tuple((step is None, step or 0) for step in row.steps)) for row in table))
 
 
 def _levels(schema: Schema) -> Sequence[tuple[int | None, ...]]:
-    """The steps of a measure that rows are given: either bound, one between, or missing."""
+    """Steps of the measure that rows of small tables take: either bound, one between, or None for missing."""
     half = next((measure.half_units for measure in schema.measures.values()), None)
     return ((),) if half is None else ((-half,), (1,), (half,), (None,))
 
 
 def _drawn_table(schema: Schema, rows: int, seed: int, *, crowded: bool) -> Table:
-    """A table of so many people, for a transcript: each cell and each level is as likely as any other.
+    """Random table of `rows` people for a transcript, uniform over cells and levels.
 
     crowded: all in one cell, so that one passes thresholds and what is then done with it is audited.
     """
@@ -282,7 +281,7 @@ def _drawn_table(schema: Schema, rows: int, seed: int, *, crowded: bool) -> Tabl
 
 
 def _shapes(name: str) -> list[tuple[str, Schema, int]]:
-    """Schemas on which all tables of so many rows are tried: those of any table, or a mechanism's own example."""
+    """Name, schema and number of rows of the tables to replay: general ones, or a mechanism's own example."""
     if name in SPECIAL and (example := find_mechanism(name).lab.example) is not None:
         return [("", example(k), 3 if example(k).domain.size <= FEW_CELLS else 2) for k in (1, 2)]
     plain = [("", small_schema(4, k, measured=False), 4) for k in (1, 2)]
@@ -291,7 +290,7 @@ def _shapes(name: str) -> list[tuple[str, Schema, int]]:
 
 
 def _file(made: object, schema: Schema, budget: Budget) -> Hashable:
-    """Content of the file of a cube: with equal answers it must be the same, for all else is made of them alone."""
+    """Comparable content of the file of a cube, which must be a function of the published answers; None for others."""
     if not isinstance(made, Content):
         return None
     contents = contents_of(Release(made, "replay", describe_guarantee(budget, schema), private=False))
@@ -301,7 +300,7 @@ def _file(made: object, schema: Schema, budget: Budget) -> Hashable:
 
 
 def _loss(one: Call, other: Call, *, pure: bool) -> Fraction | float:
-    """Bound on the loss of a call between the two tables, all earlier outcomes being equal."""
+    """Bound on the privacy loss of one call between the two tables, all earlier outcomes being equal."""
     moves = [abs(mine - its) for mine, its in zip(one.answers, other.answers, strict=True)]
     if one.rate is not None:
         return _loss_of_choice(one, other, one.rate, pure=pure) if any(moves) else Fraction(0)
@@ -333,7 +332,7 @@ _chances = lru_cache(maxsize=2**13)(exponential)  # of one table's choices, with
 
 
 def _charged(call: Call, person: list[Row], budget: Budget, contributions: int) -> Fraction:
-    """Loss about this person that was charged for a call."""
+    """Privacy loss about this person that was charged for a call."""
     if not budget.is_pure:
         return contributions**2 * max(call.loads)
     return sum((call.loads[row.cell if len(call.loads) > 1 else 0] for row in person), Fraction(0))
@@ -347,7 +346,7 @@ SEEDS = 4
 
 
 def crowded_tables() -> Iterator[tuple[Table, Table]]:
-    """Tables with and without a person."""
+    """Neighbouring tables of many rows on 128 cells, with and without one person."""
     for crowd, cell in product(CROWDS, OWN):
         cells = [place for place, rows in crowd for _ in range(rows)]
         others = [Row(person, place) for person, place in enumerate(cells, 1)]
@@ -357,7 +356,7 @@ def crowded_tables() -> Iterator[tuple[Table, Table]]:
 def descent_finding(
     name: str, budget: Budget, run: Run | None = None, *, curator: type[Curator] = Curator
 ) -> ReplayFinding:
-    """A mechanism on all of these tables, each with several seeds; the mechanism of that name if no other is given."""
+    """Replay a tree descent on all crowded tables with several seeds; by default the mechanism of that name."""
     run = run or cast(Run, find_mechanism(name).run)  # the default workload
     schema = small_schema(CELLS, 1, measured=False)
     worst, complaints = 0.0, list[Complaint]()

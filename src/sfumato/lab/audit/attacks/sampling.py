@@ -36,7 +36,7 @@ SHARES = (0.5, 0.3, 0.1)  # of the allowed error, spent on the numerator
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of the sampling audit. bound: epsilon is at least this, but for a chance of `confidence_miss`."""
+    """Result of the sampling audit. bound: lower bound of epsilon, wrong with probability `confidence_miss`."""
 
     subject: str
     claimed: Fraction
@@ -85,7 +85,7 @@ def audit(subject: Subject, runs: int, entropy: Entropy, confidence_miss: float 
 
 
 def epsilon_bound(more: ArrayLike, less: ArrayLike, runs: int, miss: float, share: float = 0.5) -> NDArray[np.float64]:
-    """A lower bound of log(p / q), wrong with a chance of at most `miss`; never below 0, which always holds.
+    """Lower confidence bound of log(p / q), at least 0, wrong with probability at most `miss`.
 
     more, less: in how many of `runs` runs the event happened on the input of the numerator and on the other one.
     share: the part of `miss` that the bound of p may use up.
@@ -94,7 +94,7 @@ def epsilon_bound(more: ArrayLike, less: ArrayLike, runs: int, miss: float, shar
 
 
 def paired_bound(only_more: ArrayLike, only_less: ArrayLike, miss: float) -> NDArray[np.float64]:
-    """A lower bound of epsilon from pairs of runs, wrong with a chance of at most `miss`; never below 0.
+    """Lower confidence bound of epsilon from pairs of runs, at least 0, wrong with probability at most `miss`.
 
     only_more, only_less: pairs in which the event happened only on the one input, and only on the other.
     """
@@ -110,7 +110,7 @@ def _log_ratio(more: ArrayLike, less: ArrayLike, runs: int, miss: float, share: 
 
 
 def clopper_pearson(happened: ArrayLike, runs: ArrayLike, miss: float) -> tuple[Floats, Floats]:
-    """One-sided bounds of a probability, each of them wrong with a chance of at most `miss`.
+    """One-sided Clopper-Pearson bounds of a probability, each wrong with probability at most `miss`.
 
     >>> lower, upper = clopper_pearson([0, 10], 10, 0.05)
     >>> (float(lower[0]), round(float(upper[0]), 4)), (round(float(lower[1]), 4), float(upper[1]))
@@ -126,7 +126,7 @@ def clopper_pearson(happened: ArrayLike, runs: ArrayLike, miss: float) -> tuple[
 
 
 def _choose(zero: Outputs, one: Outputs, runs: int, miss: float) -> _Choice:
-    """The event that promises the highest bound.
+    """Choose the event with the highest expected lower bound of epsilon.
 
     A third of the runs builds the candidates and the rest compares them, because a score looks too good on the runs it
     was fitted to. What is compared is the lower bound, not the ratio, so a rare event must be very telling to win.
@@ -156,7 +156,7 @@ def _choose(zero: Outputs, one: Outputs, runs: int, miss: float) -> _Choice:
 def _promises(
     events: list[Event], zero: Outputs, one: Outputs, miss: float, runs: int | None = None
 ) -> tuple[Floats, NDArray[np.int64], float]:
-    """Bound that each event or its complement would give, for each input in the numerator, and its counts.
+    """Expected lower bound of epsilon for each event and its complement, either input as numerator; and the counts.
 
     runs: how many will bound the event, if that is known; here there are fewer, and more of them show more.
     It is a very certain bound at first: with a milder one, a rarer event with the same ratio wins too often by luck.

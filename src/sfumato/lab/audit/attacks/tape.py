@@ -28,12 +28,12 @@ Kind = Literal["answers", "choice", "first", "partition"]
 
 
 class Apart(SfumatoError):
-    """The two runs ask for different things although all that was published so far is the same."""
+    """Divergence of two runs: a different call although all published results so far are equal."""
 
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """One use of a verb that spends.
+    """Record of one call of a verb that spends budget.
 
     asked: the queries, scales and thresholds, in a form that can be compared. loads: what each cell of the whole table
     was charged. answers: without noise; for a choice, the scores; for a first answer, what is compared with the
@@ -53,7 +53,7 @@ class Call:
 
 @dataclass(eq=False)
 class Tape:
-    """The calls of one run in order, and the faults in them. heard: the tape whose results are handed out."""
+    """Transcript of a run: its calls in order, and faults. heard: the tape whose results are replayed."""
 
     heard: Tape | None = None
     calls: list[Call] = field(default_factory=list)
@@ -62,7 +62,7 @@ class Tape:
     borne: dict[int, tuple[Fraction, ...]] = field(default_factory=dict)
 
     def add(self, call: Call) -> Call:
-        """Keep a call, and say which call's result is to be handed out."""
+        """Append a call; return it, or in a replay the recorded call at its place. Apart if the two differ."""
         self.calls.append(call)
         if self.heard is None:
             return call
@@ -78,7 +78,7 @@ class Tape:
 
 
 class LinesRecorder:
-    """Proxy of lines, which must have been given `Watched` random bits."""
+    """Proxy of `Lines` that records every call on a tape; their entropy must be `Watched`."""
 
     def __init__(self, inner: Lines, entropy: Watched, tape: Tape) -> None:
         self.__inner, self.__entropy, self.__tape = inner, entropy, tape
@@ -87,7 +87,7 @@ class LinesRecorder:
 
     @property
     def charge(self) -> StretchCharge:
-        """As that of the lines."""
+        """Charge of the recorded lines."""
         return self.__inner.charge
 
     def __getattr__(self, name: str) -> object:
@@ -95,7 +95,7 @@ class LinesRecorder:
         return getattr(self.__inner, name)
 
     def cut(self, line: int, quantile: Fraction, budget: Budget, *, first: int, end: int) -> int:
-        """Let the lines choose, and write it down."""
+        """Forward `Lines.cut` and record the call."""
         before = self.__borne()
         made = self.__inner.cut(line, quantile, budget, first=first, end=end)
         chosen = [call for call in self.__entropy.log if isinstance(call, ChosenPiece)]
@@ -107,7 +107,7 @@ class LinesRecorder:
         return self.__told(made, ("cut", line, quantile, first, end, rate), before, scores, (), rate)
 
     def count(self, edges: Sequence[Codes], budget: Budget) -> Measurement:
-        """Let the lines count, and write it down."""
+        """Forward `Lines.count` and record the call."""
         before = self.__borne()
         made = self.__inner.count(edges, budget)
         truth = []
@@ -132,7 +132,7 @@ class LinesRecorder:
         noises: tuple[Noise, ...],
         rate: Fraction | None = None,
     ) -> T:
-        """Write a call down, a choice if it has a rate; what it published, or the run that is heard."""
+        """Record a call (a choice if it has a rate); return its result, or in a replay that of the first run."""
         if self.__entropy.loose:
             self.__tape.faults.append("random bits were taken past the exact samplers")
         loads = [now - then for now, then in zip(self.__borne(clear=False), before, strict=True)]
@@ -143,7 +143,7 @@ class LinesRecorder:
         return cast(T, self.__tape.add(call).result)
 
     def __borne(self, *, clear: bool = True) -> list[Fraction]:
-        """Loss charged to every piece: the tables that are replayed have few."""
+        """Privacy loss charged so far to every piece, line by line."""
         if clear:
             self.__entropy.log.clear()
         return [self.charge.borne(line, piece) for line in range(self.number) for piece in range(self.length)]

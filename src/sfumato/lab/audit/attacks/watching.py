@@ -28,7 +28,7 @@ from sfumato.measurement import Noise
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """Noise that was drawn, one value for each of a number of answers."""
+    """Recorded draw of noise: its law, and a value for each answer."""
 
     noise: Noise
     values: Whole
@@ -36,7 +36,7 @@ class Drawn:
 
 @dataclass(frozen=True, eq=False)
 class Sifted:
-    """Empty cells that were let through a threshold, and their noise."""
+    """Recorded draw of the empty cells whose noise passes a threshold, with that noise."""
 
     size: int
     threshold: int
@@ -47,7 +47,7 @@ class Sifted:
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """A choice by the exponential mechanism: P(i) proportional to exp(rate * scores[i])."""
+    """Recorded choice of an exponential mechanism: P(i) proportional to exp(rate * scores[i])."""
 
     scores: Whole
     rate: Fraction
@@ -56,7 +56,7 @@ class Chosen:
 
 @dataclass(frozen=True, eq=False)
 class ChosenPiece:
-    """A choice among pieces of a line. scores: of every piece that could be chosen. piece: its number on the line."""
+    """Recorded choice of a piece of a line. scores: of all candidate pieces. piece: the number chosen."""
 
     scores: Whole
     rate: Fraction
@@ -67,7 +67,7 @@ Draw = Drawn | Sifted | Chosen | ChosenPiece
 
 
 class Watched:
-    """NOT PRIVATE: predictable random bits that remember what they were used for.
+    """NOT PRIVATE: predictable entropy that logs the samplers called with it.
 
     log: the calls of samplers, in order. loose: words that were taken without a sampler.
     """
@@ -80,12 +80,12 @@ class Watched:
         self.loose = 0
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """Random words for someone who goes past the samplers."""
+        """Random words drawn without a sampler, which are counted in `loose`."""
         self.loose += count
         return self.bits.words(count)
 
     def bytes(self, count: int) -> bytes:
-        """Random bytes for someone who goes past the samplers."""
+        """Random bytes drawn without a sampler, which are counted in `loose`."""
         self.loose += count
         return self.bits.bytes(count)
 
@@ -108,7 +108,7 @@ SAMPLERS: dict[str, tuple[Callable[..., Any], Callable[..., Draw]]] = {
 
 
 def _watcher(sampler: Callable[..., Any], record: Callable[..., Draw]) -> Callable[..., Any]:
-    """The same sampler, which writes down what it draws from watched random bits; these come last."""
+    """Wrap a sampler so that draws from `Watched` entropy, its last argument, are logged."""
 
     def watched(*given: Any) -> Any:
         *asked, entropy = given
@@ -126,7 +126,7 @@ WATCHERS = {name: _watcher(*sampler) for name, sampler in SAMPLERS.items()}
 
 @contextmanager
 def watching(*classes: type) -> Iterator[None]:
-    """While this lasts, the modules of these curators call the samplers through the watchers of this file."""
+    """Context in which the modules of these classes call the samplers through logging wrappers."""
     modules = {name: vars(sys.modules[name]) for each in classes for name in (c.__module__ for c in each.__mro__)}
     modules[sifting.__name__] = vars(sifting)  # where a curator's cells above a threshold are drawn
     # Only what is exactly the kernel's own sampler is replaced, so that a sampler of someone's own stays visible.

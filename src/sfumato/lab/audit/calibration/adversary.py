@@ -29,7 +29,7 @@ SIZES = (0, 1, 2, 3, 5, 8, 13, 21, 40, 150, 1000)  # of cells that are put somew
 
 @dataclass(frozen=True, eq=False)
 class Ask:
-    """A question of one number, as a column of a SELECT, and the weights of its truth: a sum of cells, or a ratio."""
+    """Question of one number: SELECT column, and the weights of cells in its true answer, a sum or a ratio."""
 
     kind: str
     column: str
@@ -37,7 +37,7 @@ class Ask:
     bottom: Floats | None = None
 
     def truth(self, counts: Whole) -> float:
-        """The true answer; none where it is an average over nothing."""
+        """True answer on given counts; nan for an average over no rows."""
         top = float(self.top @ counts)
         if self.bottom is None:
             return top
@@ -57,19 +57,19 @@ class Ground:
         return self.schema.domain.shape
 
     def plan(self, places: Sequence[int]) -> Select:
-        """One SELECT for several questions, which is faster."""
+        """Compile several questions into one SELECT."""
         columns = ", ".join(f"{self.questions[place].column} AS q{place}" for place in places)
         return cast(Select, compile_statement(f"SELECT {columns} FROM t", self.schema))
 
     def grouped(self, by: Sequence[int]) -> Select:
-        """Counts by some attributes, in the order of their cells."""
+        """Compile COUNT(*) GROUP BY some attributes, in the order of their cells."""
         names = ", ".join(self.schema.domain.names[place] for place in by)
         return cast(Select, compile_statement(f"SELECT {names}, COUNT(*) AS n FROM t GROUP BY {names}", self.schema))
 
 
 @lru_cache(maxsize=1)
 def grounds() -> tuple[Ground, ...]:
-    """The domains, with questions that are the same every time."""
+    """The small domains, each with a fixed list of questions."""
     return tuple(_ground(shape, Random(place)) for place, shape in enumerate(SHAPES))  # noqa: S311 (not noise)
 
 
@@ -94,7 +94,7 @@ def _ground(shape: tuple[int, ...], chance: Random) -> Ground:
 
 
 def _union(shape: tuple[int, ...], codes: Sequence[Floats], chance: Random) -> tuple[str, Floats]:
-    """One box or two, each along some attributes; sometimes a single cell."""
+    """Random condition of one or two boxes, as SQL text and as mask of cells (cells,)."""
     texts, mask = [], np.zeros(len(codes[0]), dtype=bool)
     for _ in range(chance.choice((1, 1, 1, 2))):
         parts, inside = [], np.ones(len(mask), dtype=bool)
@@ -112,7 +112,7 @@ def _union(shape: tuple[int, ...], codes: Sequence[Floats], chance: Random) -> t
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Counts on a ground, to be released with a budget. asked: which questions, by number."""
+    """Table for the search: counts on a ground, a budget, and the numbers of the questions asked."""
 
     ground: Ground
     counts: Whole
@@ -121,7 +121,7 @@ class Table:
     told: str = ""  # how it came about
 
     def changed(self, chance: Random) -> Table:
-        """Neighbour in the search: other sizes in some box, some other questions."""
+        """Random neighbour in the hill climb: counts of a box, and some questions, are changed."""
         box = tuple(
             slice(low, low + chance.randrange(1, size - low + 1))
             for size in self.ground.shape
@@ -154,7 +154,7 @@ def rich(number: int) -> Table:
 
 
 def beginnings(chance: Random, asked: int, *, gaussian: bool) -> list[Table]:
-    """Known bad shapes: nothing, one spike, spikes as small as noise, neighbours that differ, halves, heavy tails."""
+    """Starting tables of the search: empty, one spike, noise-sized spikes, alternating, halves, heavy tails."""
     found = []
     for ground in grounds():
         cells, shape = ground.schema.domain.size, ground.shape

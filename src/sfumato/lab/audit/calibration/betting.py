@@ -29,7 +29,7 @@ HALVINGS = 40
 
 
 def evidence_below(shares: Floats, mean: float) -> Floats:
-    """The logarithm of the money won by betting that the mean is less than this.
+    """Log capital won by betting that the mean is below this, by sample.
 
     shares: numbers between 0 and 1 along the last axis; several samples may be stacked.
 
@@ -42,7 +42,7 @@ def evidence_below(shares: Floats, mean: float) -> Floats:
 
 
 def mean_at_most(shares: Floats, alpha: float) -> float:
-    """An upper bound on the mean, wrong with a chance of at most alpha.
+    """Upper confidence bound on the mean, wrong with probability at most alpha.
 
     >>> 0.5 < mean_at_most(np.full(100, 0.5), 1e-6) < 0.7
     True
@@ -57,12 +57,12 @@ def mean_at_most(shares: Floats, alpha: float) -> float:
 
 
 def mean_at_least(shares: Floats, alpha: float) -> float:
-    """A lower bound on the mean, wrong with a chance of at most alpha."""
+    """Lower confidence bound on the mean, wrong with probability at most alpha."""
     return 1.0 - mean_at_most(1.0 - np.asarray(shares), alpha)
 
 
 def shares_at(mean: float, releases: int, questions: int, alike: float, samples: int = 2000) -> Floats:
-    """Samples of shares with a given mean, to see what a test can see: beta-binomial, the same every time.
+    """Beta-binomial samples of shares with a given mean, to compute the power of a test; deterministic.
 
     alike: the correlation of two hits on one release; at 1 a release holds all its questions or none.
     """
@@ -86,7 +86,7 @@ Shares = Callable[[Sequence[tuple[By, float]]], list[float]]  # of one release: 
 
 @dataclass(frozen=True)
 class AtOnce:
-    """Result of a bet. held: the mean share. evidence: the logarithm of the money won."""
+    """Result of a bet. held: the mean share of intervals that hold. evidence: log capital won."""
 
     by: By
     confidence: float
@@ -96,7 +96,7 @@ class AtOnce:
 
 
 def bet_at_once(shares: Shares, axes: int, pilot: int, releases: int) -> AtOnce:
-    """Choose groups and a confidence by some releases, and bet on others."""
+    """Choose groups and confidence on pilot releases, then bet on fresh ones."""
     every = tuple(range(axes))
     groups = list(dict.fromkeys([every, *((axis,) for axis in every), every[:2]]))
     choices = list(product(groups, CONFIDENCES))

@@ -42,7 +42,7 @@ ROUNDED = 1e-6  # of the truth, which is not a miss
 
 @dataclass(frozen=True)
 class Search:
-    """Effort of a search: steps, releases and questions of each, how many of the worst to confirm, and releases.
+    """Effort of a search: steps, releases and questions per step, worst cases to confirm, releases for each.
 
     seconds: of the processor, after which the search, and again its confirmation, ends with what it has: the worst is
     confirmed in any case, by FEWEST releases at least, the next ones while there is time.
@@ -87,21 +87,21 @@ class SureFinding:
 
     @property
     def chance(self) -> float:
-        """Probability of so many misses, where intervals keep their promise; of such a bet, at most (Markov)."""
+        """p-value of the misses under the promised coverage: binomial, or for a bet 1 / capital (Markov)."""
         if self.evidence is not None:
             return exp(-max(self.evidence, 0.0))
         return float(binom.sf(self.missed - 1, self.releases, 1.0 - self.confidence))
 
     @property
     def verdict(self) -> str:
-        """Verdict in words; never more than was found."""
+        """Sentence on the result of the search, claiming no more than was found."""
         if self.sound:
             return "no violation found"
         return f"VIOLATION: {self.confidence:.0%} intervals held {self.held:.1%} of {self.releases:,}: {self.where}"
 
 
 def sure_finding(name: str, search: Search, entropy: Entropy, *, seed: int = 1) -> SureFinding | None:
-    """The search for one mechanism of the registry; None where it has no guaranteed intervals."""
+    """Run the search for one mechanism of the registry; None where it has no guaranteed intervals."""
     mechanism = find_mechanism(name)
     if mechanism.special:
         return None
@@ -111,7 +111,7 @@ def sure_finding(name: str, search: Search, entropy: Entropy, *, seed: int = 1) 
 def break_intervals(
     name: str, run: Run, search: Search, entropy: Entropy, *, gaussian: bool = False, seed: int = 1
 ) -> SureFinding | None:
-    """Search, then confirm. gaussian: whether it takes budgets of zero-concentrated privacy too."""
+    """Hill climb for the most missed table and question, then a test on fresh releases. gaussian: zCDP budgets too."""
     chance, began, tried = Random(seed), process_time(), 0  # noqa: S311 (not noise)
     waiting = beginnings(chance, search.questions, gaussian=gaussian)
     kinds = _answered(run, waiting[0], entropy)
@@ -137,13 +137,13 @@ def break_intervals(
 
 
 def _confidence(place: int) -> float:
-    """Confidence with which a question is asked."""
+    """Confidence at which question number `place` is asked."""
     return CONFIDENCES[place % len(CONFIDENCES)]
 
 
 @dataclass(frozen=True, eq=False)
 class _Asking:
-    """A table that is released again and again and asked the same questions."""
+    """Repeated releases of one table, asked the same questions each time."""
 
     run: Run
     table: Table
@@ -152,7 +152,7 @@ class _Asking:
 
     @cached_property
     def plans(self) -> list[tuple[float, tuple[int, ...], Select]]:
-        """Questions that are answered, by confidence, each at once."""
+        """Answerable questions, compiled to one SELECT per confidence: (confidence, question numbers, SELECT)."""
         ground, found = self.table.ground, []
         answered = [place for place in self.table.asked if ground.questions[place].kind in self.kinds]
         for confidence in CONFIDENCES:
@@ -162,7 +162,7 @@ class _Asking:
         return found
 
     def scores(self, releases: int) -> dict[int, float]:
-        """Expected evidence of one more release against each question: Kullback and Leibler's divergence.
+        """Score of each question: Kullback-Leibler divergence of its observed miss rate from the promised one.
 
         Misses are taken together with a few that are as they should be, so that no chance of few releases stands out.
         """
@@ -176,7 +176,7 @@ class _Asking:
         return found
 
     def shares(self, asked: Sequence[tuple[By, float]]) -> list[float]:
-        """Release once: the share of counts by some attributes, with some confidence, that hold."""
+        """Release once; share of the groups of each GROUP BY whose intervals hold, by (attributes, confidence)."""
         content, counts = self.released(), self.table.counts.reshape(self.table.ground.shape)
         found = []
         for by, confidence in asked:
@@ -187,7 +187,7 @@ class _Asking:
         return found
 
     def misses(self) -> dict[int, bool]:
-        """Release once: the questions whose intervals miss."""
+        """Release once; whether the interval of each question misses the truth, by question number."""
         found, counts = dict[int, bool](), self.table.counts
         content = self.released()
         for confidence, places, plan in self.plans:
@@ -208,7 +208,7 @@ def _holds(answer: object, truth: float) -> bool:
 
 
 def _answered(run: Run, table: Table, entropy: Entropy) -> frozenset[str]:
-    """Kinds of question that have guaranteed intervals: a refusal depends on the question alone."""
+    """Kinds of question with guaranteed intervals; a refusal depends on the question alone, so one release tells."""
     content, questions = _Asking(run, table, entropy, frozenset()).released(), table.ground.questions
     found = set()
     for place, kind in {one.kind: (place, one.kind) for place, one in enumerate(questions)}.values():
@@ -223,7 +223,7 @@ def _answered(run: Run, table: Table, entropy: Entropy) -> frozenset[str]:
 def _confirmed(
     name: str, run: Run, worst: Sequence[tuple[float, Table, int]], search: Search, entropy: Entropy, tried: int
 ) -> list[SureFinding]:
-    """Test the worst on fresh releases: as many as were settled on, or as time allows, which knows of no miss."""
+    """Test the worst questions on fresh releases, in number fixed by `search` or by time, never by misses."""
     alpha, found, start = _alpha(search), list[SureFinding](), process_time()
     for _, table, place in worst:
         if found and process_time() - start > search.seconds:
@@ -239,7 +239,7 @@ def _confirmed(
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    """Seconds that something takes, once it has been done before."""
+    """Processor seconds that `work` takes on its second call."""
     work()
     began = process_time()
     work()
@@ -247,7 +247,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def _alpha(search: Search) -> float:
-    """Probability of a false alarm in one of the tests that a search ends with."""
+    """False-alarm probability of one of the final tests of a search (Bonferroni)."""
     return FALSE_ALARM / len(MECHANISMS) / (search.worst + 2 * bool(search.at_once))
 
 
@@ -258,7 +258,7 @@ def _described(table: Table) -> str:
 
 
 def _at_once(name: str, run: Run, table: Table, search: Search, entropy: Entropy, tried: int) -> SureFinding:
-    """Test all groups of one table together; fewer releases where these take long."""
+    """Test all groups of one table together by betting; fewer releases where these take long."""
     asking, axes = _Asking(run, table, entropy, frozenset()), len(table.ground.shape)
     every = tuple(range(axes)), PILOT_CONFIDENCE
     affordable = search.seconds / _seconds(lambda: asking.shares([every])) / 4.0

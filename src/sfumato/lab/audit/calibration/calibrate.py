@@ -53,7 +53,7 @@ class Answered:
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Answers taken together, by release. shares: how many of each release's intervals held the truth."""
+    """Pooled outcomes. shares: of each release's intervals, those that held, (releases,). answers: number of all."""
 
     shares: Floats
     answers: int
@@ -84,7 +84,7 @@ class Pool:
 
     @property
     def alike(self) -> float:
-        """The correlation of two hits on one release, by its moments; 0 where every interval holds."""
+        """Intra-release correlation of two hits, by moments; 0 where every interval holds."""
         p, k = self.covered, self.questions
         if k == 1 or not 0 < p < 1:
             return 0.0
@@ -101,7 +101,7 @@ def _too_few(shares: Floats, alpha: float) -> NDArray[np.bool_]:
 
 
 def pooled(answers: Iterable[Answered]) -> Pool:
-    """Answers of all cases and kinds, by release."""
+    """Pool the outcomes of all cases and kinds by release."""
     found: dict[tuple[str, int], list[bool]] = defaultdict(list)
     for one in answers:
         found[one.case, one.release].append(one.held)
@@ -117,7 +117,7 @@ def calibrate(
     asked: int,
     progress: Callable[[str], None] = lambda case: None,
 ) -> list[Answered]:
-    """Release every case so often, ask each release so many questions in turn, and note which intervals held.
+    """Release every case `runs` times, ask each release `asked` questions in turn, and record which intervals held.
 
     A mechanism that refuses a case is not asked about it. An answer that is unknown promises nothing, and a question
     about no rows, such as their average, has no truth to miss: both are left out.
@@ -140,7 +140,7 @@ def calibrate(
 
 @lru_cache(maxsize=32)
 def true_answers(case: Case) -> tuple[float, ...]:
-    """The answers of a release with next to no noise; by `cells`, as not every mechanism is exact without noise."""
+    """True answers of a case, from a release of `cells` with next to no noise."""
     nearly_exact = release_of(CELLS.name, (case.counts, case.sums), NEARLY_EXACT, SystemEntropy(), case.schema)
     return tuple(_only(nearly_exact, question.sql).value for question in case.questions)
 
@@ -148,10 +148,7 @@ def true_answers(case: Case) -> tuple[float, ...]:
 def release_of(
     mechanism: str, table: tuple[Whole, Whole | None], epsilon: Fraction, entropy: Entropy, schema: Schema
 ) -> Release:
-    """A release of counts, and of sums of the schema's one measure if it has one, that are given, not read.
-
-    Everything else is the product's own line.
-    """
+    """Release given counts, and sums of the schema's one measure, by a mechanism."""
     (counts, steps), budget = table, Budget.pure(epsilon)
     sums = dict.fromkeys(schema.measures, steps) if steps is not None else {}
     curator = over_counts(schema, counts, budget, entropy, sums)
@@ -173,18 +170,18 @@ ROUNDED = 0.005  # figures are whole per cent
 
 
 def unlisted(answers: Iterable[Answered], limits: Sequence[Limit]) -> list[Answered]:
-    """The answers about which no low coverage is listed."""
+    """Answers outside the listed cases of low coverage."""
     known = {(limit.table, limit.kind) for limit in limits}
     return [one for one in answers if (one.case, one.kind) not in known]
 
 
 def pool_alpha() -> float:
-    """Probability of a false alarm about one pool of one mechanism: together half of what is allowed."""
+    """False-alarm probability of the test of one pool; those of all pools add up to half of the allowed one."""
     return FALSE_ALARM / 2 / len(MECHANISMS) / POOLS
 
 
 def part_alpha() -> float:
-    """Probability of a false alarm about one table or kind of question: together the other half."""
+    """False-alarm probability of the test of one table or kind of question; together they take the other half."""
     return FALSE_ALARM / 2 / len(MECHANISMS) / PARTS
 
 

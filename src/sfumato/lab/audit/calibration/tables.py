@@ -46,7 +46,7 @@ class Question:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A table to release at an epsilon, and what to ask. sums: of the schema's one measure around its centre."""
+    """Test table with its epsilon and questions. sums: of the schema's one measure around its centre, (cells,)."""
 
     name: str
     schema: Schema
@@ -60,14 +60,14 @@ class Case:
         return int(self.counts.sum())
 
     def asked(self, run: int, most: int) -> tuple[int, ...]:
-        """The places of the questions that one release is asked: in turn, so that all are asked alike."""
+        """Indices of the questions asked of release number `run`: round robin, so that all are asked equally often."""
         number = len(self.questions)
         return tuple((run * most + place) % number for place in range(min(most, number)))
 
 
 @lru_cache(maxsize=1)
 def small_cases() -> tuple[Case, ...]:
-    """Tables of two attributes and 100 cells: smooth, sparse, one spike, alternating and empty."""
+    """Cases of two attributes and 100 cells: smooth, sparse, one spike, alternating and empty."""
     x, g = np.meshgrid(np.arange(50), np.arange(2), indexing="ij")
     shapes = {
         "smooth": 200 + 60 * np.sin(x / 8) + 30 * g,
@@ -104,7 +104,7 @@ def _small_questions(counts: Whole) -> tuple[Question, ...]:
 
 @lru_cache(maxsize=1)
 def wide_cases() -> tuple[Case, ...]:
-    """Seven answers of 8,000 people, once independent and once dependent, and six attributes of 48,000."""
+    """Cases of many attributes: seven answers of 8,000 people, independent and dependent, and six of 48,000."""
     seven = _categories({f"a{place}": size for place, size in enumerate(ANSWERS)})
     alone = _product([_uneven(size, 400 + place) for place, size in enumerate(ANSWERS)])
     latent = [  # five kinds of people, who answer alike among themselves
@@ -125,20 +125,20 @@ def cases() -> tuple[Case, ...]:
 
 
 def _uneven(size: int, salt: int, power: float = 1.0) -> Floats:
-    """Shares of so many values, by exponential weights: some are a few times as frequent as others."""
+    """Random shares of `size` values in proportion to exponential variables to a power, (size,); fixed by salt."""
     weights = (-np.log(hashed(np.arange(size, dtype=np.uint64), salt))) ** power
     return np.asarray(weights / weights.sum())
 
 
 def _drawn(rows: int, shares: Floats, salt: int) -> Whole:
-    """So many people, each in a cell by its share, as if independently: by a hash, so they are the same every time."""
+    """Counts of `rows` people drawn from cell probabilities by a hash of their number, so the same every time."""
     ends = np.cumsum(shares.reshape(-1))
     cells = np.searchsorted(ends, ends[-1] * hashed(np.arange(rows, dtype=np.uint64), salt))
     return np.bincount(cells, minlength=shares.size)
 
 
 def _people() -> Floats:
-    """Shares of people: school and work depend on age, home on work and region; sexes differ a little."""
+    """Joint distribution of six attributes: school and work depend on age, home on work and region."""
     age: Floats = np.arange(PERSONS["age"], dtype=np.float64)
     ages = 1.2 - 0.9 * (age / len(age)) ** 2
     regions = 1.0 / np.arange(1, PERSONS["region"] + 1)
@@ -153,13 +153,13 @@ def _people() -> Floats:
 
 
 def _peaks(centres: NDArray[np.floating], size: int, width: float) -> Floats:
-    """For each centre, shares of so many values that fall off around it."""
+    """Bell-shaped shares of `size` values around each centre, (centres, size)."""
     off = np.exp(-0.5 * ((np.arange(size) - np.asarray(centres)[:, None]) / width) ** 2) + 0.01
     return np.asarray(off / off.sum(axis=1, keepdims=True))
 
 
 def _wide(name: str, schema: Schema, counts: Whole, by: str) -> Case:
-    """Margins of every attribute, sets of values of two of them, cells, shares by the values of one."""
+    """Case with questions on margins, pairs of value sets, cells, shares and averages."""
     axes = list(schema.domain)
     conditions = {axis.name: [_is(schema, axis.name, code) for code in range(axis.size)] for axis in axes}
     names = list(conditions)
@@ -199,7 +199,7 @@ def _is(schema: Schema, name: str, code: int) -> str:
 
 
 def _cells(schema: Schema, counts: Whole, most: int) -> Iterator[str]:
-    """Conditions for some cells that hold rows, evenly taken from all that do."""
+    """SQL conditions for some non-empty cells, evenly spaced."""
     held = np.flatnonzero(counts)
     for cell in held[np.linspace(0, len(held) - 1, min(most, len(held))).astype(int)]:
         codes = np.unravel_index(int(cell), schema.domain.shape)
@@ -207,7 +207,7 @@ def _cells(schema: Schema, counts: Whole, most: int) -> Iterator[str]:
 
 
 def _in_turn(found: dict[str, list[str]]) -> tuple[Question, ...]:
-    """One question of every kind, then the next, so that a few of them are of several kinds."""
+    """Questions in round-robin order over the kinds."""
     columns = [[Question(kind, sql) for sql in texts] for kind, texts in found.items()]
     return tuple(question for question in chain.from_iterable(zip_longest(*columns)) if question is not None)
 

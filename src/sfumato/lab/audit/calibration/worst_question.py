@@ -81,7 +81,7 @@ Truths = Mapping[tuple[Any, ...], tuple[float | None, ...]]  # of all columns, b
 
 @dataclass(frozen=True)
 class Question:
-    """One number, or one a group. by: what GROUP BY names."""
+    """Question of one number, or of one per group. by: the keys of its GROUP BY."""
 
     kind: str
     column: str
@@ -110,7 +110,7 @@ class Answer:
 
 @dataclass(frozen=True, eq=False)
 class Ground:
-    """A table that is known, to draw questions about and to look the truth up in."""
+    """Known table, on which questions are drawn and their truths computed."""
 
     schema: Schema
     rows: pa.Table
@@ -130,7 +130,7 @@ class Ground:
         return self._truths[sql]
 
     def ask(self, release: Release, questions: Sequence[Question], *, interval: str = "typical") -> list[Answer]:
-        """Answers to all questions in few statements. What has no truth, or no known interval, is left out."""
+        """Answers to all questions, asked in few statements; those without a truth or a known interval are left out."""
         return [answer for together in statements(questions) for answer in self._asked(release, together, interval)]
 
     def _asked(self, release: Release, questions: Sequence[Question], interval: str) -> Iterable[Answer]:
@@ -152,14 +152,14 @@ class Ground:
                     yield Answer(question, group, estimate, float(value))
 
     def sql(self, questions: Sequence[Question]) -> str:
-        """One statement for questions that have their groups in common."""
+        """SELECT statement for questions that share their groups."""
         by = ", ".join(map(quoted, questions[0].by))
         columns = ", ".join(f"{question.column} AS q{place}" for place, question in enumerate(questions))
         listed, group = (f"{by}, {columns}", f" GROUP BY {by}") if by else (columns, "")
         return f"SELECT {listed} FROM {quoted(self.schema.dataset)}{group}"
 
     def draw(self, random: Random, number: int, *, sets: int, kinds: Iterable[str] | None = None) -> list[Question]:
-        """So many questions about so many sets of attributes, all kinds in turn, as far as the table has them."""
+        """Draw `number` questions about `sets` sets of attributes, kinds in turn, as far as the table allows them."""
         chosen, wanted = [_Drawing(self, random) for _ in range(sets)], list(KINDS if kinds is None else kinds)
         drawn: dict[Question, None] = {}
         for place in range(TRIES * number):
@@ -171,7 +171,7 @@ class Ground:
 
 
 def statements(questions: Iterable[Question]) -> list[list[Question]]:
-    """Questions that can be asked together: the same groups of the same attributes, with the same intervals."""
+    """Group questions that one statement can ask: same groups, same attributes, same kind of interval."""
     found: dict[Any, list[Question]] = defaultdict(list)
     for question in questions:
         alone = question if question.kind in (AT_ONCE, TOP) else question.kind.startswith(("STDDEV", "VAR"))  # not sure
@@ -180,7 +180,7 @@ def statements(questions: Iterable[Question]) -> list[list[Question]]:
 
 
 def _rows(brackets: Match[str]) -> str:
-    """FILTER for the names in brackets."""
+    """FILTER clause for the condition names in a template's brackets."""
     return " FILTER (WHERE " + " AND ".join(f"{{{name}}}" for name in brackets[1].split()) + ")"
 
 
@@ -191,14 +191,14 @@ def _holds(low: float, high: float, truth: float) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Drawing:
-    """Draws questions about one set of attributes: three to cut, numbers before categories, and one to group by."""
+    """Generator of questions about one set of attributes: up to three to cut, and one to group by."""
 
     ground: Ground
     random: Random
 
     @cached_property
     def roles(self) -> dict[str, str]:
-        """Names of attributes by the letters of templates; some have no bearer in a small table."""
+        """Attribute or measure that each letter of the templates stands for; letters without one are left out."""
         axes, chance = [axis for axis in self.ground.schema.domain if axis.kind != "date"], self.random
         few = [axis for axis in axes if axis.size <= FEW and axis.kind != "number"]
         words = [axis.name for axis in few if axis.values] or [axis.name for axis in few]
@@ -230,7 +230,7 @@ class _Drawing:
         return Question(kind, column.format(**drawn), tuple(self.roles[one] for one in sorted(letters - {"m"})), by)
 
     def _drawn(self, part: str) -> dict[str, str]:
-        """Text for a placeholder of a template, and for those that must be drawn with it."""
+        """SQL text for a placeholder of a template, and for placeholders that are drawn together with it."""
         name = self.roles[part[0].lower()]
         if part.islower():
             return {part: quoted(name)}
@@ -243,7 +243,7 @@ class _Drawing:
         return {part: self._between(name, *sorted((first, second)))}
 
     def _cell(self, name: str) -> int:
-        """The cell of a row drawn at random, or any cell."""
+        """Random cell of an attribute: mostly that of a random row, otherwise uniform."""
         axis, rows = self.ground.schema.domain[name], self.ground.rows
         if rows.num_rows and self.random.random() < BY_ROWS:
             value = rows[name][self.random.randrange(rows.num_rows)].as_py()
@@ -254,7 +254,7 @@ class _Drawing:
         return self.random.randrange(axis.size)
 
     def _between(self, name: str, low: int, high: int) -> str:
-        """The condition that a value is in one of these cells."""
+        """SQL condition that a value lies in the cells `low` to `high`."""
         axis, column = self.ground.schema.domain[name], quoted(name)
         if axis.values:
             return f"{column} IN ({', '.join(literal(value) for value in axis.values[low : high + 1])})"
@@ -271,7 +271,7 @@ DOUBT = 0.025  # that one of the two bounds which are shown is wrong
 
 @dataclass(frozen=True)
 class Search:
-    """Effort of a search: questions drawn, about how many sets of attributes; releases; how many are confirmed."""
+    """Effort of a search: questions drawn, sets of attributes they are about, releases, and questions confirmed."""
 
     questions: int = 200
     sets: int = 8
@@ -282,7 +282,7 @@ class Search:
 
 @dataclass(frozen=True, eq=False)
 class WorstQuestion:
-    """One of the worst questions of the pilot, on new releases. shares: of the groups that held, by release."""
+    """Coverage of one of the worst pilot questions on new releases. shares: of groups that held, (releases,)."""
 
     kind: str
     sql: str
@@ -296,12 +296,12 @@ class WorstQuestion:
 
     @property
     def between(self) -> tuple[float, float]:
-        """Bounds on the share that holds, each wrong with a chance of 2.5 %."""
+        """Confidence bounds on the coverage, each wrong with probability 2.5 %."""
         return mean_at_least(self.shares, DOUBT), mean_at_most(self.shares, DOUBT)
 
     @property
     def broken(self) -> bool:
-        """Whether it holds less often than the floor, beyond doubt."""
+        """Whether the coverage is significantly below the floor."""
         return mean_at_most(self.shares, self.alpha) < FLOOR
 
     def __str__(self) -> str:
@@ -318,7 +318,7 @@ def worst_questions(
     seed: int = 1,
     kinds: Iterable[str] | None = None,
 ) -> list[WorstQuestion]:
-    """Search one table. release: makes a release of it with fresh noise, each time it is called."""
+    """Search one table for the questions of lowest coverage. release: makes a fresh release on each call."""
     search = search or Search()
     questions = ground.draw(Random(f"worst {seed}"), search.questions, sets=search.sets, kinds=kinds)  # noqa: S311
     pilot = _shares(ground, release, questions, search.pilot)
@@ -329,7 +329,7 @@ def worst_questions(
 
 
 def share_held(answers: Sequence[Answer]) -> float:
-    """Of one question and one release: the share of groups that held; all groups at once hold or do not."""
+    """Share of a question's groups that held in one release; 0 or 1 for simultaneous intervals."""
     held = [answer.held for answer in answers]
     return float(all(held)) if answers[0].question.kind == AT_ONCE else sum(held) / len(held)
 

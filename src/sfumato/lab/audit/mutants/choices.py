@@ -38,7 +38,7 @@ EACH = 25  # queries that the added row raises, and as many that it lowers
 
 
 def choosing(quantile: Fraction, tables: tuple[list[int], list[int]], rate: Fraction) -> Run:
-    """Choose the cell that holds a quantile, with chances proportional to exp(rate * score)."""
+    """Sampler of the exponential mechanism on ranks: the chosen cell, with P proportional to exp(rate * score)."""
     law = choice_law(Rank(quantile), rate)
     chances = [[float(chance) for chance in law(tuple(counts), 0)[0].values()] for counts in tables]
 
@@ -51,12 +51,12 @@ def choosing(quantile: Fraction, tables: tuple[list[int], list[int]], rate: Frac
 
 
 def choice_law(score: Rank | RowsRight | LargestMisfit, rate: Fraction) -> Law:
-    """Distribution of the candidate that is chosen by its score."""
+    """Output distribution of the exponential mechanism on a score at a rate."""
     return lambda counts, last: [exponential(score.scores(np.array(counts, dtype=np.int64)).tolist(), rate)]
 
 
 def exactly(law: Law) -> str | None:
-    """Check that a distribution keeps its epsilon of 1 on all tables of up to 4 rows in 4 cells."""
+    """Complaint if a distribution exceeds epsilon 1 on some table of up to 4 rows in 4 cells; else None."""
     loss, pairs = largest_loss(law, (4,), 4, 1)
     return None if loss <= 1 + TOLERANCE else f"epsilon 1 claimed, {loss:.3f} lost on the worst of {pairs} pairs"
 
@@ -68,7 +68,7 @@ UPPER_TABLES = ([*LOW, 3, *MIDDLE, 0], [*LOW, 3, *MIDDLE, 1])
 
 
 def honest_rate(quantile: Fraction) -> Fraction:
-    """The rate epsilon / (2 * sensitivity): nothing is wrong here."""
+    """Control: the rate epsilon / (2 * sensitivity)."""
     return EPSILON / 2 / Rank(quantile).sensitivity
 
 
@@ -113,7 +113,7 @@ def sparse_vector(of_threshold: Fraction, of_queries: Fraction) -> Run:
 
 
 def honest_sparse_vector() -> Run:
-    """Algorithm 1: half of epsilon for the threshold, half for c positives; here c is the length of the stream."""
+    """Control, algorithm 1: half of epsilon for the threshold, half for c positives; c is the length of the stream."""
     return sparse_vector(2 / EPSILON, 2 * (2 * EACH) * 2 / EPSILON)
 
 
@@ -134,7 +134,7 @@ def queries_without_noise(which: int, runs: int, entropy: Entropy) -> Outputs:
 
 
 def queries_with_noise(which: int, runs: int, entropy: Entropy) -> Outputs:
-    """Algorithm 1 on the same two queries: nothing is wrong here."""
+    """Control: algorithm 1 on the same two queries."""
     threshold, noise = laplace(2 / EPSILON, runs, 1, entropy), laplace(8 / EPSILON, runs, 2, entropy)
     return (np.array([which, 1 - which]) + noise >= threshold).astype(np.int64)
 
@@ -174,5 +174,5 @@ def scaled_by_the_table(curator: Curator, schema: Schema, budget: Budget) -> Cub
 
 
 def scaled_by_noise(curator: Curator, schema: Schema, budget: Budget) -> Cube:
-    """The mechanism itself: nothing is wrong here."""
+    """Control: the mechanism itself, which scales by the noisy number of rows."""
     return blr(curator, schema, budget, options=Options(ROWS))

@@ -71,7 +71,7 @@ def totals_of_groups(curator: Curator, schema: Schema, budget: Budget) -> list[M
 
 
 def fresh(charge: Charge) -> Charge:
-    """A charge of the same bounds that has borne nothing yet."""
+    """New charge with the same bounds and no load."""
     return Charge(charge.budget, charge.contributions, charge.cells)
 
 
@@ -188,7 +188,7 @@ class ByCountCurator(Curator):
 
 
 def sifted(tables: tuple[list[int], list[int]], kind: type[Curator] = Curator) -> noise.Run:
-    """Cells whose noisy count is positive, by a curator: their numbers in the order published, then their counts.
+    """Sampler of cells with a positive noisy count: their numbers in the order published, then their counts.
 
     Cells carry independent noise, so many runs are laid side by side in one long domain.
     """
@@ -212,7 +212,7 @@ def sifted(tables: tuple[list[int], list[int]], kind: type[Curator] = Curator) -
 
 
 def descending(go_on: GoOn = next_measurements) -> Callable[[Curator, Schema, Budget], Measurement]:
-    """A descent that goes on in some way: the one of the mechanism, or a broken one."""
+    """Mechanism that descends a tree by a rule `go_on`: the product's, or a broken one."""
 
     def run(curator: Curator, schema: Schema, budget: Budget) -> Measurement:
         domain = schema.domain
@@ -242,6 +242,6 @@ def steered_by_the_table(curator: Curator, schema: Schema, budget: Budget) -> Me
 
 
 def descent_fault(run: Run) -> str | None:
-    """The replay audit of a descent; what a mechanism reached for says less than what it then did, and comes last."""
+    """First complaint of the replay audit of a descent; access past the recorder is reported last."""
     complaints = descent_finding("descent", WHOLE, run).complaints
     return min((one.what for one in complaints), key=lambda what: ("reached for" in what, what), default=None)

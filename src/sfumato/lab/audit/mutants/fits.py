@@ -37,7 +37,7 @@ def fitted_to_the_table(curator: Curator, schema: Schema, budget: Budget, worklo
 
 
 def fitted_evenly(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
-    """The same with an estimate that knows nothing but the noisy total."""
+    """Control: a multiplicative-weights release with a uniform estimate of the noisy total."""
     return _shaped(curator, schema, budget, lambda total: even_start(total, schema.domain.size))
 
 
@@ -63,5 +63,5 @@ def told_beside_the_fit(curator: Curator, schema: Schema, budget: Budget) -> Cub
 
 
 def released(run: Make, example: Callable[[int], Schema] | None = None, before: Counts = EMPTY_CELL) -> Run:
-    """Rows of integers that the files of many releases show. example: the schema, if not that of all audits."""
+    """Sampler of release files as rows of integers. example: the schema, if not that of all audits."""
     return subject_of(Mechanism("mutant", "", run, lab=Lab(example=example)), before=before).run

@@ -36,7 +36,7 @@ Order = Callable[[Sequence[Measurement]], Sequence[Measurement]]
 
 @dataclass(frozen=True, eq=False)
 class Repeated(Cube):
-    """Cells that were measured several times. bound: what is made of all of them."""
+    """Cube of cells that were measured several times. bound: function from all measurements to an interval."""
 
     measured: tuple[Measurement, ...] = ()
     bound: Bound | None = None
@@ -52,14 +52,14 @@ class Repeated(Cube):
 
 
 def first_believed(measured: Sequence[Measurement], low: Floats, high: Floats, tail: float) -> Ends:
-    """Bound by the first measurement alone."""
+    """Interval of a weighted sum from the first measurement alone."""
     ((noise,), answers) = measured[0].noises, measured[0].answers
     below, above = (_reach(noise, tuple(np.sort(weights[weights != 0]).tolist()), tail) for weights in (low, high))
     return Ends(float(low @ answers) - below, float(high @ answers) + above)
 
 
 def largest_first(measured: Sequence[Measurement]) -> Sequence[Measurement]:
-    """NOT GUARANTEED: puts first what noise made the largest, and trusts it as if it had been asked for anyway."""
+    """NOT GUARANTEED: sorts measurements by noisy total, largest first, and bounds as if the order were fixed."""
     return sorted(measured, key=lambda one: -int(one.answers.sum()))
 
 
@@ -83,12 +83,12 @@ def none_split(measured: Sequence[Measurement], low: Floats, high: Floats, tail:
 
 
 def all_split(measured: Sequence[Measurement], low: Floats, high: Floats, tail: float) -> Ends:
-    """The tightest of several bounds, over which the tail is split."""
+    """Control: the tightest of several bounds, with the tail split over them."""
     return none_split(measured, low, high, tail / len(measured))
 
 
 def broken(bound: Bound, order: Order = as_asked, search: Search = SEARCH) -> str | None:
-    """The search of the audit, set on one of these; always the same one, on the same noise."""
+    """Verdict of the search on intervals by `bound`, with fixed seeds; None if it finds no breach."""
 
     def run(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Repeated:
         every = Identity(schema.domain.size)
@@ -101,7 +101,7 @@ def broken(bound: Bound, order: Order = as_asked, search: Search = SEARCH) -> st
 
 @lru_cache(maxsize=1024)
 def _reach(noise: Noise, weights: tuple[float, ...], tail: float) -> float:
-    """The reach of cells that have one noise: which cells they are does not matter, so that groups share it."""
+    """Noise quantile of a sum with these weights at a tail, cached by the sorted weights."""
     if not weights:
         return 0.0
     rows = np.arange(len(weights))

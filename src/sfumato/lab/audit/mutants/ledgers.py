@@ -36,7 +36,7 @@ def spends_twice(kind: type[Ledger]) -> str | None:
 
 
 def adds_two_promises(kind: type[Ledger]) -> str | None:
-    """Whether a ledger adds an epsilon for any one row to one for any one person, though nobody said that it may."""
+    """Whether a ledger adds an epsilon per row to one per person without being told to."""
     for first, second in ((PERSON, ROW), (ROW, PERSON), (PERSON, Unit("household_id"))):
         with _place() as (path, _):
             ledger = kind(path)
@@ -123,7 +123,7 @@ class SilentLedger(Ledger):
 
 @contextmanager
 def _place() -> Iterator[tuple[Path, list[warnings.WarningMessage]]]:
-    """A path for a ledger that is not there yet, and what is said about new ones meanwhile."""
+    """Path of a ledger that does not exist yet, and the list of warnings caught meanwhile."""
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", NewLedgerWarning)
         yield Path(folder) / "ledger.sqlite", said

@@ -33,7 +33,7 @@ def laplace(scale: Fraction, runs: int, columns: int, entropy: Entropy) -> Outpu
 
 
 def honest(without: Sequence[int], added: Sequence[int], scale: Fraction = ONE) -> Run:
-    """Counts with the noise they need: nothing is wrong here."""
+    """Control: counts with the noise that epsilon 1 needs."""
     inputs = np.array([without, np.add(without, added)], dtype=np.int64)
 
     def run(which: int, runs: int, entropy: Entropy) -> Outputs:
@@ -101,7 +101,7 @@ def float_noise(which: int, runs: int, entropy: Entropy) -> Outputs:
 
 
 def snapped_float_noise(which: int, runs: int, entropy: Entropy) -> Outputs:
-    """As above, but what is published is rounded to a multiple of 1/8: for so few runs nothing is left to see."""
+    """Floating-point Laplace noise, published rounded to multiples of 1/8: too little leaks for so few runs."""
     return _float_bits(np.round(8 * (which + _float_laplace(2.0, runs, entropy))) / 8 + 0.0)  # no -0.0
 
 
@@ -120,7 +120,7 @@ def _float_laplace(scale: float, runs: int, entropy: Entropy) -> NDArray[np.floa
 
 
 def _float_bits(answers: NDArray[np.float64]) -> Outputs:
-    """A float as an observer of the file sees it, bit by bit."""
+    """Bit patterns of floats as integers, (runs, 1): all that an observer of the file sees."""
     return answers.view(np.int64).reshape(-1, 1)
 
 
@@ -172,7 +172,7 @@ def noiseless_threshold(which: int, runs: int, entropy: Entropy) -> Outputs:
 
 
 def honest_threshold(which: int, runs: int, entropy: Entropy) -> Outputs:
-    """Whether a cell is published is decided by its noisy count: nothing is wrong here."""
+    """Control: the noisy count decides whether a cell is published."""
     noisy = 4 + which + laplace(ONE, runs, 1, entropy)
     return np.where(noisy >= 5, noisy, HIDDEN)
 
@@ -186,7 +186,7 @@ def ordered_by_count(which: int, runs: int, entropy: Entropy) -> Outputs:
 
 
 def honestly_ordered(which: int, runs: int, entropy: Entropy) -> Outputs:
-    """Cells are listed by their noisy counts, largest first: nothing is wrong here."""
+    """Control: cells are listed by their noisy counts, largest first."""
     noisy = np.array([5, 5 + which]) + laplace(ONE, runs, 2, entropy)
     order = np.argsort(-noisy, axis=1, kind="stable")
     return np.column_stack([order, np.take_along_axis(noisy, order, axis=1)])
@@ -209,7 +209,7 @@ EVEN, STEEP = [1, 0, 1, 1], [2, 0, 2, 2]
 
 
 def summed_misfits(scale: Fraction) -> Run:
-    """The sum of misfits of prefixes, with targets of 0; a row in the first cell is in all of them."""
+    """Sampler of a noisy sum of misfits of prefixes; a row in the first cell moves every one of them."""
 
     def run(which: int, runs: int, entropy: Entropy) -> Outputs:
         return ROWS * (3 + which) + laplace(scale, runs, 1, entropy)
@@ -226,7 +226,7 @@ def summed_as_one() -> Run:
 
 
 def first_misfit(of_threshold: Fraction, of_misfits: Fraction) -> Run:
-    """The place of the first misfit above 0; the added row raises all but the last, which it lowers."""
+    """Sampler of the sparse vector: index of the first misfit above 0; the added row raises all but the last."""
     values = [[0] * GUESSES + [1], [1] * GUESSES + [0]]
 
     def run(which: int, runs: int, entropy: Entropy) -> Outputs:
@@ -253,7 +253,7 @@ def cut(
     prices: tuple[int, int, int] = PRICES,
     clip: bool = False,
 ) -> Run:
-    """The cheapest of the six ways to cut four cells; the way that is named first wins ties."""
+    """Sampler of the noisy least-cost partition of four cells, as one of six; ties go to the first named."""
 
     def run(which: int, runs: int, entropy: Entropy) -> Outputs:
         counts = [table[0], table[1] + which, *table[2:]]
@@ -288,7 +288,7 @@ def costs_clipped() -> Run:
 
 
 def exact_cut(single: Fraction | None) -> str | None:
-    """Check that a row in cell 1 tells no more than epsilon 1, for this noise on single cells."""
+    """Complaint if a row in cell 1 has a privacy loss above 1, for this noise on single cells; else None."""
     tables = [(EVEN[0], EVEN[1] + row, *EVEN[2:]) for row in (0, 1)]
     loss = largest_gap(*(partition_law(table, PRICES, single, TWO) for table in tables))
     return None if loss <= 1 + TOLERANCE else f"epsilon 1 claimed, {loss:.3f} lost on the worst of six partitions"

@@ -91,7 +91,7 @@ def open_unbounded(path: Path) -> Artifact:
 
 
 def _claiming() -> bytes:
-    """A file with a manifest that is right in all but its claim, around bytes that nobody should get to read."""
+    """Bytes of a file with a consistent manifest that claims far more numbers than its body can hold."""
     side: dict[str, JsonValue] = {"type": "integer", "lower": 0, "upper": 9_999}
     body = bytes(2 * 10**6)
     manifest = Manifest(
@@ -167,7 +167,7 @@ def silenced_by_kind(work: Callable[[], None], otherwise: str) -> None:
 
 
 def _pockets(error: BaseException) -> Iterator[tuple[str, str]]:
-    """Every text that an error holds on to, and where: words, causes, contexts, variables of frames but the check's."""
+    """Every text reachable from an error, with its place: message, causes, contexts, variables of frames."""
     seen: set[int] = set()
     todo: list[tuple[str, Any]] = [("the error", error)]
     while todo:

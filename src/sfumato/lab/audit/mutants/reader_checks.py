@@ -44,7 +44,7 @@ PAIRS = 150  # in which each of these must be caught
 
 
 def attacked(make: Make, pairs: int = PAIRS) -> str | None:
-    """Whether the reading audit complains about a source."""
+    """First complaint of the reading audit about a source, or None."""
     found = attack_source("a source", make, pairs, patient=False)
     return None if found.sound else found.complaints[0]
 
@@ -64,7 +64,7 @@ def joined_under_a_collation(collation: str) -> str | None:
 
 
 def rank_moves(score: Rank) -> str | None:
-    """Whether one row moves a score by its sensitivity at most, where products with the ranks reach 64 bits too."""
+    """Complaint if one row moves a rank score by more than its sensitivity, products near 64 bits included."""
     a, b = score.quantile.as_integer_ratio()
     for rows in (6, 2**40, 2**63 // b, 2**63 // a, 2**63 // max(a, b - a)):
         counts = np.array([0, rows // 2, 0, rows - rows // 2], dtype=np.int64)
@@ -78,7 +78,7 @@ def rank_moves(score: Rank) -> str | None:
 
 
 def float_people(random: Random, folder: Path, frame: type[Frame]) -> Case:
-    """Arrow tables whose identifiers are floats."""
+    """Case of an Arrow table whose identifiers are floats."""
     table = awkward_table(random)
     while (unit := table.schema.privacy_unit.column) is None or table.types[unit] != "float64":
         table = awkward_table(random)
@@ -92,7 +92,7 @@ def float_people(random: Random, folder: Path, frame: type[Frame]) -> Case:
 
 
 def wide_decimals(random: Random, folder: Path, frame: type[Frame]) -> Case:
-    """Arrow tables whose numbers are decimals of 256 bits."""
+    """Case of an Arrow table whose numbers are 256-bit decimals."""
     import pyarrow as pa
 
     def opening(rows: Sequence[Row]) -> Table:
@@ -123,7 +123,7 @@ def limited_view(random: Random, folder: Path, allow_views: bool) -> Case:
 
 
 def names_in_two_cases(random: Random, folder: Path, files: type[ParquetFiles]) -> Case:
-    """Two files with the columns A and a, in another order."""
+    """Case of two Parquet files with columns A and a in different orders."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -139,7 +139,7 @@ def names_in_two_cases(random: Random, folder: Path, files: type[ParquetFiles]) 
 
 
 def people_in_utf16(random: Random, folder: Path, files: type[Sqlite]) -> Case:
-    """SQLite files in UTF-16, where one person's name is half of a character and another's is what stands for it."""
+    """Case of a UTF-16 SQLite file with one person named by a lone surrogate, another by its replacement character."""
     path, names = folder / "16.sqlite", {1: "00d8", 2: "fdff", 3: "6100"}  # in the order of bytes of x86
     rows = [{"n": place % 2, "who": place % 3 + 1} for place in range(6)]
 
@@ -156,18 +156,18 @@ def people_in_utf16(random: Random, folder: Path, files: type[Sqlite]) -> Case:
 
 
 def _table(name: str, lower: int, upper: int, rows: list[dict[str, int]], unit: Any = "row") -> AwkwardTable:
-    """Rows of whole numbers, and a schema of one attribute."""
+    """Awkward table of integer rows, with a schema of one attribute."""
     schema = reading_schema({name: {"type": "integer", "lower": lower, "upper": upper}}, unit)
     return AwkwardTable(schema, tuple(rows), dict.fromkeys(rows[0], "int64"))
 
 
 def pandas_objects(random: Random, folder: Path, frame: type[Frame]) -> Case:
-    """pandas frames whose people are objects, opened by a reader of one's own."""
+    """Case of a pandas frame whose identifiers are objects, opened by a given reader class."""
     return pandas_source(random, folder, opened_as(frame), OBJECTS)
 
 
 def opened_as(frame: type[Frame]) -> Callable[[Any], Table]:
-    """Open a pandas frame by a reader of one's own."""
+    """Opener of pandas frames by a given reader class."""
     return lambda table: Table(over_origin(frame(table, "pandas", "DataFrame")))
 
 
@@ -175,7 +175,7 @@ Sides = tuple[object, Check, Check]  # what is broken, the check of it, and the 
 
 
 def checks() -> dict[str, Sides]:
-    """For each name: what is broken, the check of it, and the same check of the real thing."""
+    """Checks by name: the broken thing, the check on it, and the same check on the real one."""
     return {name: found for name, found in _CHECKS.items() if name not in _NEEDS or find_spec(_NEEDS[name])}
 
 
@@ -185,7 +185,7 @@ _NEEDS = {"pandas types": "pandas", "pandas objects by text": "pandas", "a cell 
 def _reading(
     make: Callable[[Random, Path, Any], Case], broken: Any, real: Any, pairs: int = PAIRS, *, made: object = None
 ) -> Sides:
-    """A broken reader and the real one, before the same source. made: what is broken, if not the reader."""
+    """Reading audit of a broken reader and of the real one on one source. made: the fault, if not the reader."""
     ours, theirs = (lambda random, folder, kind=kind: make(random, folder, kind) for kind in (broken, real))
     return made or broken, partial(attacked, ours, pairs), partial(attacked, theirs, min(20, pairs))
 

@@ -41,7 +41,7 @@ SCHEMA = Schema.from_dict(
 
 
 def sum_moves(steps_of: Steps) -> str | None:
-    """Whether one row, whatever its value, moves a sum by at most the steps that the schema's bounds allow."""
+    """Complaint if one row moves a sum by more steps than the schema's bounds allow; else None."""
     most = SCHEMA.measures["m"].half_units
     before = steps_of([10.0, 90.0])
     for value in (50.0, -1e9, 1e15, float("inf"), float("nan")):

@@ -78,7 +78,7 @@ def _sampled(
 def _checked(
     name: str, made: Any, check: Callable[..., str | None], real: Any, by: str, broken: object = None
 ) -> Mutant:
-    """A check of something broken, `made` itself if not said, and the same check of the real thing."""
+    """Mutant caught by a check, applied to `broken` (by default `made`) and, as control, to the real thing."""
     check, sound = partial(check, made if broken is None else broken), partial(check, real)
     return Mutant(name, _what_is_wrong(made), check=check, sound=sound, checked_by=by)
 
@@ -91,7 +91,7 @@ def _replayed(
     schema: Schema = LINE,
     budget: Budget = WHOLE,
 ) -> Mutant:
-    """The replay of a recipe with a broken curator, `made`, or of a broken recipe, which `made` then is itself."""
+    """Mutant for the replay audit: a recipe run with the broken curator `made`, or `made` as the broken recipe."""
     kind, run = (Curator, made) if run is None else (made, run)
     sides = partial(first_fault, run, schema, budget, kind), partial(first_fault, control or run, schema, budget)
     return Mutant(name, _what_is_wrong(made), 0, None, None, *sides)
@@ -100,7 +100,7 @@ def _replayed(
 def _released(
     name: str, run: Any, control: Any, example: Callable[[int], Schema] | None = None, before: Counts = EMPTY_CELL
 ) -> Mutant:
-    """Whole files, of a broken mechanism and of the real one."""
+    """Mutant for the sampling audit of whole release files, with the real mechanism as control."""
     return _sampled(
         name, run, fits.released(run, example, before), fits.released(control, example, before), MANY // 250
     )
@@ -109,7 +109,7 @@ def _released(
 def _quantile(
     name: str, rate_of: Callable[[Fraction], Fraction], quantile: Fraction, tables: tuple[list[int], list[int]]
 ) -> Mutant:
-    """Few outcomes: computed exactly, and sampled on two tables that show it well."""
+    """Mutant of the exponential mechanism on ranks: audited exactly, and by sampling on two tables."""
     rates = rate_of(quantile), choices.honest_rate(quantile)
     broken, right = (choices.choosing(quantile, tables, rate) for rate in rates)
     laws = [choices.choice_law(Rank(quantile), rate) for rate in rates]
@@ -277,7 +277,7 @@ class Caught(NamedTuple):
 
 
 def catch(mutant: Mutant, entropy: Entropy) -> Caught:
-    """Try the audits on a mutant, the quick ones first."""
+    """Run the audits on a mutant, quick ones first, until one catches it."""
     if mutant.check is not None:
         complaint = mutant.check()
         if complaint is not None:
@@ -290,7 +290,7 @@ def catch(mutant: Mutant, entropy: Entropy) -> Caught:
 
 
 def mutant_report(entropy: Entropy, progress: Progress | None = None) -> list[tuple[str, str | None, str]]:
-    """Every mutant by name, which audit caught it (None: it survived), and what the audit said."""
+    """Results for all mutants: name, audit that caught it (None: it survived), and the audit's words."""
     report = []
     for done, mutant in enumerate(MUTANTS.values(), 1):
         report.append((mutant.name, *catch(mutant, entropy)))

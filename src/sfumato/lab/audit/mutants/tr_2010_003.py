@@ -60,7 +60,7 @@ def limited_domain_max(
 
 
 def limited_domain_loss(alpha: Fraction | int, cells: int, rows: int, *, width: int = 1, overlap: bool = True) -> float:
-    """The largest loss over all tables of up to `rows` rows in every order, each with any one row taken away.
+    """Largest privacy loss over all tables of up to `rows` rows in every order, with and without any one row.
 
     >>> round(limited_domain_loss(1, cells=4, rows=3), 2)
     1.77
@@ -110,7 +110,7 @@ MEDIAN, QUARTILE = Fraction(1, 2), Fraction(1, 4)
 
 
 def below_the_median(curator: Curator, schema: Schema, budget: Budget) -> list[int]:
-    """The median with half of the budget, then a quartile among what lies up to it, with the other half."""
+    """Choose the median with half of the budget, then a quartile of the pieces up to it with the other half."""
     lines = curator.lines(schema.domain.names[:1], budget, pieces=2)
     half, rest = budget.evenly(2)
     first = lines.cut(0, MEDIAN, half, first=0, end=lines.length)
@@ -118,7 +118,7 @@ def below_the_median(curator: Curator, schema: Schema, budget: Budget) -> list[i
 
 
 def lines_until_refused(curator: Curator, schema: Schema, budget: Budget) -> list[int]:
-    """The median of the same line with the whole budget again and again, three times at most."""
+    """Choose the median of the same line with the whole budget again and again, three times at most."""
     found: list[int] = []
     with suppress(PrivacyError):
         for _ in range(3):

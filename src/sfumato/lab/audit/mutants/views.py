@@ -59,7 +59,7 @@ def margins_until_refused(curator: Curator, schema: Schema, budget: Budget) -> l
 
 
 def a_chosen_margin(curator: Curator, schema: Schema, budget: Budget) -> int:
-    """Choose, of both margins and the square, the one farthest from zero, less its cells."""
+    """Choose among both margins and the square the one farthest from zero, penalised by its number of cells."""
     guesses = [(names, np.zeros(2 ** len(names), dtype=np.int64)) for names in MARGINS]
     guesses[1] = ["b"], np.array([0, 9])  # which a row in its second cell comes nearer to
     return curator.select_margin(guesses, (0, 9, 4), budget)
@@ -107,7 +107,7 @@ class CoefficientsAsOneCurator(Curator):
 
 
 def scale_by_sets(curator: Curator, schema: Schema, budget: Budget) -> Coefficients:
-    """The noise that would do if a row moved one coefficient of each set of attributes, and not all of them."""
+    """Coefficients with noise for one coefficient per set of attributes, although a row moves all of them."""
     sizes, names = schema.domain.shape, schema.domain.names
     sets = downward_closure([(0, 1)], sizes)
     measured = tuple(
@@ -131,12 +131,12 @@ FEW = Options(subsets=4)
 
 
 def honest(curator: Curator, schema: Schema, budget: Budget) -> Conjunctions:
-    """The mechanism as it is."""
+    """Control: the mechanism `conjunctions` as it is."""
     return conjunctions(curator, schema, budget, options=FEW)
 
 
 def each_subset_in_full(curator: Curator, schema: Schema, budget: Budget) -> list[Measurement]:
-    """Measure the cells of four subsets, each with a quarter of the budget that a shared charge would leave them."""
+    """Measure four subsets of rows, each with the noise of the whole budget, as if charges did not add up."""
     cells = Identity(schema.domain.size)
     return [curator.subset(0, number).measure(cells, scales=1 / Fraction(budget.amount)) for number in range(4)]
 
@@ -164,7 +164,7 @@ def directions_until_refused(curator: Curator, schema: Schema, budget: Budget) -
 
 
 def nested_halfspaces(curator: Curator, schema: Schema, budget: Budget) -> Measurement:
-    """Counts of halfspaces that lie within each other."""
+    """Measure counts of nested halfspaces (prefixes)."""
     return curator.measure(Prefix(curator.domain.size), budget)
 
 
@@ -183,7 +183,7 @@ TRUTH = np.array([0, 1, 0, 1])
 
 
 def round_of_a_perceptron(curator: Curator, schema: Schema, budget: Budget) -> Measurement:
-    """The sums of what the rows of a square pull, in the first round."""
+    """Measure the summed perceptron updates of a square, in the first round."""
     weights = np.zeros((1, POINTS.shape[1]), dtype=np.int64)
     return curator.measure(Weighted(pulls(weights, POINTS, TRUTH, 2).T), budget)
 
@@ -205,7 +205,7 @@ def split_by_the_table(curator: Curator, schema: Schema, budget: Budget) -> Meas
 
 
 def split_by_noisy_counts(curator: Curator, schema: Schema, budget: Budget) -> list[Measurement]:
-    """A tree of one split on a square: the cells first, then the attribute that they speak for."""
+    """Grow a tree of one split on a square: measure the cells, then split by the attribute they favour."""
     first, second = budget.evenly(2)
     cells = curator.measure(Identity(4), first)
     return [cells, _grown(curator, cells.answers.reshape(2, 2), second)]
@@ -233,7 +233,7 @@ class EachQueryAloneCurator(Curator):
 
 
 def asked_until_full(curator: Curator, schema: Schema, budget: Budget) -> list[Measurement]:
-    """The training set of `mldp`, and the same again for the answers kept aside, each with the whole budget."""
+    """Measure the training set of `mldp`, then the same for held-out answers, each with the whole budget."""
     blocks = Blocks.at_most(schema.domain, schema.domain.size)
     queries = Predicates(blocks.size, [row > 0 for row in training_sets(blocks, "ranges", 0)])
     found: list[Measurement] = []

@@ -31,7 +31,7 @@ SHOWN = 3  # complaints that are kept for each source
 
 @dataclass(frozen=True)
 class ReadingFinding:
-    """Result of the reading audit of one source. largest: the largest move of a pair over what is charged for it."""
+    """Result of the reading audit of one source. largest: the largest distance of a pair, relative to its charge."""
 
     source: str
     pairs: int
@@ -44,17 +44,17 @@ class ReadingFinding:
 
     @property
     def verdict(self) -> str:
-        """Verdict in words; never more than was found."""
+        """Sentence on the result of the reading audit, claiming no more than was found."""
         return f"VIOLATION: {self.complaints[0]}" if self.complaints else "no violation found"
 
 
 def sources_here() -> list[str]:
-    """The sources that can be attacked on this machine."""
+    """Names of the sources whose libraries and servers are available."""
     return [name for name, source in SOURCES.items() if source.here]
 
 
 def reading_finding(name: str, pairs: int, seed: int = 1) -> ReadingFinding:
-    """Attack a source with at least so many pairs of neighbouring tables, fewer where reading one takes long."""
+    """Audit a source with at least `pairs` pairs of neighbouring tables, fewer where reading takes long."""
     source = SOURCES[name]
     return attack_source(name, source.make, ceil(pairs * source.share), seed=seed, first=source.first)
 
@@ -62,7 +62,7 @@ def reading_finding(name: str, pairs: int, seed: int = 1) -> ReadingFinding:
 def attack_source(
     name: str, make: Make, pairs: int, *, seed: int = 1, patient: bool = True, first: Sequence[Make] = ()
 ) -> ReadingFinding:
-    """Attack one source. patient: go on after the first complaint. first: tables that come before those of `make`."""
+    """Audit one source. patient: continue after the first complaint. first: makers of cases to try before `make`."""
     random = Random(f"{name} {seed}")  # noqa: S311 (tables, not noise)
     done, largest, complaints = 0, 0.0, list[str]()
     with tempfile.TemporaryDirectory() as folder:
@@ -76,7 +76,7 @@ def attack_source(
 
 
 def attack_case(case: Case, *, patient: bool = True) -> tuple[int, float, list[str]]:
-    """All pairs of one table: how many, the largest move over the charge, and what is wrong."""
+    """Compare all neighbouring pairs of one table: number of pairs, largest relative distance, and complaints."""
     whole = _read(case, case.parts)
     complaints = [] if isinstance(whole, str) else _unlike(case, case.parts, whole)
     refused = isinstance(whole, str) and whole.startswith("refused")
@@ -99,7 +99,7 @@ def attack_case(case: Case, *, patient: bool = True) -> tuple[int, float, list[s
 
 
 def move(schema: Schema, one: Aggregate, other: Aggregate) -> Fraction:
-    """Distance of two readings over the charge for one unit: rows, or steps of a measure, of all cells."""
+    """Distance of two readings divided by the charge of one unit: rows, or steps of a measure, over all cells."""
     rows = schema.privacy_unit.contributions
     charged = {"count": rows} | {name: rows * measure.half_units for name, measure in schema.measures.items()}
     cells = np.union1d(one.cells, other.cells)
@@ -108,7 +108,7 @@ def move(schema: Schema, one: Aggregate, other: Aggregate) -> Fraction:
 
 
 def _neighbours(case: Case) -> Iterable[tuple[object, ...]]:
-    """The parts without those of one unit; what is about nobody is taken away piece by piece."""
+    """Tables without one unit's rows, for each unit; rows without a unit are removed one at a time."""
     units = [case.unit(part) for part in case.parts]
     for unit in dict.fromkeys(unit for unit in units if unit is not None):
         yield tuple(part for part, other in zip(case.parts, units, strict=True) if other != unit)
@@ -117,7 +117,7 @@ def _neighbours(case: Case) -> Iterable[tuple[object, ...]]:
 
 
 def _read(case: Case, parts: tuple[object, ...]) -> Aggregate | str:
-    """Gathered counts, or the failure; a refusal by names and types comes before anything is read."""
+    """Counts read from a case, or a text on how reading failed or was refused."""
     try:
         table = case.open(parts)
         table.check(case.schema)

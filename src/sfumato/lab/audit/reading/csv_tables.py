@@ -112,12 +112,12 @@ class AwkwardFile:
     body: tuple[bytes, ...]  # the bytes of each record as the grammar cuts them, wherever they came from
 
     def records(self, data: bytes) -> list[Record]:
-        """Records of some UTF-8, by the slow grammar."""
+        """Parse UTF-8 bytes into records by the reference grammar."""
         quote = ord(self.grammar.quote) if self.grammar.quote else -1
         return records(data, ord(self.grammar.separator), quote, header=self.dialect.columns is None)
 
     def rows(self, body: Sequence[bytes]) -> list[Row]:
-        """Rows of a file of these records, by the grammar."""
+        """Parse the rows of a file of these records by the reference grammar."""
         encoding = self.dialect.encoding
         found = self.records(b"".join(turned(piece, encoding) for piece in (self.header, *body)))
         found = found if self.dialect.columns else found[1:]
@@ -131,13 +131,13 @@ class AwkwardFile:
         return {name: plainly(name, value, self.dialect) for name, value in zip(self.names, texts, strict=True)}
 
     def unit(self, record: bytes) -> str | None:
-        """Person whom a record is about; None if it is about nobody."""
+        """Privacy unit of a record; None if it has none."""
         rows = self.rows([record])
         return str(rows[0]["who"]) if rows and rows[0]["who"] is not None else None
 
 
 def awkward_file(random: Random, separator: str, dialect: Dialect = PLAIN) -> AwkwardFile:
-    """A random schema, and a file of a few records in every spelling."""
+    """Random schema and CSV file of a few records with awkward values and spellings."""
     schema, names = awkward_schema(random, PLAIN_NAMES)
     if dialect.decimal or dialect.dates:  # words for missing values would be taken for what `plainly` makes of others
         schema = schema.model_copy(update={"file": None})
@@ -168,7 +168,7 @@ def awkward_file(random: Random, separator: str, dialect: Dialect = PLAIN) -> Aw
 
 
 def _spelled(random: Random, value: str, grammar: Grammar) -> bytes:
-    """A value as a field, quoted where it must be, and now and then where it need not be, or not where it must."""
+    """Encode a value as a CSV field, usually quoted where needed, sometimes needlessly, rarely not where needed."""
     raw, quote = value.encode(), grammar.quote.encode()
     needs = any(byte in raw for byte in (quote or b"\n", b"\n", grammar.separator.encode())) or raw.endswith(b"\r")
     if quote and random.random() < (0.95 if needs else 0.3):
@@ -177,7 +177,7 @@ def _spelled(random: Random, value: str, grammar: Grammar) -> bytes:
 
 
 def encoded(piece: bytes, encoding: str | None) -> bytes:
-    """Some UTF-8, or what should have been, in another encoding; what it lacks is left out or is nonsense there too."""
+    """Re-encode UTF-8 bytes; characters that the encoding lacks are replaced, invalid bytes stay invalid."""
     if encoding is None:
         return piece
     characters = piece.decode("utf-8", "surrogateescape")
@@ -189,7 +189,7 @@ def encoded(piece: bytes, encoding: str | None) -> bytes:
 
 
 def turned(piece: bytes, encoding: str | None) -> bytes:
-    """The reverse, slowly: what a piece of a file is in UTF-8, whatever stands beside it."""
+    """Decode bytes of an encoding to UTF-8, byte by byte (pair by pair in UTF-16): the inverse of `encoded`."""
     if encoding is None:
         return piece
     if encoding.startswith("utf-16"):
@@ -200,7 +200,7 @@ def turned(piece: bytes, encoding: str | None) -> bytes:
 
 
 def plainly(name: str, value: str | None, dialect: Dialect) -> str | None:
-    """A number or date as a plain CSV file would spell it; nonsense, if it is not spelled as the dialect says."""
+    """Respell a number or date of a dialect as in a plain CSV file; an unreadable text if it is misspelled."""
     if value is None or name not in SPELLED:
         return value
     if name == "d":

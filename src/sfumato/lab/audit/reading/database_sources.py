@@ -37,7 +37,7 @@ ALIKE = [1, "1", 1.0, "1.0", 2**53, float(2**53), str(2**53), 0.0, -0.0, "0", No
 
 
 def sqlite_source(random: Random, folder: Path, files: type[Sqlite] = Sqlite, people: Sequence[object] = ()) -> Case:
-    """Tables whose columns are declared somehow, and hold what they are given.
+    """Case of a SQLite table whose columns have random declared types and hold values of any type.
 
     people: identifiers of any types, in a column that was declared as nothing; those of the table where there are none.
     """
@@ -64,7 +64,7 @@ def sqlite_source(random: Random, folder: Path, files: type[Sqlite] = Sqlite, pe
 
 
 def stored(value: object, kind: str) -> object:
-    """A value as SQLite keeps it in a column that was declared so."""
+    """Convert a value as SQLite does on storing it in a column of a declared type."""
     if isinstance(value, datetime):
         value = (value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value).isoformat(" ")
     elif isinstance(value, date):
@@ -88,19 +88,19 @@ SERVER = "SFUMATO_AUDIT_MARIADB"  # mysql+pymysql://USER:PASSWORD@HOST/DATABASE,
 
 @dataclass(frozen=True)
 class NamedServer(Source):
-    """A source that is attacked where the environment names a server for it."""
+    """Source that is audited only where an environment variable names a server."""
 
     @property
     def here(self) -> bool:
-        """Whether it can be attacked on this machine."""
+        """Whether a server is named and the libraries are installed."""
         return SERVER in os.environ and find_spec("sqlalchemy") is not None and super().here
 
 
 class Attacked(Other):
-    """Tried on constants once for each schema, which the tables of a case share."""
+    """Engine whose trial on constants runs once per schema, since all tables of a case share it."""
 
     def trial(self, schema: Schema, columns: Mapping[str, Column]) -> None:
-        """Refuse what differs."""
+        """Run the trial of `Other`, unless the last one had the same schema and columns."""
         if (schema, columns) != (_LAST.get("schema"), _LAST.get("columns")):
             super().trial(schema, columns)
             _LAST.update(schema=schema, columns=columns)
@@ -115,7 +115,7 @@ def other_source(
     bring: Callable[[AwkwardTable, Sequence[Row], type[Other]], Table],
     engine: type[Other] = Attacked,
 ) -> Case:
-    """Tables of declared types, brought somewhere. engine: the tests' broken ones are kinds of it."""
+    """Case of an awkward table brought to a database by `bring`. engine: a subclass, for broken ones."""
     table = awkward_table(random)
     while not all(map(_takes, table.types)) or len({*map(str.lower, table.types)}) < len(table.types):
         table = awkward_table(random)  # names that are one to some, or that some cannot spell
@@ -127,7 +127,7 @@ def other_source(
 
 
 def duckdb_connection(table: AwkwardTable, rows: Sequence[Row], engine: type[Other] = Attacked) -> Table:
-    """A database in memory, that its connection alone can reach."""
+    """Open an awkward table in an in-memory DuckDB, reached through its connection."""
     import duckdb
 
     connection = duckdb.connect()
@@ -137,7 +137,7 @@ def duckdb_connection(table: AwkwardTable, rows: Sequence[Row], engine: type[Oth
 
 
 def clickhouse(table: AwkwardTable, rows: Sequence[Row], engine: type[Other] = Attacked) -> Table:
-    """ClickHouse inside this process."""
+    """Open an awkward table in a ClickHouse inside this process."""
     connection = _chdb()
     types = {name: _clickhouse_type(kind) for name, kind in table.types.items()}
     quoted = {name: name.replace("\\", "\\\\").replace('"', '""') for name in types}
@@ -151,7 +151,7 @@ def clickhouse(table: AwkwardTable, rows: Sequence[Row], engine: type[Other] = A
 
 
 def mariadb(table: AwkwardTable, rows: Sequence[Row], engine: type[Other] = Attacked) -> Table:
-    """A server that somebody runs, its texts in collations that take many for one."""
+    """Open an awkward table on a running MariaDB server, texts under collations that equate many."""
     raw = _alchemy().raw_connection()
     name = _name()
     words = {part: DATABASE_TYPES.get(kind, ["datetime(6)"])[-1] for part, kind in table.types.items()}
@@ -166,12 +166,12 @@ def mariadb(table: AwkwardTable, rows: Sequence[Row], engine: type[Other] = Atta
 
 
 def held_by_clickhouse(value: object, kind: str) -> object:
-    """A text that cannot be missing is empty."""
+    """Value as ClickHouse holds it: a missing text in a column without NULL becomes empty."""
     return "" if value is None and kind == "string_view" else value
 
 
 def held_by_mariadb(value: object, kind: str) -> object:
-    """No NaN and nothing infinite; a boolean is a number, a time has no zone."""
+    """Value as MariaDB holds it: NaN missing, infinities clipped, booleans integers, times in UTC without zone."""
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, float):
@@ -188,7 +188,7 @@ HELD: Mapping[Any, Callable[[object, str], object]] = {clickhouse: held_by_click
 
 
 def _takes(name: str) -> bool:
-    """Whether every database takes a name for a column: MariaDB has none beyond the first 65,536 characters."""
+    """Whether every tested database accepts a column name: MariaDB takes no characters beyond U+FFFF."""
     return max(map(ord, name)) < 2**16
 
 
@@ -203,7 +203,7 @@ def _clickhouse_type(kind: str) -> str:
 
 
 def in_clickhouse(value: object, word: str) -> str:
-    """A value as ClickHouse writes it."""
+    """ClickHouse literal of a value with a type."""
     if isinstance(value, datetime):
         word = "Nullable(DateTime64(6, 'UTC'))"
         value = (value.astimezone(UTC) if value.tzinfo else value).replace(tzinfo=None).isoformat(" ")
@@ -214,7 +214,7 @@ def in_clickhouse(value: object, word: str) -> str:
 
 
 def say(connection: Any, text: str) -> None:
-    """Run something that answers nothing."""
+    """Execute a statement without a result."""
     with closing(connection.cursor()) as cursor:
         cursor.execute(text)
 

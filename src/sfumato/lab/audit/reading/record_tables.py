@@ -110,7 +110,7 @@ def _case(schema: Schema, parts: Sequence[Part], opening: Callable[[Sequence[Par
 
 
 def json_source(random: Random, folder: Path, files: type[JsonLines] = JsonLines) -> Case:
-    """JSON lines, junk between them, cut into blocks of any size."""
+    """Case of a file of JSON lines, junk lines between them, read in blocks of any size."""
     schema, names, records = awkward_records(random, JSON_POOLS)
     line, parts = random.choice([b"\n", b"\r\n"]), list[Part]()
     for record in records:
@@ -132,7 +132,7 @@ def json_source(random: Random, folder: Path, files: type[JsonLines] = JsonLines
 
 
 def excel_source(random: Random, folder: Path) -> Case:
-    """A sheet of an Excel workbook."""
+    """Case of a sheet written as an Excel workbook."""
     schema, names, records = awkward_records(random, SHEET_POOLS)
     parts = []
     for record in records:
@@ -154,7 +154,7 @@ def excel_source(random: Random, folder: Path) -> Case:
 
 
 def markup_source(random: Random, folder: Path, files: type[ExcelFiles] = ExcelFiles) -> Case:
-    """A sheet whose cells are written by hand, malformed ones among them."""
+    """Case of a sheet in hand-written XML, malformed cells included."""
     schema, names, records = awkward_records(random, MARKUP_POOLS)
     header, parts = ("unused", *names), []
     for record in records:
@@ -178,7 +178,7 @@ _KIND = "application/vnd.openxmlformats-officedocument.spreadsheetml"
 
 
 def write_sheet(path: Path, header: Sequence[str], rows: Sequence[str], shared: Sequence[str] = SHARED) -> None:
-    """A workbook of one sheet, its rows as XML; in its format 1 a number is a day."""
+    """Write a workbook of one sheet from XML rows; its number format 1 shows dates."""
     kinds = {"workbook": "sheet.main", "worksheets/sheet1": "worksheet", "sharedStrings": "sharedStrings"}
     kinds["styles"] = "styles"
     parts = "".join(
@@ -205,7 +205,7 @@ def write_sheet(path: Path, header: Sequence[str], rows: Sequence[str], shared: 
 
 
 def arrow_file(table: AwkwardTable, rows: Sequence[Row], folder: Path) -> Table:
-    """An Arrow file of several batches."""
+    """Open an awkward table as an Arrow file of several batches."""
     import pyarrow as pa
 
     whole, path = table.arrow(rows), folder / "t.arrow"

@@ -28,7 +28,7 @@ _TRUE, _FALSE = {"true", "t", "1", "yes", "y"}, {"false", "f", "0", "no", "n"}
 
 @dataclass(frozen=True)
 class Placed:
-    """A row that counts: its cell, its measures in steps (None if missing), and whom it is about."""
+    """Row that falls into a cell: cell, measures in steps (None if missing), and privacy unit."""
 
     cell: int
     steps: tuple[int | None, ...]
@@ -87,7 +87,7 @@ def _bare(schema: Schema, part: Any, value: object, typed: bool) -> object:
 
 
 def difference(schema: Schema, rows: Sequence[Row], found: Aggregate, *, typed: bool) -> str | None:
-    """Difference of a reading from this one, in words; None if there is none.
+    """Difference of a reading from the reference reading, in words; None if they agree.
 
     Which rows of a unit with too many are kept is the engine's own choice, so there only their number is compared.
     """
@@ -121,7 +121,7 @@ def difference(schema: Schema, rows: Sequence[Row], found: Aggregate, *, typed: 
 
 
 def unit_of(value: object) -> Hashable:
-    """Person whom a row is about: text by its bytes, the rest by type and value; None if missing or not a number."""
+    """Privacy unit named by a value: text by bytes, others by type and value; None if missing or NaN."""
     if isinstance(value, str):
         return ("text", value.encode("utf-8", "surrogatepass"))
     if isinstance(value, float) and math.isnan(value):
@@ -130,7 +130,7 @@ def unit_of(value: object) -> Hashable:
 
 
 def place(attribute: Attribute, schema: Schema, name: str, value: object, typed: bool) -> int | None:
-    """The cell of a value along its axis; None if its row falls out."""
+    """Cell of a value along its axis; None if its row is left out."""
     code = _of_value(attribute, schema, name, value, typed)
     if code is not None or not attribute.keeps_missing:
         return len(attribute.values) if code is None and isinstance(attribute, Category) and attribute.other else code
@@ -199,7 +199,7 @@ def steps(measure: Any, value: object, typed: bool) -> int | None:
 
 
 def number_of(value: object, typed: bool) -> float | None:
-    """A value as a number."""
+    """Parse a value as a number; None if it is none."""
     if isinstance(value, bool):
         return float(value)
     if isinstance(value, str):
@@ -228,7 +228,7 @@ def text_of(value: object) -> str | None:
 
 
 def boolean_of(value: object) -> bool | None:
-    """A value as a boolean."""
+    """Parse a value as a boolean; None if it is none."""
     if isinstance(value, str):
         word = value.lower()
         return True if word in _TRUE else False if word in _FALSE else None

@@ -59,7 +59,7 @@ _LOOSE = "CREATE COLLATION loose (provider = icu, locale = 'und-u-ks-level1', de
 
 @cache
 def server_url() -> str:
-    """The URL of a superuser; processes share a server, which stops when the last of them ends."""
+    """URL of a PostgreSQL superuser; processes share one server, which stops when the last of them ends."""
     if SERVER in os.environ:
         return os.environ[SERVER]
     with warnings.catch_warnings():
@@ -76,14 +76,14 @@ class PostgresSource(Source):
 
     @property
     def here(self) -> bool:
-        """Whether it can be attacked on this machine."""
+        """Whether a driver, and a server or the wheel that brings one, are available."""
         return find_spec("psycopg") is not None and (SERVER in os.environ or super().here)
 
 
 def postgres_source(
     random: Random, folder: Path, engine: type[Postgres] = Postgres, deal: Deal = awkward_table
 ) -> Case:
-    """Tables of declared types on the server, without NUL and blanks at the end of fixed-width texts.
+    """Case of an awkward table on the server, its texts changed to what PostgreSQL can hold.
 
     engine: the broken ones are kinds of it.
     """
@@ -101,7 +101,7 @@ def postgres_source(
 
 
 def dealt_postgres_source(engine: type[Postgres] = Postgres) -> tuple[Make, ...]:
-    """Tables into which every awkward value is dealt, the texts in columns of each kind."""
+    """Makers of cases that together hold every awkward value, texts in columns of every text type."""
     deals = [partial(dealt_table, kind) for kind in PEOPLE] + [partial(_texts_of, kind) for kind in LOOSE]
     return tuple(partial(postgres_source, engine=engine, deal=deal) for deal in deals)
 
@@ -137,7 +137,7 @@ def _leave(connection: Any) -> None:
 
 @cache
 def _connection() -> Any:
-    """A connection to make tables with, in a schema of the audit's own."""
+    """Connection that creates tables in a schema of the audit's own."""
     import psycopg
 
     connection = psycopg.connect(server_url(), autocommit=True)
@@ -193,7 +193,7 @@ class SparkSource(Source):
 
 @cache
 def small_session() -> Any:
-    """A session for small tables; the one that the program has, if it has one."""
+    """Spark session for small tables: the program's own if it has one."""
     from pyspark.sql import SparkSession
 
     if (active := SparkSession.getActiveSession()) is not None:
@@ -212,7 +212,7 @@ def small_session() -> Any:
 
 
 def spark_file(table: AwkwardTable, rows: Sequence[Row], folder: Path, kind: type[Spark] = Spark) -> Table:
-    """A Parquet file; Spark knows times to the microsecond. kind: the broken adapters are kinds of it."""
+    """Open an awkward table as a Parquet file in Spark. kind: a subclass, for broken ones."""
     import pyarrow.parquet as pq
 
     path = folder / "t.parquet"

@@ -68,21 +68,21 @@ def typed_source(
     typed: bool = True,
     deal: Callable[[Random], AwkwardTable] = awkward_table,
 ) -> Case:
-    """Tables of declared types, brought somewhere. typed: false where they are read as text."""
+    """Case of an awkward table brought to a source by `bring`. typed: False where values are read as text."""
     table = deal(random)
     return table.case(lambda rows: bring(table, rows, folder), typed=typed)
 
 
 def dealt_source(bring: Bring) -> tuple[Make, ...]:
-    """Tables of declared types into which every awkward value is dealt, brought somewhere."""
+    """Makers of cases that together hold every awkward value, brought to a source by `bring`."""
     return tuple(partial(typed_source, bring=bring, deal=partial(dealt_table, kind)) for kind in PEOPLE)
 
 
 class SlowParquetFiles(ParquetFiles):
-    """Parquet by the reader that is used only where the engine's own stops at a value; it must mean the same."""
+    """Parquet files read by the fallback reader, which must agree with the engine's own."""
 
     def mount(self, connection: Any, used: Sequence[Column]) -> None:
-        """Make them readable, twice: the first time for names and types."""
+        """Mount the files; with used columns, mount again by the fallback reader."""
         super().mount(connection, used)
         if used:
             self.mount_slowly(connection, used)
@@ -91,7 +91,7 @@ class SlowParquetFiles(ParquetFiles):
 def parquet_file(
     table: AwkwardTable, rows: Sequence[Row], folder: Path, files: type[ParquetFiles] = ParquetFiles
 ) -> Table:
-    """One Parquet file, of small row groups."""
+    """Open an awkward table as one Parquet file of small row groups."""
     import pyarrow.parquet as pq
 
     path = folder / "t.parquet"
@@ -112,7 +112,7 @@ def _parquet_files(table: AwkwardTable, rows: Sequence[Row], folder: Path) -> Ta
 def duckdb_table(
     table: AwkwardTable, rows: Sequence[Row], folder: Path, collation: str = "", engine: type[DuckDB] = DuckDB
 ) -> Table:
-    """A table of a DuckDB file; its texts may have a collation."""
+    """Open an awkward table as a table of a DuckDB file, texts under an optional collation."""
     import duckdb
 
     path = folder / "t.duckdb"
@@ -143,7 +143,7 @@ def _pandas_of_arrow(table: AwkwardTable, rows: Sequence[Row], folder: Path) -> 
 def pandas_source(
     random: Random, folder: Path, opening: Callable[[Any], Table] = open_table, people: Sequence[object] = ()
 ) -> Case:
-    """Values of any types in one column, so that the column's own type changes with the rows that are there.
+    """Case of a pandas frame with values of any types in one column, so that its dtype depends on the rows present.
 
     Identifiers are text or whole numbers of which none is missing: floats are refused as identifiers, by their type.
     people: identifiers of any types instead, in a column of objects.
@@ -195,7 +195,7 @@ def csv_source(
     pack: Callable[[bytes], bytes] = bytes,
     dialect: Dialect = PLAIN,
 ) -> Case:
-    """CSV files of a separator and a compression, cut into blocks of any size; their parts are their records."""
+    """Case of a CSV file with a given separator, dialect and compression, read in blocks of any size."""
     found, block, path = awkward_file(random, separator, dialect), random.choice(BLOCKS), folder / f"t{ending}"
 
     def opening(parts: Sequence[bytes]) -> Table:
@@ -212,7 +212,7 @@ LONG = reading_schema({"sex": {"type": "category", "values": ["F", "M"]}})
 
 
 def long_csv_source(random: Random, folder: Path, files: type[CsvFiles] = CsvFiles) -> Case:
-    """Files longer than a block, with a note in quotes, full of what looks like records, about where one may be cut."""
+    """Case of a CSV file longer than a block, with a quoted field full of record-like text where it may be cut."""
     width = random.randint(100, 400)
     row = b"F," + b"x" * width + b"\n"
     before = random.choice([8_000_000, 2**23]) // len(row) - random.randint(0, 3_000_000 // len(row))

@@ -47,7 +47,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Source:
-    """A source: how its cases are made, the share of the pairs that it is worth, and the library that it needs.
+    """Source of cases: their maker, share of the pairs to try, and library needed.
 
     first: cases that come before those, where a few readings have to find what elsewhere hundreds do.
     """
@@ -59,7 +59,7 @@ class Source:
 
     @property
     def here(self) -> bool:
-        """Whether it can be attacked on this machine."""
+        """Whether the library that the source needs is installed."""
         return find_spec(self.needs) is not None
 
 
@@ -177,7 +177,7 @@ class AwkwardTable:
 
 
 def awkward_table(random: Random) -> AwkwardTable:
-    """A random schema, and a few rows of a few people."""
+    """Random schema, and a few rows of a few people, as a table."""
     schema, names = awkward_schema(random)
     types = {names[part]: random.choice(list(POOLS[part])) for part in names}
     pools = {names[part]: _pool(random, part, types[names[part]]) for part in names}
@@ -189,7 +189,7 @@ def awkward_table(random: Random) -> AwkwardTable:
 
 
 def awkward_schema(random: Random, names: dict[str, str] | None = None) -> tuple[Schema, dict[str, str]]:
-    """A random schema, and the name of the column behind each of its parts; there is always one for people."""
+    """Random schema, and the column name of each of its parts; one part always identifies people."""
     names = names or random.choice(NAMES)
     attributes: dict[str, dict[str, Any]] = {
         "c": {"type": "category", "values": ["a", "A", "ä", "1", "true", "x\ny"], "other": random.random() < 0.5},
@@ -221,7 +221,7 @@ def reading_schema(
     measures: dict[str, Any] | None = None,
     file: dict[str, Any] | None = None,
 ) -> Schema:
-    """A schema of these parts."""
+    """Schema of given attributes, privacy unit, measures and file."""
     parts: dict[str, Any] = {"privacy_unit": unit, "attributes": attributes, "measures": measures or {}}
     parts |= {"file": file} if file else {}
     return Schema.from_dict({"dataset": "reading", **parts})
@@ -235,7 +235,7 @@ def _aside(random: Random) -> Random:
 
 
 def _vary(attributes: dict[str, dict[str, Any]], random: Random) -> None:
-    """Some of the rarer ways to declare an attribute; the tables are those that there would be without them."""
+    """Apply rarer options of attributes at random, without changing which tables are drawn."""
     aside = _aside(random)
     if aside.random() < 0.4:
         attributes["d"]["by"] = aside.choice(["hour", "week", "quarter", "year"])
@@ -255,13 +255,13 @@ def _vary(attributes: dict[str, dict[str, Any]], random: Random) -> None:
 
 
 def _pool(random: Random, part: str, kind: str) -> list[object]:
-    """A few of the values, so that people have several rows and cells several people."""
+    """Random sample of a pool of values, small enough that people repeat and cells are shared."""
     values = list(POOLS[part][kind])
     return random.sample(values, min(len(values), random.randint(2, 5)))
 
 
 def arrow_type(kind: str) -> Any:
-    """An Arrow type by the name that it has in POOLS."""
+    """Arrow type of a kind of column in POOLS."""
     import pyarrow as pa
 
     if kind == "dictionary":
@@ -311,7 +311,7 @@ PEOPLE_BY_KIND: dict[str, Sequence[object]] = {
 
 
 def dealt_table(kind: str, random: Random) -> AwkwardTable:
-    """Every value of every column, in rows of a few people whose names are of one kind, of PEOPLE_BY_KIND."""
+    """Table with every awkward value of every column, in rows of people with identifiers of one kind."""
     attributes = {name: {**described, "missing": "keep"} for name, (_, _, described) in COLUMNS.items()}
     unit = {"column": "who", "contributions": MOST}
     schema = reading_schema(attributes, unit, {"m": {"lower": -4, "upper": 4, "step": 1, "column": "m"}})

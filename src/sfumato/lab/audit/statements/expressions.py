@@ -34,7 +34,7 @@ Option = tuple[float, Callable[[], str]]  # how often, beside the others, and wh
 
 @dataclass(frozen=True, eq=False)
 class Expressions:
-    """Draws parts of statements about the columns of a schema."""
+    """Generator of random parts of statements about the columns of a schema."""
 
     schema: Schema
     random: Random
@@ -55,7 +55,7 @@ class Expressions:
         return [axis for axis in self.schema.domain if not kinds or axis.kind in kinds]
 
     def keys(self) -> list[Axis]:
-        """Attributes to group by: not bins, where the statement is careful, for their labels are our own."""
+        """Attributes to group by; careful statements leave out bins, whose labels a plain engine lacks."""
         return self.axes("integer", "category", "boolean", "date") if self.careful else self.axes()
 
     def some_keys(self, most: int) -> list[str]:
@@ -68,11 +68,11 @@ class Expressions:
         return self.any(*NUMBERS) if self.careful or self.chance(0.5) else self.any(*NUMBERS, *EXTREMES)
 
     def anything(self) -> str:
-        """A constant of any type."""
+        """Random constant of any type."""
         return self.any(self.number(), self.number(), *TEXTS, *DATES, *FAR_DATES, *LONG_AFTER, "NULL", "TRUE")
 
     def constant(self, axis: Axis) -> str:
-        """A constant to compare an attribute with."""
+        """Random constant to compare an attribute with."""
         if not self.careful and self.chance(0.3):
             return self.anything()
         if axis.kind in ("category", "boolean"):
@@ -84,13 +84,13 @@ class Expressions:
         return self.number()
 
     def value(self) -> str:
-        """Value of a branch of CASE; all branches have one type where it is careful."""
+        """Value of a CASE branch; in careful statements all branches have one type."""
         return self.any("1", "2", "0") if self.careful else self.any("1", "'a'", "NULL", "TRUE", self.number())
 
     # expressions of attributes
 
     def scalar(self, depth: int = 2) -> str:
-        """An expression of attributes whose values can be grouped by."""
+        """Random expression of attributes that GROUP BY accepts."""
         axes = self.keys()
         if not axes or depth == 0:
             return quoted(self.random.choice(axes).name) if axes else self.number()
@@ -136,7 +136,7 @@ class Expressions:
         return []
 
     def _wild(self, depth: int) -> str:
-        """Functions of anything."""
+        """Ill-typed expression: a function or operator on random arguments."""
         one, two = self.scalar(depth - 1), self.any(self.scalar(depth - 1), self.anything())
         return self.any(
             f"({one} {self.any('+', '-', '*', '/', '//', '%', '||')} {two})",
@@ -155,7 +155,7 @@ class Expressions:
     # conditions
 
     def condition(self, depth: int = 2) -> str:
-        """Condition of WHERE, FILTER or CASE."""
+        """Random condition of WHERE, FILTER or CASE."""
         axes = self.axes()
         options: list[Option] = [(1, lambda: self.any("TRUE", "1 = 1", "1 > 2"))]
         if axes:
@@ -209,7 +209,7 @@ class Expressions:
     # aggregates
 
     def aggregate(self, *, inside: bool = False) -> str:
-        """One aggregate of rows, with or without FILTER. inside: something is made of it."""
+        """Random aggregate of rows, with or without FILTER. inside: it is an argument of a further expression."""
         kinds = ("integer", "number") if self.careful else ("integer", "number", "boolean")  # SQL adds up no truth
         summed = [quoted(name) for name in (*self.schema.measures, *(axis.name for axis in self.axes(*kinds)))]
         spread = [quoted(axis.name) for axis in self.axes("integer", *([] if self.careful else ["number", "date"]))]
@@ -250,7 +250,7 @@ class Expressions:
         return f"{found} FILTER (WHERE {self.condition(1)})" if self.chance(0.1) else found
 
     def amount(self, *, grouped: bool, depth: int = 2, inside: bool = False) -> str:
-        """Arithmetic and functions of aggregates. grouped: in plain groups, which totals go over."""
+        """Random arithmetic of aggregates. grouped: in plain GROUP BY, over which windowed totals are allowed."""
         if depth == 0 or self.chance(0.5):
             return self.aggregate(inside=inside)
         one = self.amount(grouped=grouped, depth=depth - 1, inside=True)
@@ -277,12 +277,12 @@ class Expressions:
 
 
 def quoted(name: str) -> str:
-    """A name as SQL quotes it."""
+    """Quoted SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def literal(value: object) -> str:
-    """A value of a schema's list as SQL writes it."""
+    """SQL literal of a listed value."""
     if isinstance(value, bool):
         return str(value).upper()
     return str(value) if isinstance(value, int | float) else "'" + str(value).replace("'", "''") + "'"

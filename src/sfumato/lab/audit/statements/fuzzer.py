@@ -41,7 +41,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Judged:
-    """Verdict on one statement. complaint: what is wrong, in a line; compared: with a plain engine."""
+    """Verdict on one statement. complaint: the fault, in a line; compared: whether with a plain engine."""
 
     answered: bool
     complaint: str | None = None
@@ -49,7 +49,7 @@ class Judged:
 
 
 def judge(world: World, statement: Statement, asked: Asked) -> Judged:
-    """Ask a release, and say what is wrong with what comes back."""
+    """Ask a release a statement, and judge the answer or refusal."""
     # Guaranteed ends and those of whole rows stop at what is possible (docs/intervals.md); noisy values do not.
     clipped = asked.possible or asked.interval != "typical" or find_mechanism(world.release.mechanism).holds.by_margins
     clipped = clipped and not world.exact  # whose values are the truth
@@ -68,7 +68,7 @@ def judge(world: World, statement: Statement, asked: Asked) -> Judged:
 
 
 def _refused(message: str) -> str | None:
-    """Fault of a refusal."""
+    """Complaint about the form of a refusal: empty, several lines, or too long; None if it is fine."""
     if not message.strip():
         return "a refusal without a word"
     if "\n" in message or "Traceback" in message or "internal" in message.lower():
@@ -77,7 +77,7 @@ def _refused(message: str) -> str | None:
 
 
 def _shown(answer: Result) -> str | None:
-    """Fault of a format that does not show the answer with the columns that it says it has."""
+    """Complaint about an output format (JSON, CSV, Arrow, HTML, text) that misrepresents the answer; None if none."""
     records = answer.records()
     if json.loads(as_json(records)) != json.loads(json.dumps(records)):
         return "JSON that reads back as something else"
@@ -95,7 +95,7 @@ def _shown(answer: Result) -> str | None:
 
 
 def _numbers(answer: Result, clipped: bool) -> Iterator[str]:
-    """Fault of numbers and intervals. clipped: ends stop at what is possible; a value may lie beyond."""
+    """Complaints about numbers and intervals. clipped: ends stop at what is possible; a value may lie beyond."""
     for row in answer.rows:
         for name, cell in zip(answer.columns, row, strict=True):
             if not isinstance(cell, Estimate):
@@ -143,7 +143,7 @@ def _against_engine(world: World, statement: Statement, answer: Result) -> tuple
 
 
 def _plain(cell: Any) -> Any:
-    """A cell of either answer as a plain value; a number beyond all others is unknown in ours, infinite in theirs."""
+    """Cell of either answer as a comparable value; infinite and unknown numbers both become None."""
     if isinstance(cell, Estimate):
         if cell.dates:
             return when(cell.value, timed=cell.timed)
@@ -159,7 +159,7 @@ def _plain(cell: Any) -> Any:
 
 
 def _rounded(number: float) -> float:
-    """A number to nine figures, so that sorting does not hang on how it was added up."""
+    """Round to nine significant digits, so that the order of summation does not show."""
     return float(f"{number:.9g}") + 0.0
 
 
@@ -170,7 +170,7 @@ def _order(row: tuple[Any, ...]) -> list[str]:
 
 
 def _same(ours: Any, theirs: Any) -> bool:
-    """Whether two cells are the same; a sum of no rows is 0 here and NULL there."""
+    """Whether two cells are equal; a sum of no rows is 0 here and NULL in a plain engine."""
     if theirs is None and ours == 0.0:
         return True
     if isinstance(ours, float) and isinstance(theirs, float):
@@ -189,7 +189,7 @@ Change = Callable[[World], World]
 
 @dataclass(frozen=True)
 class Found:
-    """A fault: its release, its statement, and the smallest statement that shows it. seed: of its round."""
+    """Fault: its release, its statement, and the smallest statement that shows it. seed: of its round."""
 
     seed: int
     world: str
@@ -199,13 +199,13 @@ class Found:
 
     @property
     def again(self) -> str:
-        """The command that finds it again."""
+        """Command that reproduces the fault."""
         return f"sfumato audit --sql {PER_ROUND} --seed {self.seed}"
 
 
 @dataclass(frozen=True)
 class Round:
-    """Result of some statements: how many were asked, answered, and compared with a plain engine."""
+    """Result of a round of fuzzing: statements asked, answered, and compared with a plain engine; faults."""
 
     asked: int = 0
     answered: int = 0
@@ -213,7 +213,7 @@ class Round:
     found: tuple[Found, ...] = ()
 
     def __add__(self, other: Round) -> Round:
-        """Both together, with one example of each thing that is wrong."""
+        """Sum of two rounds, keeping one example of each kind of fault."""
         known = {kind_of(one.complaint) for one in self.found}
         new = tuple(one for one in other.found if kind_of(one.complaint) not in known)
         numbers = (self.asked + other.asked, self.answered + other.answered, self.compared + other.compared)
@@ -245,7 +245,7 @@ def fuzz(seed: int, statements: int = PER_ROUND, change: Change | None = None) -
 
 @lru_cache(maxsize=1)
 def worlds_of(seed: int) -> tuple[list[World], list[tuple[str, str]]]:
-    """Every release that statements are asked of, and what is wrong with those that cannot be made."""
+    """All releases to ask, and (name, complaint) of those that could not be made."""
     worlds: list[World] = []
     broken: list[tuple[str, str]] = []
     for name, make in makers(seed):
@@ -259,7 +259,7 @@ def worlds_of(seed: int) -> tuple[list[World], list[tuple[str, str]]]:
 
 
 def _asked(random: Random) -> Asked:
-    """Options of a question."""
+    """Random options of a query."""
     if random.random() < PLAINLY:
         return Asked()
     return Asked(
@@ -276,7 +276,7 @@ def kind_of(complaint: str) -> str:
 
 
 def shrunk(world: World, statement: Statement, asked: Asked, kind: str) -> str:
-    """The smallest statement met, part by part left out, that is wrong in the same way."""
+    """Shrink a failing statement part by part while it fails in the same way (delta debugging)."""
     best, trials = statement.text, MOST_TRIALS
     while trials > 0:
         for text in _smaller(best):
@@ -293,7 +293,7 @@ def shrunk(world: World, statement: Statement, asked: Asked, kind: str) -> str:
 
 
 def _smaller(text: str) -> Iterator[str]:
-    """The same statement with one part left out, or put in the place of what it is part of."""
+    """Variants of a statement with one syntax node removed, or replaced by its child."""
     import sqlglot
 
     try:

@@ -27,7 +27,7 @@ LIMITS = ("0", "1", "5", "9223372036854775807", "1.5", "-1")
 
 @dataclass(frozen=True)
 class Statement:
-    """A text to ask. careful: a plain engine has to give the same. ordered: in an order that leaves no ties."""
+    """SQL text. careful: a plain engine must give the same answer. ordered: by keys that leave no ties."""
 
     text: str
     careful: bool
@@ -35,7 +35,7 @@ class Statement:
 
 
 def draw(schema: Schema, random: Random, *, careful: bool) -> Statement:
-    """One statement of a moderate size."""
+    """Draw one statement of moderate size."""
     grammar = _Grammar(Expressions(schema, random, careful), quoted(schema.dataset))
     if not careful and random.random() < 0.1:
         grammar = replace(grammar, table="release")
@@ -48,7 +48,7 @@ def draw(schema: Schema, random: Random, *, careful: bool) -> Statement:
 
 @dataclass(frozen=True, eq=False)
 class _Grammar:
-    """Whole statements, made of expressions. table: what FROM names."""
+    """Generator of whole statements from random expressions. table: the name in FROM."""
 
     of: Expressions
     table: str
@@ -84,14 +84,14 @@ class _Grammar:
         return Statement(text + tail, of.careful, "ORDER BY" in tail)
 
     def _rank(self, keys: list[str]) -> str:
-        """A rank of groups; of a row number, by keys as well, so that there are no ties."""
+        """Window rank of groups; ROW_NUMBER is ordered by keys too, so that there are no ties."""
         of, kind = self.of, self.of.any("RANK", "DENSE_RANK", "ROW_NUMBER")
         rules = [f"COUNT(*) {of.any('', 'DESC')}", *(keys if kind == "ROW_NUMBER" else [])]
         within = f"PARTITION BY {keys[0]} " if of.chance(0.3) else ""
         return f"{kind}() OVER ({within}ORDER BY {', '.join(rules)})"
 
     def _grouping(self, keys: Sequence[str]) -> str:
-        """GROUP BY of some keys, in one of its forms."""
+        """Random form of GROUP BY over some keys."""
         if not keys:
             return ""
         listed = ", ".join(keys)
@@ -102,7 +102,7 @@ class _Grammar:
         return form
 
     def _tail(self, keys: Sequence[str], number: str) -> str:
-        """ORDER BY and LIMIT."""
+        """Random ORDER BY and LIMIT clauses."""
         of = self.of
         if of.careful:
             if not keys or of.chance(0.5):
@@ -119,7 +119,7 @@ class _Grammar:
         return text + (f" OFFSET {of.any('0', '3', '99')}" if of.chance(0.1) else "")
 
     def listed(self) -> Statement:
-        """Values alone."""
+        """SELECT [DISTINCT] of attribute values without aggregates."""
         of = self.of
         columns = of.some_keys(2)
         if not columns:
@@ -131,7 +131,7 @@ class _Grammar:
         return Statement(f"SELECT {distinct}{shown} FROM {self.table}{where}{tail}", of.careful, "ORDER BY" in tail)
 
     def described(self) -> Statement:
-        """The columns that there are."""
+        """DESCRIBE of the table."""
         text = self.of.any("DESCRIBE", f"DESCRIBE {self.table}", f"SELECT * FROM {self.table} LIMIT 3", "SELECT 1", "")
         return Statement(text, careful=False)
 
@@ -159,7 +159,7 @@ class _Grammar:
         return Statement(text, of.careful, "ORDER BY" in outer)
 
     def union(self) -> Statement:
-        """The rows of two SELECTs."""
+        """UNION of two SELECTs."""
         of = self.of
         one = f"SELECT {of.any('COUNT(*)', of.aggregate(inside=True))} AS n FROM {self.table} WHERE {of.condition(1)}"
         two = f"SELECT COUNT(*) FROM {self.table} WHERE {of.condition(1)}"

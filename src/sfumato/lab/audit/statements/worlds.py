@@ -101,7 +101,7 @@ MANY = {
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """A release to ask, and the rows that it was made of where its answers have to be exact."""
+    """Release to be asked, and the rows behind it where its answers must be exact."""
 
     name: str
     release: Release
@@ -180,13 +180,13 @@ def _measured(schema: Schema, random: Random) -> list[float | None]:
 
 
 def full_table(schema: Schema, random: Random) -> list[Row]:
-    """One to four rows in every cell."""
+    """Random table with one to four rows in every cell."""
     cells = product(*(axis.labels() for axis in schema.domain))
     return [(*cell, *_measured(schema, random)) for cell in cells for _ in range(random.choice([1, 1, 1, 2, 4]))]
 
 
 def thin_table(schema: Schema, random: Random, rows: int | None = None) -> list[Row]:
-    """Rows in few cells, most of them near the first values: nearly all cells are empty, or all of them."""
+    """Sparse table of 0, 3 or 400 rows by default, most of them near the first values."""
     rows = random.choice([0, 3, 400]) if rows is None else rows
     axes = [axis.labels() for axis in schema.domain]
 
@@ -197,7 +197,7 @@ def thin_table(schema: Schema, random: Random, rows: int | None = None) -> list[
 
 
 def makers(seed: int) -> list[tuple[str, Callable[[], World]]]:
-    """Names of all releases of a run, and how to make each: every mechanism on tables that suit it, and exact ones."""
+    """Names and constructors of all releases: every mechanism on tables that suit it, and exact releases."""
     random = Random(f"worlds {seed}")  # noqa: S311 (tables, not noise)
     made: list[tuple[str, Callable[[], World]]] = []
 

@@ -45,7 +45,7 @@ Numbers = dict[str, int]
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """Content of one file.
+    """Numbers and remaining bytes of one release file.
 
     numbers: of the manifest, by where they stand in it. columns: of the members. words: all else, as bytes.
     """
@@ -56,7 +56,7 @@ class Shown:
 
 
 def shown(contents: Contents, cells: int) -> Shown:
-    """Content of a file, number by number.
+    """Extract all numbers of a release file.
 
     cells: of the domain. A member that numbers its cells is laid out cell by cell, with the others HIDDEN. Estimates,
     which a file keeps as whole numbers and parts, are laid out in parts besides: a threshold on those tells more.
@@ -78,7 +78,7 @@ def shown(contents: Contents, cells: int) -> Shown:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Columns of a row: numbers in one column, members' columns in several and one for their length."""
+    """Column layout of an output row: one per manifest number; per member column its length, then its values."""
 
     numbers: dict[str, int]
     columns: dict[str, tuple[int, int]]  # where the length stands, and for how many values there is room after it
@@ -86,7 +86,7 @@ class Layout:
 
     @classmethod
     def of(cls, first: Iterable[Shown]) -> Layout:
-        """Room for everything that some first runs show, which must not be among those that are judged by it."""
+        """Layout with room for all numbers of some first runs, which must not be among the runs judged."""
         longest: dict[str, int] = {}
         names: dict[str, int] = {}
         for one in first:
@@ -101,7 +101,7 @@ class Layout:
         return cls(names, columns, width)
 
     def row(self, one: Shown) -> Outputs:
-        """Content of a file as a row; values without a column enter the checksum in the first one."""
+        """Output row of a file, (width,); numbers without a column enter the checksum in the first one."""
         row, left = np.full(self.width, HIDDEN), one.words
         for name, number in one.numbers.items():
             place = self.numbers.get(name)
@@ -121,7 +121,7 @@ class Layout:
 
 
 def _in_order(index: Outputs, cells: int) -> bool:
-    """Check that cells are numbered as a file must number them; where not, the order might tell something."""
+    """Whether cell numbers are ascending and inside the domain; otherwise their order might leak."""
     return not len(index) or bool(index[0] >= 0 and index[-1] < cells and (np.diff(index) > 0).all())
 
 
@@ -133,7 +133,7 @@ def _scattered(values: Outputs, index: Outputs, cells: int) -> Outputs:
 
 @lru_cache(maxsize=256)
 def numbers_and_words(text: str) -> tuple[Numbers, bytes]:
-    """The numbers of a manifest by where they stand, and everything else in it; many runs have the same manifest."""
+    """Numbers of a manifest by their path, and the bytes of everything else in it; cached."""
     numbers: Numbers = {}
     words: list[str] = []
     _walk(json.loads(text), "", numbers, words)
@@ -158,7 +158,7 @@ def _walk(value: JsonValue, place: str, numbers: Numbers, words: list[str]) -> N
 
 
 def in_order_of_size(value: float) -> int:
-    """A whole number for each floating-point number, the larger for the larger: its bits, read from zero outwards."""
+    """Order-preserving integer of a float, from its bits."""
     bits = int(np.float64(value).view(np.int64))
     return bits if bits >= 0 else -1 - (bits & (2**63 - 1))
 
@@ -174,20 +174,20 @@ def all_subjects() -> list[Subject]:
 
 
 def mechanism_subject(name: str, *, contributions: int = 1, before: Counts = EMPTY_CELL) -> Subject:
-    """A mechanism of the registry, with one measure, at epsilon 1: a person adds `contributions` rows to cell 0."""
+    """Subject for a registered mechanism, with one measure, at epsilon 1; a person adds rows to cell 0."""
     mechanism = find_mechanism(name)
     return subject_of(mechanism.with_options(mechanism.lab.tried_with), contributions=contributions, before=before)
 
 
 def mechanism_subjects(name: str) -> list[Subject]:
-    """One mechanism on its worst cases: an empty cell, two rows in a table of nothing, a cell at the threshold."""
+    """Subjects for one mechanism's worst cases: an empty cell, two rows in an empty table, a cell at the threshold."""
     nothing, crowded = (0,) * CELLS, (15, 0, 0, 3, 40, 0)
     cases = (1, EMPTY_CELL), (2, nothing), (1, crowded)
     return [mechanism_subject(name, contributions=rows, before=before) for rows, before in cases]
 
 
 def subject_of(mechanism: Mechanism, *, contributions: int = 1, before: Counts = EMPTY_CELL) -> Subject:
-    """Any mechanism as a subject, in the registry or not."""
+    """Subject of the sampling audit for a mechanism, in the registry or not."""
     schema = audit_schema(contributions) if mechanism.lab.example is None else mechanism.lab.example(contributions)
     cells = schema.domain.size
     half = next((measure.half_units for measure in schema.measures.values()), None)

@@ -22,7 +22,7 @@ from sfumato.schema.parts import missing_of
 
 
 class Row(NamedTuple):
-    """One row of a table that is made up for the audit: whose it is, its cell, and its steps of each measure.
+    """Row of a made-up table: person, cell, and steps of each measure.
 
     A step of None is a missing value.
     """
@@ -52,7 +52,7 @@ def neighbouring_tables(
 
 
 def small_schema(cells: int, contributions: int, *, measured: bool) -> Schema:
-    """One attribute with so many cells and, if wanted, a measure of -2 to 2 steps around its centre."""
+    """Schema of one attribute with `cells` values and optionally a measure of -2 to 2 steps around its centre."""
     keys: dict[str, object] = {
         "dataset": "audit",
         "privacy_unit": {"column": "person", "contributions": contributions},
@@ -86,7 +86,7 @@ def curator_of(schema: Schema, table: Table, budget: Budget, kind: type[Curator]
 
 
 def difference(one: Table, other: Table, contributions: int) -> list[Row]:
-    """The rows of the person by whom two tables differ."""
+    """Rows of the person by whom two tables differ; a PrivacyError if they are no neighbours."""
     larger, smaller = (one, other) if len(one) >= len(other) else (other, one)
     own = [row for row in larger if row.person not in {each.person for each in smaller}]
     rest = Counter(row for row in larger if row not in own)

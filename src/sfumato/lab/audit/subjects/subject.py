@@ -54,12 +54,12 @@ GUESSES = Misfit(Cells(12, np.full(11, 11)), np.array([0] * 10 + [1]))
 
 
 def most_rows(cells: int) -> Misfit:
-    """Score of a cell: its number of rows, which is how far it is from none."""
+    """Score of each cell: its count, as a misfit from 0."""
     return Misfit(Identity(cells), np.zeros(cells, dtype=np.int64))
 
 
 def primitives() -> list[Subject]:
-    """All primitives of this file as subjects."""
+    """Subjects for the kernel's primitives."""
     choices = [
         exponential_choice(),
         select_subject("median", Rank(Fraction(1, 2))),
@@ -71,13 +71,13 @@ def primitives() -> list[Subject]:
 
 
 def plain_laplace(epsilon: Fraction = ONE, *, scale: Fraction | None = None) -> Subject:
-    """One count, 0 or 1, with noise of scale 1 / epsilon; another `scale` breaks the promise on purpose."""
+    """Subject: one count, 0 or 1, with noise of scale 1 / epsilon; another `scale` breaks the promise on purpose."""
     noise = Laplace(1 / epsilon if scale is None else scale)
     return Subject("laplace", epsilon, lambda which, runs, entropy: (which + draw(noise, runs, entropy))[:, None])
 
 
 def exponential_choice(candidates: int = 12) -> Subject:
-    """A choice among equal scores, or scores of which one rises and all others fall by the sensitivity, 1."""
+    """Subject: `choose` on equal scores, or with one score raised and all others lowered by 1."""
     level = np.zeros(candidates, dtype=np.int64)
     scores = level, np.where(np.arange(candidates) == 0, 1, -1)
 
@@ -91,7 +91,7 @@ def exponential_choice(candidates: int = 12) -> Subject:
 def _one_by_one(
     name: str, domain: Domain, tables: tuple[Counts, Counts], ask: Callable[[Curator], Sequence[int] | Outputs]
 ) -> Subject:
-    """What a fresh curator of either table publishes, run by run."""
+    """Subject whose runs each ask a fresh curator of either table."""
 
     def run(which: int, runs: int, entropy: Entropy) -> Outputs:
         pooled, aggregate = PooledEntropy(entropy), aggregate_of(tables[which])
@@ -101,15 +101,14 @@ def _one_by_one(
 
 
 def select_subject(name: str, score: Score, cells: int = 12) -> Subject:
-    """`Curator.select`. With one row in cell 1, a row more in the last cell moves every score it can: the median's
-    falls for cell 0 and rises for all cells from 2 on."""
+    """Subject: `Curator.select`. With one row in cell 1, a row more in the last cell moves every score it can."""
     one_row = tuple(int(cell == 1) for cell in range(cells))
     tables = one_row, (*one_row[:-1], 1)
     return _one_by_one(f"select {name}", line(cells), tables, lambda curator: [curator.select(score, BUDGET)])
 
 
 def first_above_subject() -> Subject:
-    """`Curator.first_above`, on misfits that a row in the last cell raises, before one that it lowers."""
+    """Subject: `Curator.first_above`, on misfits that a row in the last cell raises, before one that it lowers."""
 
     def ask(curator: Curator) -> list[int]:
         place = curator.first_above(GUESSES, 0, BUDGET)
@@ -119,7 +118,7 @@ def first_above_subject() -> Subject:
 
 
 def misfit_sums() -> Subject:
-    """`Curator.measure_misfit`: one sum over each of many runs, side by side in one long domain."""
+    """Subject: `Curator.measure_misfit`, many runs side by side in one long domain."""
     targets = np.array([0, 5, 2])
 
     def run(which: int, runs: int, entropy: Entropy) -> Outputs:
@@ -132,7 +131,7 @@ def misfit_sums() -> Subject:
 
 
 def margin_subject() -> Subject:
-    """Both margins of a square and, in two groups, how far they and the square lie from guesses that a row spoils."""
+    """Subject: noisy margins of a square, and group sums of the misfits of margins and square."""
     square = Domain(tuple(Axis(name, "integer", np.arange(3.0)) for name in "ab"))
     guesses = [(["a"], np.array([2, 1])), (["b"], np.array([2, 1])), (["a", "b"], np.array([1, 0, 0, 1]))]
     for_misfits, *for_margins = BUDGET.evenly(3)
@@ -148,7 +147,7 @@ def margin_subject() -> Subject:
 
 
 def best_partition_subject() -> Subject:
-    """`Curator.best_partition` of four cells, where a row more evens out all three longer buckets around its cell."""
+    """Subject: `Curator.best_partition` of four cells; a row evens out all three longer buckets around its cell."""
     tables, prices = ((1, 0, 1, 1), (1, 1, 1, 1)), [Fraction(2), Fraction(2), Fraction(6)]
     order = np.arange(4)
     return _one_by_one(
@@ -166,12 +165,12 @@ def threshold_decisions() -> Subject:
 
 
 def cells_above_threshold() -> Subject:
-    """A few cells published above a threshold low enough for all of them to reach it."""
+    """Subject: a few cells published above a threshold low enough for all of them to reach it."""
     return Subject("cells above threshold", ONE, lambda which, runs, entropy: _above_threshold(which, runs, 2, entropy))
 
 
 def _above_threshold(which: int, runs: int, above: int, entropy: Entropy) -> Outputs:
-    """Many runs at once: cells carry independent noise, so runs are laid side by side in one long domain."""
+    """Outputs of many runs of thresholding at once, laid side by side in one long domain."""
     counts = np.tile(np.array([which, 0, 1, 3, 0, 2]), runs)
     curator = curator_of(line(counts.size), aggregate_of(tuple(counts.tolist())), entropy)
     found = curator.measure(Identity(counts.size), BUDGET, above=above)
@@ -181,7 +180,7 @@ def _above_threshold(which: int, runs: int, above: int, entropy: Entropy) -> Out
 
 
 class PooledEntropy:
-    """Random words of another source, fetched many at a time: runs are short, and each asks for a handful of words."""
+    """Buffered entropy: words of another source, fetched many at a time."""
 
     def __init__(self, source: Entropy) -> None:
         self.private = source.private
@@ -206,12 +205,12 @@ class PooledEntropy:
 
 
 def line(cells: int) -> Domain:
-    """A domain of so many cells in a row."""
+    """One-dimensional domain of `cells` cells."""
     return Domain((Axis("x", "integer", np.arange(cells + 1.0)),))
 
 
 def aggregate_of(counts: Counts, sums: Counts | None = None) -> Aggregate:
-    """The counts of a small table, as reading it would give them."""
+    """Aggregate of given counts, as a reading would return it."""
     held = np.flatnonzero(np.array(counts))
     steps = {} if sums is None else {"m": np.array(sums, dtype=np.int64)[held]}
     return Aggregate(held, np.array(counts, dtype=np.int64)[held], steps)
@@ -225,6 +224,6 @@ def curator_of(
     half_units: int | None = None,
     kind: type[Curator] = Curator,
 ) -> Curator:
-    """A curator over counts that are given, not read, with a fresh charge of epsilon 1."""
+    """Curator over given counts, with a fresh charge of epsilon 1."""
     units = {"count": 1} | ({} if half_units is None else {"m": half_units})
     return kind(domain, aggregate, units, Charge(BUDGET, contributions, domain.size), entropy)

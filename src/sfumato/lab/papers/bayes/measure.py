@@ -37,7 +37,7 @@ LITTLE = 1e-9
 
 @dataclass(frozen=True)
 class Family:
-    """An attribute and its parents, earlier attributes that it is drawn by."""
+    """Attribute with its parents in the Bayesian network."""
 
     place: int
     parents: Places = ()
@@ -48,7 +48,7 @@ class Family:
 
 
 def smoothed(noisy: Floats, one_way: Sequence[Floats]) -> Floats:
-    """Non-negative table near the measured one that has these margins. one_way: of its axes."""
+    """Non-negative table near a noisy one, with given one-way margins `one_way`."""
     total = float(one_way[0].sum())
     table = onto_total(noisy.reshape(-1), total).reshape(noisy.shape) if total > 0 else np.zeros(noisy.shape)
     return raked(table + LITTLE * total / max(1, table.size), one_way)
@@ -65,7 +65,7 @@ def raked(table: Floats, one_way: Sequence[Floats]) -> Floats:
 
 
 def rows_of(families: Sequence[Family], tables: Mapping[Places, Floats], rows: int, random: RandomNumbers) -> Codes:
-    """Codes by attribute and row of the attributes that have a family. tables: of each family, along its places."""
+    """Draw rows of the network by ancestral sampling: codes (attributes, rows). tables: joint, of each family."""
     drawn: Codes = np.zeros((1 + max(family.place for family in families), rows), dtype=np.int64)
     for family in families:
         order = [family.places.index(place) for place in (*family.parents, family.place)]
@@ -75,7 +75,7 @@ def rows_of(families: Sequence[Family], tables: Mapping[Places, Floats], rows: i
 
 
 def counted(rows: Codes, places: Places, sizes: Sequence[int], total: float) -> Floats:
-    """The table of some attributes, with this sum in place of the number of rows."""
+    """Table of some attributes from sampled rows, scaled to sum to `total`."""
     shape = tuple(sizes[place] for place in places)
     if not places:
         return np.asarray(total)
@@ -85,7 +85,7 @@ def counted(rows: Codes, places: Places, sizes: Sequence[int], total: float) -> 
 
 
 def larger_tables(noisy: Sequence[tuple[Places, Noisy]], tables: Mapping[Places, Table]) -> dict[Places, Table]:
-    """Tables of three attributes and more that were measured, fitted to those of one and of two attributes."""
+    """Measured tables of three attributes and more, fitted to one-way and two-way tables."""
     found: dict[Places, Table] = {}
     for places, (answers, variance) in noisy:
         if len(places) < 3:
@@ -151,7 +151,7 @@ def bayes(
 
 @dataclass(eq=False)
 class _Building:
-    """A network as it grows, from what the curator hands out."""
+    """Bayesian network under construction, with all measurements so far."""
 
     curator: Curator
     schema: Schema
@@ -169,7 +169,7 @@ class _Building:
             self._measure((place,), share)
 
     def grow(self, for_choices: Budget, for_tables: Budget) -> None:
-        """Add every attribute to the network. Each has one choice and one table of an even share."""
+        """Add every attribute to the network: one private choice of its family and one measured table each."""
         first = min(range(len(self.sizes)), key=lambda place: self.sizes[place])
         rounds = len(self.sizes)
         choices, shares = for_choices.evenly(max(1, rounds - 1)), for_tables.evenly(rounds)
@@ -197,7 +197,7 @@ class _Building:
         return found | larger_tables(self.noisy, found)
 
     def _candidates(self, share: Budget) -> Iterator[Family]:
-        """Families of attributes that are not in the network, the fewest parents first, taken in turn."""
+        """Candidate families of attributes not yet in the network, those with fewest parents first."""
         placed = [family.place for family in self.families]
         left = [place for place in range(len(self.sizes)) if place not in placed]
         room = self._total() / (SETTINGS.useful * self._error(share))
@@ -211,7 +211,7 @@ class _Building:
                         yield Family(place, parents)
 
     def _guess(self, family: Family, rows: Codes, one_way: Sequence[Floats]) -> Codes:
-        """Table of a family if its attribute were independent of its parents. rows: of the network so far."""
+        """Predicted table of a family if its attribute were independent of the parents. rows: drawn so far."""
         total = self._total()
         parents = counted(rows, family.parents, self.sizes, total)
         table = np.multiply.outer(parents, one_way[family.place] / max(total, 1.0))

@@ -57,7 +57,7 @@ PLAIN, SETTINGS = Options(), Settings()
 def blr(
     curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, options: Options = PLAIN
 ) -> Cube:
-    """Choose a small table that answers the workload best where it answers it worst, and scale it up."""
+    """Choose the small table of least largest error on the workload (exponential mechanism), and scale it up."""
     workload = workload or default_workload(schema.domain)
     asked = weights.sampled(workload, SETTINGS.most_queries)
     for_count, *for_measures = budget.split(*schema.weights.values())
@@ -116,8 +116,9 @@ def refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN)
 def _promises(
     schema: Schema, budget: Budget, confidence: float, workload: Workload | None, options: Options = PLAIN
 ) -> Promises:
-    """For n rows, m rows drawn from them at random answer all Q queries within n sqrt(ln(2 Q) / (2 m)), with a chance:
-    so some table of m rows does. To that are added what the choice, the noisy total and `little` may be off by."""
+    """Error bound of a plan for n rows: n sqrt(ln(2 Q) / (2 m)) for some table of m rows on all Q queries, as m rows
+    drawn at random show, plus the errors of the choice, the noisy total and `little`.
+    """
     cells = schema.domain.size
     asked = weights.sampled(workload or default_workload(schema.domain), SETTINGS.most_queries)
     small = options.rows or most_rows(cells, asked)

@@ -43,7 +43,7 @@ MOST_ROWS = 10.0**18  # beyond which nobody counts
 
 
 def together(first: Floats, second: Floats) -> float:
-    """The rows that two conjunctions share: four times the covariance of their counts over the subsets.
+    """Estimate of the rows that two conjunctions share: four times the covariance of their counts over the subsets.
 
     >>> together(np.array([4.0, 6.0, 4.0, 6.0]), np.array([1.0, 4.0, 1.0, 4.0]))
     8.0
@@ -52,7 +52,7 @@ def together(first: Floats, second: Floats) -> float:
 
 
 def error_of(first: float, second: float, both: float, noises: tuple[float, float], subsets: int) -> float:
-    """The standard error of `together`.
+    """Standard error of `together`.
 
     first, second, both: rows that each conjunction holds for, and both. noises: variances of the noise on their counts.
     """
@@ -61,7 +61,7 @@ def error_of(first: float, second: float, both: float, noises: tuple[float, floa
 
 
 def expected_error(rows: float, attributes: int, literals: int, subsets: int, epsilon: float, *, worst: bool) -> float:
-    """The standard error of a conjunction of twice as many literals. worst: both halves hold for nearly all rows."""
+    """Standard error of a conjunction of 2 * literals. worst: both halves hold for nearly all rows."""
     alone = rows if worst else rows / 2**literals
     both = rows if worst else rows / 4**literals
     scale = (subsets + 1) * comb(attributes, literals) / epsilon  # a row is in one cell of each table, of each subset
@@ -70,13 +70,13 @@ def expected_error(rows: float, attributes: int, literals: int, subsets: int, ep
 
 
 def best_subsets(rows: float, attributes: int, literals: int, epsilon: float, *, worst: bool = False) -> int:
-    """The number of subsets of least error: fewer leave chance in which rows they hold, more add noise to each."""
+    """Number of subsets of least standard error: fewer add sampling error, more add noise to each."""
     tried = np.unique(np.geomspace(LEAST_SUBSETS, MOST_SUBSETS, 200).round().astype(int)).tolist()
     return int(min(tried, key=lambda t: expected_error(rows, attributes, literals, t, epsilon, worst=worst)))
 
 
 def rows_needed(attributes: int, literals: int, epsilon: float, within: float, chance: float) -> float:
-    """Rows from which all conjunctions of twice as many literals are within a share of the rows, but for a chance.
+    """Rows for which all conjunctions of 2 * literals err by at most a share `within`, with probability 1 - chance.
 
     Normal errors, all conjunctions at once, the worst table; infinite where more than 10^18 rows would be needed.
     """
@@ -99,7 +99,7 @@ def rows_needed(attributes: int, literals: int, epsilon: float, within: float, c
 
 
 def direct_error(attributes: int, literals: int, epsilon: float) -> float:
-    """The standard error of the same conjunctions if their own tables are measured, with the same budget."""
+    """Standard error of conjunctions of 2 * literals whose own tables are measured with the same budget."""
     return sqrt(2.0) * comb(attributes, 2 * literals) / epsilon
 
 
@@ -119,7 +119,7 @@ class ConjunctionsRecord:
 
 @dataclass(frozen=True, eq=False)
 class Conjunctions(Content):
-    """answers: noisy counts by subset (the whole table first), table and cell."""
+    """Noisy counts of conjunctions. answers: by subset (the whole table first), table and cell."""
 
     uses: ClassVar[frozenset[str]] = frozenset({"details"})
     answers_counts: ClassVar[bool] = False
@@ -135,7 +135,7 @@ class Conjunctions(Content):
 
     @cached_property
     def tables(self) -> list[tuple[int, ...]]:
-        """The attributes of each table."""
+        """Attribute indices of each measured table."""
         return list(combinations(range(len(self.domain.shape)), self.literals))
 
     def select(self, select: Select, confidence: float) -> Result:
@@ -148,7 +148,7 @@ class Conjunctions(Content):
         return result_of(select, groups, self.domain, estimates, confidence, ())
 
     def estimate(self, asked: Literals | None, confidence: float = 0.95) -> Estimate:
-        """The rows for which a conjunction holds; None: of no rows."""
+        """Estimated rows for which a conjunction holds; None asks for no rows at all."""
         if asked is None:
             return Estimate(0.0, 0.0, 0.0, 0.0, confidence, 0.0)
         if len(asked) <= self.literals:
@@ -158,7 +158,7 @@ class Conjunctions(Content):
         return self._inferred(asked, confidence)
 
     def _counted(self, asked: Literals) -> tuple[float, Term]:
-        """From the whole table: the mean over all tables that tell it."""
+        """Count of a conjunction in the whole table: mean over all tables that contain its attributes."""
         holding = [table for table in self.tables if {place for place, _ in asked} <= set(table)]
         cells = [self._cells(table, asked) for table in holding]
         value = float(
@@ -167,7 +167,7 @@ class Conjunctions(Content):
         return value, Term.of(self.noise, sum(map(len, cells)), *[1.0 / len(holding)] * 3)
 
     def _cells(self, table: tuple[int, ...], asked: Literals) -> Whole:
-        """The cells of a table in which a conjunction holds."""
+        """Indices of a table's cells in which a conjunction holds."""
         codes = np.array(np.unravel_index(np.arange(2**self.literals), [2] * self.literals))
         inside = np.ones(2**self.literals, dtype=bool)
         for place, code in asked:
@@ -175,7 +175,7 @@ class Conjunctions(Content):
         return np.flatnonzero(inside)
 
     def _over_subsets(self, asked: Literals) -> tuple[Whole, float]:
-        """The counts of a conjunction in all subsets, from one table, and the variance of their noise."""
+        """Counts of a conjunction in all subsets, from one table, (subsets,); and their noise variance."""
         places = {place for place, _ in asked}
         table = next(table for table in self.tables if places <= set(table))
         cells = self._cells(table, asked)
@@ -252,7 +252,7 @@ class Conjunctions(Content):
 
     @classmethod
     def check_values(cls, manifest: Manifest, schema: Schema, columns: Columns) -> None:
-        """Noisy counts may be anything."""
+        """Accept any integers: noisy counts have no bounds."""
 
     @classmethod
     def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Conjunctions:
@@ -269,7 +269,7 @@ Literals = tuple[tuple[int, int], ...]  # places of attributes, rising, and the 
 
 
 def literals_asked(select: Select, column: Column, groups: Groups, domain: Domain, most: int) -> list[Literals | None]:
-    """The conjunction of every present group; None where no row can be meant."""
+    """Conjunction that each group of a query asks for; None where it can hold for no row."""
     what = f"this release answers COUNT(*) of up to {most} conditions joined by AND, each on one attribute"
     plain = column.kind == "count" and column.rule is None and column.denominator is None and column.scale == 1.0
     if not plain or len(column.numerator) != 1:

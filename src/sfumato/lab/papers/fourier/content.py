@@ -55,7 +55,7 @@ from sfumato.sql import Key, Select
 
 
 def bits(values: int) -> int:
-    """Number of bits that so many values take.
+    """Number of bits that number so many values: ceil(log2(values)).
 
     >>> [bits(values) for values in (1, 2, 3, 4, 5)]
     [0, 1, 2, 2, 3]
@@ -80,7 +80,7 @@ def walsh(values: int) -> Queries:
 
 @lru_cache(maxsize=256)
 def walsh_table(sizes: tuple[int, ...]) -> Queries:
-    """The Walsh rows over a margin that its own margins do not have: some bits of each of its attributes.
+    """Walsh rows over a margin that no smaller margin has: those that vary along all of its attributes.
 
     >>> walsh_table((2, 2)).dense().tolist(), walsh_table(()).dense().tolist()
     ([[1, -1, -1, 1]], [[1]])
@@ -90,12 +90,12 @@ def walsh_table(sizes: tuple[int, ...]) -> Queries:
 
 
 def coefficients(sizes: Iterable[int]) -> int:
-    """Number of rows of `walsh_table`."""
+    """Number of Walsh coefficients of a margin beyond those of its own margins."""
     return prod(2 ** bits(size) - 1 for size in sizes)
 
 
 def downward_closure(wanted: Iterable[Places], sizes: Sequence[int]) -> tuple[Places, ...]:
-    """All sets of attributes within one that is wanted, the smaller ones first; attributes of one value tell nothing.
+    """All subsets of the wanted sets of attributes, smaller ones first; attributes of one value are left out.
 
     >>> downward_closure([(0, 2)], (2, 2, 3))
     ((), (0,), (2,), (0, 2))
@@ -112,7 +112,7 @@ def downward_closure(wanted: Iterable[Places], sizes: Sequence[int]) -> tuple[Pl
 
 @lru_cache(maxsize=4)
 def written_out(sets: tuple[Places, ...], sizes: tuple[int, ...]) -> Floats:
-    """The Walsh rows of sets of attributes over the cells of all of them, set by set.
+    """Dense Walsh rows of sets of attributes over all cells, (rows, cells), set by set.
 
     >>> written_out(((), (1,)), (2, 2)).tolist()
     [[1.0, 1.0, 1.0, 1.0], [1.0, -1.0, 1.0, -1.0]]
@@ -155,7 +155,7 @@ def parts_of(backs: Mapping[Places, Floats], sizes: Sequence[int], variance: flo
 
 
 def margin_of(parts: Mapping[Places, Table], places: Places, sizes: Sequence[int]) -> Floats:
-    """A margin: the parts of all sets within it, each spread evenly over the other axes."""
+    """Marginal table: the sum of the components of all its subsets, each spread evenly over the other axes."""
     whole: Floats = np.zeros([sizes[place] for place in places])
     for part in subsets(places):
         if part in parts:
@@ -165,7 +165,7 @@ def margin_of(parts: Mapping[Places, Table], places: Places, sizes: Sequence[int
 
 
 def least_raise(parts: Mapping[Places, Table], sizes: Sequence[int]) -> float:
-    """The least to add to the total, evenly over all cells, that leaves no cell of any margin below zero."""
+    """Least amount to add to the total, evenly over cells, so that no cell of any margin is negative."""
     least = 0.0
     for places in parts:
         margin = margin_of(parts, places, sizes)
@@ -186,7 +186,7 @@ class CoefficientsRecord:
 
 
 class Listed(NamedTuple):
-    """A table: its cells that are not empty, and their rows."""
+    """Sparse table: indices of the non-empty cells, and their rows."""
 
     cells: Codes
     counts: Whole
@@ -194,7 +194,7 @@ class Listed(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Coefficients(Content):
-    """sets: of attributes, with all their subsets. measured: their Walsh coefficients, set by set, with one noise.
+    """Noisy Walsh coefficients `measured` of sets of attributes (with all subsets), set by set, with one noise.
 
     table: fitted to them; None where the total was raised instead.
     """
@@ -227,7 +227,7 @@ class Coefficients(Content):
 
     @cached_property
     def raised_by(self) -> float:
-        """Amount that was added to the total where there is no table."""
+        """Amount added to the total where no table was fitted."""
         return 0.0 if self.table is not None else least_raise(self.parts, self.domain.shape)
 
     @cached_property
@@ -345,7 +345,7 @@ class Coefficients(Content):
 
 
 def queries_of(places: Places, sizes: tuple[int, ...]) -> Queries:
-    """The rows that a set of attributes was asked by."""
+    """Walsh queries of a set of attributes."""
     return walsh_table(tuple(sizes[place] for place in places))
 
 
@@ -357,7 +357,7 @@ Ask = Callable[[Select], Result]
 
 
 def answer_beside(select: Select, shown: Ask, measured: Ask) -> Result:
-    """The numbers and the order of one answer with the intervals of the other; groups are told by their keys."""
+    """Merge two answers: values and order of `shown` with the intervals of `measured`, matched by group keys."""
     keys = tuple(Key(f"key {name}", name) for name in select.group_by)
     asked = replace(select, columns=(*select.columns, *keys))
     every = replace(asked, order_by=(), limit=None, offset=0)

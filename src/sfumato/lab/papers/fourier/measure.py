@@ -39,12 +39,12 @@ from sfumato.schema import Schema
 
 
 def theorem_bound(bits: int, coefficients: int, epsilon: float, delta: float) -> float:
-    """The paper's bound on the L1 error of a margin of so many bits, for all margins at once but for a chance delta."""
+    """The paper's L1 error bound for margins of so many bits, all together with probability 1 - delta."""
     return float(2**bits) * 2 * coefficients * log(coefficients / delta) / epsilon + coefficients
 
 
 def largest_noise(coefficients: int, noise: Noise, delta: float) -> int:
-    """A size that none of so many noises passes, but for a chance delta: exact for Laplace's distribution on integers.
+    """Bound on the size of all of so many noises with probability 1 - delta; exact for discrete Laplace noise.
 
     >>> from fractions import Fraction
     >>> largest_noise(1, Laplace(Fraction(10)), 0.05)
@@ -59,7 +59,7 @@ def largest_noise(coefficients: int, noise: Noise, delta: float) -> int:
 
 
 def margin_bound(bits: int, coefficients: int, noise: Noise, delta: float) -> float:
-    """The same bound with the noise that was drawn: twice the largest one on each of 2^bits coefficients, and rounding.
+    """L1 error bound of a margin for the noise drawn: twice the largest noise on 2^bits coefficients, plus rounding.
 
     Rounding moves at most one cell more than there are coefficients, each by a half.
     """
@@ -67,7 +67,7 @@ def margin_bound(bits: int, coefficients: int, noise: Noise, delta: float) -> fl
 
 
 def raise_bound(coefficients: int, noise: Noise) -> float:
-    """Amount to add to the total so that some table without negative cells has all margins: the sum of |noise|.
+    """Expected sum of |noise| over coefficients: added to the total, it allows a table without negative cells.
 
     This is its expected size. The true table plus its noise, cell by cell, is nowhere below minus that sum over the
     number of cells, so that raising the total by it does.
@@ -77,12 +77,12 @@ def raise_bound(coefficients: int, noise: Noise) -> float:
 
 
 def bits_of(sizes: Sequence[int]) -> int:
-    """The bits of a margin of attributes with so many values each."""
+    """Number of bits of a margin: the sum over its attributes."""
     return sum((size - 1).bit_length() for size in sizes)
 
 
 def whole_table(rows: Floats, coefficients: Whole) -> Whole | None:
-    """Cells that are whole numbers, none negative; None if the solver gives up.
+    """Non-negative integer table fitted to coefficients (linear programme, then rounding); None if the solver fails.
 
     rows: the Walsh rows over all cells, written out.
     """
@@ -144,7 +144,7 @@ def _coefficients(sets: tuple[Places, ...], sizes: tuple[int, ...]) -> int:
 
 
 def _scale(schema: Schema, budget: Budget, number: int) -> Fraction:
-    """Of the noise of each of so many coefficients: its scale, or its variance where it is Gaussian."""
+    """Noise parameter of each of `number` coefficients: Laplace scale, or Gaussian sigma squared."""
     contributions = schema.privacy_unit.contributions
     if budget.is_pure:
         return contributions * number / budget.amount
@@ -152,7 +152,7 @@ def _scale(schema: Schema, budget: Budget, number: int) -> Fraction:
 
 
 def _table(schema: Schema, sets: tuple[Places, ...], measured: list[Measurement], options: Options) -> Listed | None:
-    """A table by the linear program; None where the user says so or no table is found."""
+    """Table fitted by the linear programme; None if the options say "raise" or none is found."""
     if options.table == "raise":
         return None
     found = whole_table(written_out(sets, schema.domain.shape), np.concatenate([one.answers for one in measured]))

@@ -79,7 +79,7 @@ def every_bound(net: Net, noise: Noise, delta: float = DELTA) -> float:
 
 
 def changed_by(dimensions: int, gamma: float) -> float:
-    """Theorem 5: the chance, at most, that projecting changes the cosine of an angle by gamma / 4.
+    """Upper bound, by theorem 5, on the probability that projection changes a cosine by more than gamma / 4.
 
     >>> round(changed_by(20_000, 0.5), 4)
     0.0176
@@ -89,13 +89,13 @@ def changed_by(dimensions: int, gamma: float) -> float:
 
 
 def dimensions_needed(gamma: float, share: float) -> int:
-    """The dimensions that theorem 5 asks for, so that at most a share / 4 of points change their angle by gamma / 4."""
+    """Least dimension by theorem 5 for which at most a share / 4 of points change their angle by gamma / 4."""
     part = gamma / 16.0
     return int(np.ceil(4.0 * np.log(8.0 / share) / (part**2 - part**3)))
 
 
 def guarantee(net: Net) -> str:
-    """Guarantee, in words, for a halfspace that is none of the canonical ones."""
+    """Sentence on the error guarantee of halfspaces other than the canonical ones."""
     gamma = sin(net.angle)
     if net.plain:
         return (
@@ -116,7 +116,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, eq=False)
 class Halfspaces(Content):
-    """net: the canonical halfspaces. measured: rows by bin along every direction, one after the other.
+    """Noisy counts `measured` by bin along every canonical direction of `net`, one direction after the other.
 
     misfits: noisy sums of what answers to the net's test questions are off by; tests: how many these are.
     """
@@ -136,7 +136,7 @@ class Halfspaces(Content):
 
     @cached_property
     def counts(self) -> Floats:
-        """Rows by projection, direction and bin, brought to one total."""
+        """Rows by projection, direction and bin, shifted evenly so that all directions have one total."""
         shape = (*self.net.vectors.shape[:2], self.net.offsets)
         noisy = np.array([each.answers for each in self.measured], dtype=np.float64).reshape(shape)
         sums = noisy.sum(axis=2, keepdims=True)
@@ -144,7 +144,7 @@ class Halfspaces(Content):
 
     @cached_property
     def rows(self) -> float:
-        """All rows, from all directions together."""
+        """Estimated number of all rows: mean over all directions, at least 0."""
         return max(float(self.counts.sum(axis=2).mean()), 0.0)
 
     @property
@@ -153,7 +153,7 @@ class Halfspaces(Content):
         return self.measured[0].noise.variance
 
     def value(self, direction: Floats, offset: float) -> tuple[float, float, float]:
-        """The noisy count of a halfspace, the deviation of its noise, and how many rows may be on either side of it.
+        """Noisy count of a halfspace, standard deviation of its noise, and expected rows misplaced by cut bins.
 
         The rows of a bin that the line cuts are taken as spread evenly over its points. If a share f of these lies
         inside, 2 f (1 - f) of the rows may be on the wrong side.
@@ -171,7 +171,7 @@ class Halfspaces(Content):
 
     @cached_property
     def off(self) -> float:
-        """Error of the net over the rows that may be on either side, by the measured misfit.
+        """Ratio of the net's error to the rows misplaced by cut bins, estimated from the measured misfit.
 
         Errors are thought of as normal, with the noise's variance and the square of this times those rows.
         """
@@ -201,7 +201,7 @@ class Halfspaces(Content):
         return self._beyond(weights, threshold + _hair(threshold), confidence)
 
     def _beyond(self, weights: Mapping[str, float], threshold: float, confidence: float) -> Estimate:
-        """The same where no row lies on the line itself."""
+        """Estimate for a halfspace without rows on its boundary."""
         check_confidence(confidence)
         strangers = [name for name in weights if name not in self.over]
         along = [float(weights.get(name, 0.0)) for name in self.over]
@@ -219,13 +219,13 @@ class Halfspaces(Content):
     # -- SQL
 
     def answer_text(self, sql: str, confidence: float) -> Result:
-        """COUNT(*) of rows on one side of a line."""
+        """Answer SELECT COUNT(*) with a linear condition (a halfspace)."""
         asked = read_halfspace(sql, self.schema)
         found = self._total(confidence) if not asked.weights else self._asked(asked, confidence)
         return Result((asked.name,), ((found,),), confidence, self._notes(asked), numbers=frozenset({asked.name}))
 
     def _asked(self, asked: Halfspace, confidence: float) -> Estimate:
-        """Rows on the line itself count or not: it is moved by a hair."""
+        """Estimate for > or >=: the boundary is shifted by a hair, so that rows on it count or not."""
         hair = _hair(asked.threshold)
         return self._beyond(asked.weights, asked.threshold + (-hair if asked.closed else hair), confidence)
 
@@ -266,7 +266,7 @@ class Halfspaces(Content):
         )
 
     def _said_of_misfits(self) -> tuple[str, ...]:
-        """Measured error of answers, in words."""
+        """Sentence on the measured mean error of answers."""
         if not self.misfits:
             return ()
         mean, error = (each / self.tests for each in self.misfit)
@@ -315,7 +315,7 @@ class Halfspaces(Content):
 
     @classmethod
     def check_values(cls, manifest: Manifest, schema: Schema, columns: Columns) -> None:
-        """Any whole numbers may be noisy counts."""
+        """Accept any integers: noisy counts have no bounds."""
 
     @classmethod
     def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Halfspaces:
@@ -333,5 +333,5 @@ class Halfspaces(Content):
 
 
 def _hair(threshold: float) -> float:
-    """Distance by which a line is moved off the rows on it, which rounding would put on either side."""
+    """Shift of a boundary that rounding cannot undo."""
     return 1e-9 * max(1.0, abs(threshold)) if np.isfinite(threshold) else 0.0

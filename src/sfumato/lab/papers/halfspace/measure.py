@@ -66,7 +66,7 @@ PER_DIMENSION = 16
 def halfspace(
     curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, options: Options = PLAIN
 ) -> Halfspaces:
-    """Count along every direction of the net, then measure how far answers are off."""
+    """Measure counts along every direction of the net, then the misfit of its answers."""
     net = _net(schema, options)
     for_counts, for_test = budget.split(1 - FOR_TEST, FOR_TEST)
     seen = curator.margin([axis.name for axis in net.axes])
@@ -90,7 +90,7 @@ def halfspace(
 
 
 def _binned(seen: Curator, labels: np.ndarray, bins: int, budget: Budget) -> Measurement:
-    """Rows by bin. Of the bins after the last that has cells everyone knows that they hold nothing."""
+    """Measure counts of bins, (bins,); bins behind the last one with cells are publicly empty."""
     binned = seen.reduce(Partition(seen.domain, labels))
     found = binned.measure(Identity(binned.domain.size), budget)
     answers = np.zeros(bins, dtype=np.int64)
@@ -99,7 +99,7 @@ def _binned(seen: Curator, labels: np.ndarray, bins: int, budget: Budget) -> Mea
 
 
 def _points(net: Net) -> tuple[np.ndarray, np.ndarray]:
-    """The point of every cell that the attributes span, and whether it has one: rows without a value lie nowhere."""
+    """Scaled point of every cell, (cells, axes), and mask of cells that have one: missing values have none."""
     codes = np.indices([axis.size for axis in net.axes]).reshape(len(net.axes), -1)
     places = np.array([axis.places for axis in net.axes])[:, None]
     there = (codes < places).all(axis=0)
@@ -122,7 +122,7 @@ def _over(schema: Schema, options: Options) -> tuple[str, ...]:
 
 
 def _refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN) -> str | None:
-    """Reason why there are no halfspaces here, or too many."""
+    """Reason why a schema has no halfspaces or too many, or None."""
     over = _over(schema, options)
     for name in over:
         if name not in schema.domain:

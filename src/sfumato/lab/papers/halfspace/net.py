@@ -23,7 +23,7 @@ PROBES = 2000  # directions on which the width of a net is tried
 
 
 def public_numbers(seed: int, purpose: str, count: int) -> Floats:
-    """Numbers between 0 and 1 that everyone gets from the seed; nothing private hangs on them."""
+    """Pseudo-random numbers in [0, 1) from a public seed."""
     raw = shake_256(f"{purpose} of seed {seed}".encode()).digest(8 * count)
     whole = np.frombuffer(raw, dtype="<u8") >> np.uint64(11)
     return (whole.astype(np.float64) + 0.5) / 2.0**53
@@ -37,7 +37,7 @@ def directions_at_random(seed: int, purpose: str, count: int, dimensions: int) -
 
 
 def spread_directions(seed: int, count: int, dimensions: int) -> Floats:
-    """A net of directions, of which opposite ones are one: the axes, then whatever lies farthest from the rest."""
+    """Net of directions up to sign: the axes, then greedily the candidate farthest from all others (farthest point)."""
     if dimensions == 1:
         return np.ones((1, 1))
     if dimensions == 2:
@@ -70,12 +70,12 @@ class Net:
 
     @property
     def plain(self) -> bool:
-        """Whether nothing is projected."""
+        """Whether points are used without projection."""
         return self.dimensions >= len(self.axes)
 
     @cached_property
     def matrices(self) -> Floats:
-        """The projections: entries of 1 or -1 at random, divided by the root of the dimensions."""
+        """Random projection matrices: entries +-1 over the root of the dimensions."""
         width = len(self.axes)
         if self.plain:
             return np.eye(width)[None]
@@ -85,17 +85,17 @@ class Net:
 
     @cached_property
     def canonical(self) -> Floats:
-        """The directions within a projection."""
+        """Canonical directions within a projection, (directions, dimensions)."""
         return spread_directions(self.seed, self.directions, min(self.dimensions, len(self.axes)))
 
     @cached_property
     def vectors(self) -> Floats:
-        """Every canonical direction, by projection, as a direction among the attributes."""
+        """Canonical directions in attribute space, by projection."""
         return np.asarray(np.einsum("pak,dk->pda", self.matrices, self.canonical))
 
     @cached_property
     def reaches(self) -> Floats:
-        """Bound on the coordinate of points along every canonical direction, to either side."""
+        """Bound on |coordinate| of all points along each canonical direction."""
         farthest = np.array([np.abs(scaled_middles(axis)).max() for axis in self.axes])
         return np.asarray(np.abs(self.vectors) @ farthest + 1e-9)
 
@@ -114,17 +114,17 @@ class Net:
         return float(np.arccos(np.abs(probes @ self.canonical.T).max(axis=1).min().clip(0, 1)))
 
     def bins(self, points: Floats, projection: int, direction: int) -> Codes:
-        """The bin that every point lies in, along a canonical direction."""
+        """Bin of every point along a canonical direction."""
         reach = self.reaches[projection, direction]
         along = (points @ self.vectors[projection, direction] + reach) * (self.offsets / (2.0 * reach))
         return np.asarray(np.clip(along.astype(np.int64), 0, self.offsets - 1))
 
     def nearest(self, direction: Floats) -> list[int]:
-        """For each projection the canonical direction nearest to another; opposite ones are one."""
+        """Nearest canonical direction, up to sign, in each projection."""
         return [int(np.abs(self.canonical @ (direction @ matrix)).argmax()) for matrix in self.matrices]
 
     def inside(self, direction: Floats, offset: float) -> list[tuple[int, Floats]]:
-        """For each projection the canonical direction that answers for a halfspace, and how much of each bin is inside.
+        """Canonical direction that answers for a halfspace in each projection, and the share of each bin inside.
 
         A bin counts by the share of its points: all or nothing but near the line.
         """
@@ -144,7 +144,7 @@ class Net:
 
     @cached_property
     def some_points(self) -> Floats:
-        """Points of the grid, or some of them where there are too many, that stand for all."""
+        """Points of the grid, subsampled where there are too many."""
         sizes = [axis.places for axis in self.axes]
         if (cells := prod(sizes)) <= MOST_TRIED:
             return grid_points(self.axes, np.arange(cells))
@@ -154,7 +154,7 @@ class Net:
 
 
 def scaled_middles(axis: Axis) -> Floats:
-    """The middle of every cell with values, between -1 and 1."""
+    """Midpoint of every cell with values, scaled to [-1, 1]."""
     low, high = float(axis.edges[0]), float(axis.edges[-1])
     whole = 1.0 if axis.discrete else 0.0
     middles = (axis.edges[:-1] + axis.edges[1:] - whole) / 2.0
@@ -162,13 +162,13 @@ def scaled_middles(axis: Axis) -> Floats:
 
 
 def grid_points(axes: Sequence[Axis], cells: Codes) -> Floats:
-    """The points of numbered cells of the grid that axes span, the last of which runs fastest."""
+    """Scaled points of cells given by flat index, (cells, axes); the last axis runs fastest."""
     places = np.unravel_index(cells, [axis.places for axis in axes])
     return np.stack([scaled_middles(axis)[place] for axis, place in zip(axes, places, strict=True)], axis=1)
 
 
 def scaled(axes: Sequence[Axis], weights: Sequence[float], threshold: float) -> tuple[Floats, float]:
-    """A condition weights * values > threshold as a unit direction and an offset among scaled points."""
+    """Unit direction and offset, in scaled coordinates, of the condition weights * values > threshold."""
     spans = [(float(axis.edges[0]), float(axis.edges[-1]) - (1.0 if axis.discrete else 0.0)) for axis in axes]
     halves = np.array([max(high - low, 1e-300) / 2.0 for low, high in spans])
     middles = np.array([(low + high) / 2.0 for low, high in spans])
@@ -179,7 +179,7 @@ def scaled(axes: Sequence[Axis], weights: Sequence[float], threshold: float) -> 
 
 
 def questions_to_try(net: Net, count: int) -> list[tuple[Floats, float]]:
-    """Halfspaces through points of the grid, of one attribute up to all: what a release tries itself on."""
+    """Random test halfspaces through points of the grid, on one attribute up to all."""
     width = len(net.axes)
     directions = directions_at_random(net.seed, "tests", count, width)
     some = public_numbers(net.seed, "attributes of tests", count * width).reshape(count, width)

@@ -21,7 +21,7 @@ Along = Sequence[Floats]  # for each axis, the share of every cell of it that a 
 
 
 class Blocks(plain.Blocks):
-    """Blocks that make features of queries."""
+    """Blocks of cells, with the feature vector of a query."""
 
     @property
     def features(self) -> int:
@@ -35,7 +35,7 @@ class Blocks(plain.Blocks):
         return [np.diff([*starts, size]).astype(np.float64) for starts, size in sizes]
 
     def of_boxes(self, boxes: Sequence[Along]) -> Floats:
-        """The features of a query that is a union of disjoint boxes."""
+        """Feature vector of a query that is a union of disjoint boxes, (features,)."""
         shares, ends, covered = np.zeros(self.shape), self._nowhere(), 0.0
         for along in boxes:
             share = np.ones(())
@@ -47,7 +47,7 @@ class Blocks(plain.Blocks):
         return np.array([*shares.reshape(-1), *ends.reshape(-1), covered])
 
     def of_sets(self, masks: Floats) -> Floats:
-        """The features of queries that are unions of blocks, a row each. masks: which of the blocks, a row each."""
+        """Feature vectors of queries that are unions of blocks, (queries, features). masks: (queries, blocks)."""
         volume = np.ones(())
         for length in self.lengths:
             volume = np.multiply.outer(volume, length)
@@ -67,7 +67,7 @@ class Blocks(plain.Blocks):
 
 
 def along_axes(domain: Domain, box: Box, fixed: Mapping[str, int] | None = None, part: Part = "share") -> list[Floats]:
-    """The cover of every axis by a box; fixed: attributes restricted to one cell."""
+    """Cover of each axis's cells by a box; fixed: attributes restricted to one cell."""
     found = []
     for axis in domain:
         share = np.asarray(getattr(cover(axis, box[axis.name]), part), dtype=np.float64)
@@ -78,7 +78,7 @@ def along_axes(domain: Domain, box: Box, fixed: Mapping[str, int] | None = None,
 
 
 def along_runs(blocks: plain.Blocks, first: Sequence[int], last: Sequence[int]) -> list[Floats]:
-    """The cover of every axis by the box from one run to another."""
+    """Indicator of each axis's cells in the box from run `first` to run `last`."""
     found = []
     for starts, low, high, size in zip(blocks.starts, first, last, blocks.domain.shape, strict=True):
         ends = [*starts, size]

@@ -133,7 +133,7 @@ class Learned(Content):
 
     @cached_property
     def error_bars(self) -> ErrorBars:
-        """From the answers kept aside: every box of neighbouring tiles is a question that the model never saw."""
+        """Conformal error bars from held-out tile counts: every box of neighbouring tiles is a test query."""
         rows, sums = boxes_of_tiles(self.blocks, self.tiles)
         misfits = sums @ self.aside.answers - self.running.predict(rows)
         noise = self.aside.noise.variance * sums.sum(axis=1)
@@ -277,7 +277,7 @@ def _counts(text: str, schema: Schema) -> bool:
 
 
 def _counted(column: Column) -> tuple[Predicate, bool]:
-    """The rows that a COUNT counts, and whether GROUP BY splits them."""
+    """Predicate that a COUNT counts, and whether GROUP BY splits it; a QueryError for other aggregates."""
     plain = column.denominator is None and column.rule is None and len(column.numerator) == 1 and column.scale == 1.0
     amount = column.numerator[0] if plain else None
     if amount is None or amount.of is not None or amount.present is not None or amount.factor != 1.0:
@@ -292,7 +292,7 @@ UNIT = "similarities of {}: one row is protected, which hides single rows and no
 
 
 def with_similarities(content: Learned, between: str, rows: pa.Table, confidence: float) -> pa.Table:
-    """The rows with further columns: similarity, and the ends of its interval; null for values that are not listed."""
+    """Append the columns similarity and its interval's ends to rows; null for values that are not listed."""
     import pyarrow as pa
 
     if OTHER not in rows.column_names:
@@ -316,7 +316,7 @@ def with_similarities(content: Learned, between: str, rows: pa.Table, confidence
 
 
 def profiles_of(content: Learned, between: str) -> Floats:
-    """Count of every block of the other attributes by the model, for each value of the attribute."""
+    """Predicted counts of blocks of the other attributes for each value of an attribute, (values, blocks)."""
     blocks = content.blocks
     counts = content.running.predict(blocks.of_sets(np.eye(blocks.size))).reshape(blocks.shape)
     place = content.domain.place(between)
@@ -324,7 +324,7 @@ def profiles_of(content: Learned, between: str) -> Floats:
 
 
 def similarity(a: Floats, b: Floats, error: float, reach: float) -> tuple[float, float, float]:
-    """The cosine of two vectors of counts, each off by about `error`, and an interval of so many standard errors."""
+    """Cosine of two vectors of counts with standard error `error` each, and its interval of `reach` standard errors."""
     lengths = [max(float(x @ x) - len(x) * error**2, error**2, 1e-9) for x in (a, b)]
     scale = float(np.sqrt(lengths[0] * lengths[1]))
     value = float(a @ b) / scale

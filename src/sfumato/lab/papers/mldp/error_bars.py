@@ -27,14 +27,14 @@ LEAST = 1e-3  # of the noise of one tile, in variances: no model is taken to be 
 
 @dataclass(frozen=True, eq=False)
 class ErrorBars:
-    """growth: of the squared error with the parts of a question (`parts_of`). scores: in rising order."""
+    """Error model of a learned model. growth: coefficients of squared error by `parts_of`. scores: sorted, (n,)."""
 
     growth: Floats
     scores: Floats
 
     @classmethod
     def of(cls, misfits: Floats, parts: Floats, noise: Floats) -> ErrorBars:
-        """misfits: of questions made of tiles; noise: its variance in each; parts: of each, a row (`parts_of`)."""
+        """Fit the error model to misfits of test queries. noise: variance in each. parts: `parts_of` each, a row."""
         noise = np.maximum(noise, LITTLE)  # of a budget so large that there is none
         expected = parts[:, 1] * noise[0] + noise
         least = LEAST * float(noise.min())
@@ -52,7 +52,7 @@ class ErrorBars:
         return np.asarray(np.sqrt(np.maximum(parts @ self.growth, 0.0)))
 
     def quantile(self, confidence: float) -> float:
-        """Half-width of an interval in standard errors; beyond the farthest score, as a normal error would."""
+        """Half-width of an interval in standard errors: quantile of the scores, normal beyond the largest."""
         number = len(self.scores)
         place = ceil(confidence * (number + 1))
         if place <= number:
@@ -62,14 +62,14 @@ class ErrorBars:
 
 
 def parts_of(rows: Floats, blocks: int) -> Floats:
-    """Number of blocks that each question cuts, covers, and covers squared. rows: features, shares of blocks first."""
+    """Parts of each query, (queries, 3): blocks cut, blocks covered, and the latter squared. rows: features."""
     shares = np.clip(rows[:, :blocks], 0.0, 1.0)
     cut, covered = 4.0 * (shares * (1.0 - shares)).sum(axis=1), shares.sum(axis=1)
     return np.stack([cut, covered, covered**2], axis=1)
 
 
 def finer(blocks: Blocks, noisy: Whole, number: int) -> Blocks:
-    """The blocks with the fullest run halved again and again, along whichever axis, up to so many blocks.
+    """Refine blocks up to `number`, halving the run with most rows along any axis each time.
 
     noisy: counts of the blocks. Of halves that nobody has looked at each has half of the rows, by length.
 
@@ -106,7 +106,7 @@ MOST_TILES = (32, 64)  # along one attribute, and along several
 
 @lru_cache(maxsize=16)
 def boxes_of_tiles(blocks: Blocks, tiles: Blocks) -> tuple[Floats, Floats]:
-    """Features of the boxes, and which tiles each is the sum of."""
+    """Features of boxes of neighbouring tiles, (boxes, features), and the tiles in each, (boxes, tiles)."""
     runs = [[(first, last) for first in range(size) for last in range(first, size)] for size in tiles.shape]
     number = prod(len(each) for each in runs)
     kept = np.unique(np.linspace(0, number - 1, min(number, MOST_BOXES)).astype(np.int64))
@@ -122,5 +122,5 @@ def boxes_of_tiles(blocks: Blocks, tiles: Blocks) -> tuple[Floats, Floats]:
 
 
 def tiles_beside(blocks: Blocks) -> Blocks:
-    """The tiles whose counts are kept aside for a model of these blocks."""
+    """Tiles whose counts are held out for testing a model on these blocks."""
     return blocks.uneven(MOST_TILES[len(blocks.shape) > 1])

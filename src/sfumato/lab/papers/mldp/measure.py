@@ -35,9 +35,9 @@ MOST_KEPT = 3 * 2**17  # features of all training queries together, which most m
 
 @dataclass(frozen=True)
 class Settings:
-    """shares: of the budget, for looking where rows are, for the training set and for the answers kept aside.
+    """Shares of the budget for finding blocks, for the training set and for held-out answers; looks: rounds of finding.
 
-    looks: how often blocks are looked at and cut; where each is a cell, there is no need, and that share is kept aside.
+    Where every block is a cell there is nothing to find, and that share is held out too.
     """
 
     shares: tuple[int, int, int] = (1, 5, 4)
@@ -60,12 +60,12 @@ class Options:
 
     @property
     def whole(self) -> str | None:
-        """The attribute that is not made coarser."""
+        """Attribute whose values are never merged into blocks."""
         return self.between or None
 
     @property
     def candidates(self) -> str:
-        """Similarities are functions of counts by values: these are what is learnt."""
+        """Family of training queries; similarities are learnt from counts by values, "predicates"."""
         return "predicates" if self.queries == "similarity" else self.queries
 
 
@@ -117,7 +117,7 @@ def _even_blocks(schema: Schema, options: Options) -> Blocks:
 
 
 def _found_blocks(curator: Curator, schema: Schema, budget: Budget, options: Options, looks: int) -> Blocks:
-    """Blocks of half of the number, looked at with noise and cut where rows are, again and again."""
+    """Find blocks adaptively: from half their number, measure counts, halve the fullest, and repeat."""
     half = options.features // 2
     blocks = Blocks.at_most(schema.domain, half, options.whole)
     for look, share in enumerate(budget.evenly(looks), 1):
@@ -144,7 +144,7 @@ def refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN)
 
 
 def cannot_learn(schema: Schema, options: Options) -> str | None:
-    """Reason why a training set would teach nothing, or None."""
+    """Reason why a training set would be of no use, or None."""
     if (reason := not_comparable(schema, options)) is not None:
         return reason
     blocks = _even_blocks(schema, options)

@@ -30,12 +30,12 @@ FEATURES: Source = ("x", 0)
 
 
 class BadGraph(QueryError):
-    """A model that is not one of ours."""
+    """Refusal of an ONNX file that Sfumato would not have written."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One operator and its inputs."""
+    """Step of a graph: one operator and its inputs."""
 
     operator: str
     sources: tuple[Source, ...]
@@ -43,14 +43,14 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Steps from rows of `features` numbers to one number a row, which is what the last step gives."""
+    """Computation graph from rows of `features` numbers to one number per row, the result of the last step."""
 
     features: int
     steps: tuple[Step, ...]
     tables: tuple[Floats, ...]
 
     def check(self) -> None:
-        """Refuse whatever is not a model of one number a row: odd operators, shapes that do not fit, too much of it."""
+        """Refuse graphs with unknown operators, inconsistent shapes, another output or too many numbers."""
         if not 1 <= len(self.steps) <= MOST_STEPS or sum(table.size for table in self.tables) > MOST_NUMBERS:
             raise BadGraph("the model is empty or too large")
         if any(table.ndim != 2 or not table.size or not np.isfinite(table).all() for table in self.tables):
@@ -76,7 +76,7 @@ class Graph:
 
 
 class Building:
-    """Steps put together one by one."""
+    """Builder of a graph, step by step."""
 
     def __init__(self, features: int) -> None:
         self._features, self._steps, self._tables = features, list[Step](), list[Floats]()
@@ -118,7 +118,7 @@ X, ANSWER, TO = "x", "answer", "to"
 
 
 def written(graph: Graph) -> bytes:
-    """The file of a model."""
+    """ONNX file of a graph."""
     last = len(graph.steps) - 1
     parts = [_field(1, _node(step, place, last)) for place, step in enumerate(graph.steps)]
     parts.append(_field(2, b"sfumato"))
@@ -133,7 +133,7 @@ def written(graph: Graph) -> bytes:
 
 
 def read(data: bytes) -> Graph:
-    """The model in bytes that nobody has vouched for; refuses (QueryError) what `written` would not have written."""
+    """Parse an untrusted ONNX file; a QueryError for all that `written` would not have written."""
     try:
         graph = _read(data)
     except (ValueError, IndexError, KeyError, UnicodeDecodeError, struct.error, OverflowError):
@@ -179,7 +179,7 @@ def _table(data: bytes) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
 
 
 def _width(data: bytes) -> int:
-    """The second dimension of what goes in."""
+    """Number of input features, from the protobuf of the input's type."""
     for wanted in (2, 1, 2):
         (data,) = [_bytes(value) for field, value in _fields(data) if field == wanted]
     dims = [_bytes(value) for field, value in _fields(data) if field == 1]
@@ -260,17 +260,17 @@ def _bytes(value: int | bytes) -> bytes:
 
 
 def missing() -> str:
-    """Advice where models cannot be run."""
+    """Message that onnxruntime is not installed."""
     return f"a learned model is opened with onnxruntime, which is not installed: {install_command('models')}"
 
 
 def can_run() -> bool:
-    """Whether models can be run here."""
+    """Whether onnxruntime is installed."""
     return find_spec("onnxruntime") is not None
 
 
 class Running:
-    """A model that can be asked. data: its ONNX file, which `onnx_file.read` has accepted."""
+    """ONNX session of a checked model. data: the file's bytes, accepted by `read`."""
 
     def __init__(self, data: bytes) -> None:
         if not can_run():
@@ -283,6 +283,6 @@ class Running:
         self._session: Any = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
 
     def predict(self, rows: Floats) -> Floats:
-        """One number for each row of features."""
+        """Run the model on rows of features: one number each, (rows,)."""
         (answers,) = self._session.run(None, {"x": np.ascontiguousarray(rows, dtype=np.float64)})
         return np.asarray(answers[:, 0], dtype=np.float64)

@@ -47,7 +47,7 @@ SETTINGS = Settings()
 
 
 def train_borrowed(name: str, lesson: Lesson, line: Floats, settings: Settings = SETTINGS) -> Model:
-    """Train a scikit-learn model as a curve on the residuals of the line, in units of their spread."""
+    """Train a scikit-learn model on the standardised residuals of the linear part."""
     left = lesson.answers - lesson.rows @ line
     unit = float(np.sqrt((left**2).mean()))
     if unit == 0.0:
@@ -103,7 +103,7 @@ def _boosting(rows: Floats, targets: Floats, unit: float, settings: Settings) ->
 
 
 def _joined(trees: list[Any], factor: float, start: float, features: int) -> Trees:
-    """Trees as questions, and leaves that need some of them true and some false; a last leaf without any is `start`."""
+    """Flatten decision trees to tests and leaves with required outcomes; a last, untested leaf is `start`."""
     which, limits, paths, values = [0], [0.0], list[dict[int, float]](), list[float]()
     for tree in trees:
         stack: list[tuple[int, dict[int, float]]] = [(0, {})]
@@ -134,7 +134,7 @@ WIDTHS = (0.5, 1.0, 2.0)  # of bumps, in farthest distances between two queries
 
 
 def train(name: str, lesson: Lesson) -> Model:
-    """The model of that name."""
+    """Train the model of a given name on a training set."""
     if name == "gaussian":
         return _gaussian(lesson)
     if name != "ridge":
@@ -163,7 +163,7 @@ def best_of(names: Sequence[str], lesson: Lesson) -> str:
 
 
 def _evenly(lesson: Lesson) -> Floats:
-    """Weights of all features that spread rows evenly over the cells."""
+    """Feature weights of the uniform model: rows in proportion to the share of cells covered, by least squares."""
     covered, weights = lesson.rows[:, -1], np.zeros(lesson.rows.shape[1])
     weights[-1] = float(covered @ lesson.answers) / max(float(covered @ covered), LITTLE)
     return weights
@@ -203,7 +203,7 @@ def _shrunk(basis: Floats, lesson: Lesson) -> tuple[Floats, float, float]:
 
 @lru_cache(maxsize=16)
 def _modes(basis: bytes, covered: bytes, rows: int) -> tuple[Floats, Floats]:
-    """Eigenvalues and eigenvectors of the basis beside the line; public, and the same for every release."""
+    """Eigenvalues and eigenvectors of the basis orthogonal to the line (spectral form of ridge regression); cached."""
     matrix, line = np.frombuffer(basis).reshape(rows, -1), np.frombuffer(covered)
     unit = line / max(float(np.sqrt(line @ line)), LITTLE)
     left = matrix - np.outer(unit, unit @ matrix)
@@ -213,7 +213,7 @@ def _modes(basis: bytes, covered: bytes, rows: int) -> tuple[Floats, Floats]:
 
 
 def check_names(name: str) -> None:
-    """Refuse a model that is not there, or that needs what is not installed."""
+    """Refuse an unknown model, or one whose library is not installed."""
     from importlib.util import find_spec
 
     if name not in (*MODELS, "auto"):
@@ -226,15 +226,15 @@ class Curve(Protocol):
     """Non-linear part of a model."""
 
     def predict(self, rows: Floats) -> Floats:
-        """One number for each row of features."""
+        """Value of the curve for each row of features, (rows,)."""
 
     def steps(self, made: Building) -> Source:
-        """The same, as steps."""
+        """Append the curve to a graph."""
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A weighted sum of the features, and perhaps a curve."""
+    """Linear function of the features, plus an optional non-linear curve."""
 
     weights: Floats
     curve: Curve | None = None
@@ -244,7 +244,7 @@ class Model:
         return straight if self.curve is None else straight + self.curve.predict(rows)
 
     def graph(self) -> Graph:
-        """Its steps, as they are published."""
+        """Computation graph of the model, as it is published."""
         made = Building(len(self.weights))
         curved = None if self.curve is None else self.curve.steps(made)
         straight = made.step("MatMul", FEATURES, made.table(self.weights[:, None]))
@@ -255,7 +255,7 @@ class Model:
 
 @dataclass(frozen=True, eq=False)
 class Bumps:
-    """A weighted sum of exp(-rate |row - centre|^2) over centres, and an offset."""
+    """Gaussian radial basis functions: offset + sum of weight * exp(-rate |row - centre|^2)."""
 
     centres: Floats
     rate: float
@@ -302,10 +302,10 @@ class Network:
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """The sum of decision trees, without branching: all their questions at once, and which leaves agree with them.
+    """Sum of decision trees without branching: all tests at once, then the leaves whose requirements hold.
 
-    which: the feature of each question. limits: true where the feature is at most this. paths: questions by leaves, 1
-    where a leaf needs true, -1 where it needs false. values: of the leaves.
+    which: feature of each test, true where it is at most `limits`. paths: (tests, leaves), 1 where a leaf requires
+    true, -1 where false. values: of the leaves.
     """
 
     which: np.ndarray[tuple[int, ...], np.dtype[np.int64]]
@@ -316,7 +316,7 @@ class Trees:
 
     @property
     def needed(self) -> Floats:
-        """For each leaf, how many of its questions must be true."""
+        """Number of tests that each leaf requires to be true, (leaves,)."""
         return np.asarray((self.paths > 0).sum(axis=0, dtype=np.float64))
 
     def predict(self, rows: Floats) -> Floats:
@@ -349,7 +349,7 @@ class Lesson:
     variance: float
 
     def part(self, keep: NDArray[np.bool_]) -> Lesson:
-        """Subset of the queries."""
+        """Training set of some of the queries."""
         return Lesson(self.rows[keep], self.answers[keep], self.blocks, self.variance)
 
 

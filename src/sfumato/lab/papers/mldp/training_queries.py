@@ -23,7 +23,7 @@ FURTHER_LAYERS = 8  # turns of candidates, the first one included, where a numbe
 
 
 def training_sets(blocks: Blocks, kind: str, number: int) -> Floats:
-    """The chosen queries, a row each, over the blocks; number: how many, or 0 for as many as reach every block.
+    """Chosen training queries, (queries, blocks); number: how many, or 0 for as many as cover every block by itself.
 
     They depend on how many blocks there are along every axis, not on where these lie.
     """
@@ -42,7 +42,7 @@ def _sets(shape: tuple[int, ...], kind: str, number: int) -> Floats:
 
 
 def candidates(shape: tuple[int, ...], kind: str, *, further: bool = False) -> Floats:
-    """The queries to choose from, the widest layers first; each layer holds every block once."""
+    """Candidate queries, (queries, blocks), widest layers first; each layer partitions the blocks."""
     layers = {"ranges": _ranges, "predicates": _predicates, "subsets": _subsets}[kind](shape, further)
     rows = np.concatenate([layer[None, :] == np.arange(layer.max() + 1)[:, None] for layer in layers])
     _, first = np.unique(rows, axis=0, return_index=True)
@@ -50,7 +50,7 @@ def candidates(shape: tuple[int, ...], kind: str, *, further: bool = False) -> F
 
 
 def choose(pool: Floats, number: int) -> Floats:
-    """Take queries one by one: none that overlaps the fullest blocks while another does not, then the most new blocks.
+    """Choose queries greedily: first those that avoid the most-covered blocks, then those with most new blocks.
 
     >>> pool = np.array([[1, 1, 1, 1], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]])
     >>> choose(pool, 3).tolist()
@@ -72,12 +72,12 @@ def choose(pool: Floats, number: int) -> Floats:
 
 
 def fullest(sets: Floats) -> int:
-    """Sensitivity of the queries: the most that one row of data can change."""
+    """Sensitivity of the queries: the largest number that cover one block."""
     return int(np.asarray(sets).sum(axis=0).max())
 
 
 def _ranges(shape: tuple[int, ...], further: bool) -> Iterator[Codes]:
-    """Boxes of neighbouring blocks, ever shorter; where more is wanted, the same layers shifted, again and again."""
+    """Layers of boxes of neighbouring blocks, ever shorter; further: shifted copies of these layers."""
     for turn in range(FURTHER_LAYERS if further else 1):
         for runs in _ever_shorter(shape):
             label, axes = np.zeros(shape, dtype=np.int64), len(runs)
@@ -103,7 +103,7 @@ def _ever_shorter(shape: tuple[int, ...]) -> Iterator[list[int]]:
 
 
 def _predicates(shape: tuple[int, ...], further: bool) -> Iterator[Codes]:
-    """Values of no attribute, of each, of each two, and of all; in order of how many values they have."""
+    """Layers by values of attributes: of none, of one, of two, and of all."""
     axes = range(len(shape))
     for order in range(len(shape) + 1):
         for chosen in combinations(axes, order):
@@ -117,7 +117,7 @@ def _predicates(shape: tuple[int, ...], further: bool) -> Iterator[Codes]:
 
 
 def _subsets(shape: tuple[int, ...], further: bool) -> Iterator[Codes]:
-    """Blocks dealt out to ever more sets, in an order that has nothing to do with where they lie."""
+    """Layers of ever more sets of scattered blocks, dealt by a golden-section sequence."""
     size, parts, layer = prod(shape), 1, 0
     while True:
         order = np.argsort((np.arange(1, size + 1) * GOLDEN + layer * GOLDEN**2) * (1 + layer) % 1.0, kind="stable")

@@ -55,14 +55,14 @@ ALWAYS, NEVER = "1 = 1", "1 = 0"
 
 @dataclass(frozen=True, eq=False)
 class Rules:
-    """texts: in SQL. holds: for every rule and cell of a domain."""
+    """Hypothesis class. texts: rules as SQL. holds: (rules, cells), whether each holds in each cell."""
 
     texts: tuple[str, ...]
     holds: Mask
 
 
 def literals_of(axis: Axis) -> list[Literal]:
-    """The shortest conditions on one attribute; rows without a value fulfil none, as in SQL."""
+    """Atomic conditions on one attribute (thresholds or values); rows without a value satisfy none, as in SQL."""
     name = _in_sql(axis.name)
     places = np.arange(axis.size)
     valued = places < axis.places
@@ -84,7 +84,7 @@ def literals_of(axis: Axis) -> list[Literal]:
 
 
 def how_many(domain: Domain, attributes: Sequence[str], literals: int) -> int:
-    """Number of conjunctions of up to so many literals; stumps are those of one."""
+    """Number of conjunctions of up to so many literals, the two constant rules included."""
     sums = [1] + [0] * literals  # of products over sets of attributes, by their size
     for name in attributes:
         own = len(literals_of(domain[name]))
@@ -93,7 +93,7 @@ def how_many(domain: Domain, attributes: Sequence[str], literals: int) -> int:
 
 
 def conjunctions(domain: Domain, attributes: Sequence[str], literals: int) -> Rules:
-    """Every conjunction of up to so many literals of different attributes."""
+    """Hypothesis class of all conjunctions of up to `literals` literals of different attributes."""
     by_name = [literals_of(domain[name]) for name in attributes]
     texts, rows = [ALWAYS, NEVER], [np.ones(domain.size, dtype=bool), np.zeros(domain.size, dtype=bool)]
     spread = [[(text, _spread(domain, name, mask)) for name, text, mask in own] for own in by_name]
@@ -106,7 +106,7 @@ def conjunctions(domain: Domain, attributes: Sequence[str], literals: int) -> Ru
 
 
 def given(texts: Sequence[str], schema: Schema, domain: Domain, label: str) -> Rules:
-    """Conditions that the user wrote, over the attributes of a domain."""
+    """Hypothesis class of conditions that the user wrote; a QueryError for one on the label or unknown attributes."""
     rows = []
     for text in texts:
         predicate = condition_of(text, schema)
@@ -154,7 +154,7 @@ LONGEST = 2000  # characters
 
 
 def condition_of(text: str, schema: Schema) -> Predicate:
-    """The rows that a condition holds for.
+    """Predicate of a condition in SQL.
 
     >>> schema = Schema(dataset="t", privacy_unit="row", attributes={"ill": {"type": "boolean"}})
     >>> condition_of("ill = true", schema).names
@@ -173,14 +173,14 @@ def condition_of(text: str, schema: Schema) -> Predicate:
 
 
 def holds(predicate: Predicate, domain: Domain, codes: Mapping[str, Codes], length: int) -> NDArray[np.bool_]:
-    """Mask of a list of cells in which it holds, by their places along at least the attributes that matter."""
+    """Mask of listed cells in which a predicate holds, (length,). codes: of the cells along its attributes."""
     if not codes:  # it matters to no attribute: all rows or none
         return np.full(length, bool(predicate))
     return np.asarray(predicate.weights(domain, codes)[0] >= 0.5)
 
 
 def holds_in_cells(predicate: Predicate, domain: Domain) -> NDArray[np.bool_]:
-    """Mask of the cells in which it holds, for a domain that has its attributes."""
+    """Mask of all cells of a domain in which a predicate holds, (cells,)."""
     cells = np.arange(domain.size, dtype=np.int64)
     codes = {name: domain.codes_along(name, cells) for name in predicate.names}
     return holds(predicate, domain, codes, domain.size)
@@ -193,7 +193,7 @@ NO_COUNTS = "this release holds a rule and how often it is right, no counts; see
 
 @record
 class RuleRecord:
-    """Manifest of a rule. considered: rules that it was chosen from, with so much of epsilon."""
+    """Manifest of a rule. considered: size of the class it was chosen from. choice: epsilon of that choice."""
 
     rule: Text
     label: Text
@@ -204,7 +204,7 @@ class RuleRecord:
 
 @dataclass(frozen=True, eq=False)
 class Rule(Content):
-    """text: the condition. label, place: the attribute it tells of, and the number of the value it tells.
+    """Published rule `text` for value number `place` of the attribute `label`, with its noisy confusion matrix.
 
     considered, choice: how many rules it was chosen from, and the epsilon for that. counted: rows where the rule holds
     and the label has the value, holds and has not, does not hold and has, neither.
@@ -227,20 +227,20 @@ class Rule(Content):
 
     @property
     def value(self) -> object:
-        """The value of the label that it tells."""
+        """Value of the label that the rule predicts."""
         return self.domain[self.label].label(self.place)
 
     def wrong(self, confidence: float = 0.95) -> Interval:
-        """The share of rows that the rule gets wrong."""
+        """Error rate of the rule in the released table."""
         return self._share((1, 2), (0, 3), confidence)
 
     def commoner(self, confidence: float = 0.95) -> Interval:
-        """Share of rows that the better of the two constant rules gets wrong."""
+        """Error rate of the better constant rule."""
         has, has_not = (int(self.counted.answers[list(kinds)].sum()) for kinds in ((0, 2), (1, 3)))
         return self._share((0, 2), (1, 3), confidence) if has < has_not else self._share((1, 3), (0, 2), confidence)
 
     def behind(self, confidence: float = 0.95) -> float:
-        """Bound, with this confidence, on the rows that it gets wrong beyond those of the best rule of its class.
+        """Bound, at this confidence, on the excess errors (rows) over the best rule of the class.
 
         A rule that gets t rows more wrong than the best is exp(-r t) times as likely, at rate r, and there are as many
         of them as rules: more than t with a probability of at most rules exp(-r t).
@@ -249,7 +249,7 @@ class Rule(Content):
         return log(self.considered / (1.0 - confidence)) / rate
 
     def _share(self, inside: Sequence[int], outside: Sequence[int], confidence: float) -> Interval:
-        """Share of the rows of some kinds among those and others."""
+        """Share of some cells of the confusion matrix in these and others, with interval."""
         counts = self.counted.answers
         top, rest = ((float(counts[list(kinds)].sum()), len(kinds)) for kinds in (inside, outside))
         return noisy_share(self.counted.noise, top, rest, confidence)
@@ -258,7 +258,7 @@ class Rule(Content):
         raise QueryError(NO_COUNTS)
 
     def predict(self, rows: pa.Table, confidence: float) -> pa.Table:
-        """The value where the rule holds, the other one where it does not; null there if the label has several."""
+        """Predict for rows: the value where the rule holds, else the other one; null if the label has several."""
         check_confidence(confidence)
         names, axis = self.condition.names, self.domain[self.label]
         codes = codes_in(rows, self.schema, names)
@@ -318,7 +318,7 @@ class Rule(Content):
 
     @classmethod
     def check_values(cls, manifest: Manifest, schema: Schema, columns: Columns) -> None:
-        """Four noisy counts may be any whole numbers."""
+        """Accept any four integers: noisy counts have no bounds."""
 
     @classmethod
     def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Rule:

@@ -58,19 +58,19 @@ DOUBLINGS, HALVINGS = 200, 200  # steps of a search
 
 
 def learning_error(rows: float, rules: float, epsilon: float, beta: float) -> float:
-    """alpha: by how much more than the best rule, at most, the one that is chosen errs, with confidence 1 - beta."""
+    """Excess error alpha over the best rule, with confidence 1 - beta."""
     _check(rows=rows, rules=rules, epsilon=epsilon, beta=beta)
     return _error(rows, log(rules), epsilon, log(beta))
 
 
 def learning_rows(alpha: float, rules: float, epsilon: float, beta: float) -> int:
-    """The rows from which the error is at most alpha."""
+    """Sample complexity: rows for which the excess error is at most alpha."""
     _check(alpha=alpha, rules=rules, epsilon=epsilon, beta=beta)
     return ceil(_crossing(lambda rows: _error(rows, log(rules), epsilon, log(beta)) <= alpha, 1.0))
 
 
 def learning_epsilon(alpha: float, rows: float, rules: float, beta: float) -> float:
-    """The epsilon from which the error is at most alpha; there is none where the table itself has too few rows."""
+    """Epsilon for which the excess error is at most alpha; a QueryError where too few rows rule that out."""
     _check(alpha=alpha, rows=rows, rules=rules, beta=beta)
     left = alpha - _error(rows, log(rules), inf, log(beta))
     if left <= 0.0:
@@ -80,7 +80,7 @@ def learning_epsilon(alpha: float, rows: float, rules: float, beta: float) -> fl
 
 
 def learning_rules(alpha: float, rows: float, epsilon: float, beta: float) -> int:
-    """Largest number of rules for which the error is at most alpha; 0 where not even one."""
+    """Largest number of rules for which the excess error is at most alpha; 0 where not even one."""
     _check(alpha=alpha, rows=rows, epsilon=epsilon, beta=beta)
     if _error(rows, 0.0, epsilon, log(beta)) > alpha:
         return 0
@@ -89,7 +89,7 @@ def learning_rules(alpha: float, rows: float, epsilon: float, beta: float) -> in
 
 
 def learning_doubt(alpha: float, rows: float, rules: float, epsilon: float) -> float:
-    """beta: the chance that the error exceeds alpha, at most; 1 where nothing can be said.
+    """Failure probability beta: bound on P(excess error > alpha); 1 where the bound is void.
 
     >>> round(learning_doubt(0.05, 10_000, 200, 0.5), 4)
     0.0085
@@ -160,7 +160,7 @@ AN_ERROR = 0.05  # beyond that of the best rule, for which a plan says how many 
 def pac(
     curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, options: Options = PLAIN
 ) -> Rule:
-    """Choose a rule that few rows contradict, and count those, with noise."""
+    """Choose a rule with few errors by the exponential mechanism, and measure its confusion matrix."""
     to_choose, to_count = budget.split(*SETTINGS.shares)
     label, place = label_of(schema, options), place_of(schema, options)
     names = looked_at(schema, options)
@@ -189,7 +189,7 @@ def place_of(schema: Schema, options: Options) -> int:
 
 
 def looked_at(schema: Schema, options: Options) -> tuple[str, ...]:
-    """The attributes that rules look at."""
+    """Attributes that rules may use."""
     label, names = label_of(schema, options), schema.domain.names
     if options.given is None and options.rules == "thresholds":
         ordered = [name for name in names if name != label and schema.domain[name].ordered]
@@ -199,7 +199,7 @@ def looked_at(schema: Schema, options: Options) -> tuple[str, ...]:
 
 
 def class_of(schema: Schema, domain: Domain, names: Sequence[str], label: str, options: Options) -> Rules:
-    """The rules to choose from, over the cells of a domain."""
+    """Hypothesis class over the cells of a domain."""
     if options.given is not None:
         return given(written_rules(options.given), schema, domain, label)
     return conjunctions(domain, names, _literals(options))
@@ -268,7 +268,7 @@ def _how_many(domain: Domain, names: Sequence[str], options: Options) -> int:
 
 
 def _fewer(domain: Domain, names: Sequence[str], room: int) -> str:
-    """Advice on too many rules."""
+    """Advice for a hypothesis class that is too large."""
     fitting = [k for k in range(1, len(names) + 1) if how_many(domain, names, k) <= room]
     if fitting:
         return f"literals={max(fitting)} has {how_many(domain, names, max(fitting)):,}"

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Learnt:
-    """The parity that fits best. vector: a bit for each attribute but the label, the first one highest.
+    """Parity of best fit. vector: a bit for each attribute but the label, the first one highest.
 
     opposite: whether the label is 1 where the parity is 0. lead: its |C(v)|. gap: by how much it is ahead of the next.
     """
@@ -49,7 +49,7 @@ class Learnt:
 
 
 def transformed(values: Whole) -> Whole:
-    """The Walsh-Hadamard transform of a list whose length is a power of two, exact in whole numbers.
+    """Walsh-Hadamard transform of integers whose number is a power of two, exact.
 
     >>> transformed(np.array([3, 1])).tolist()
     [4, 2]
@@ -64,7 +64,7 @@ def transformed(values: Whole) -> Whole:
 
 
 def learn(zeros: Whole, ones: Whole) -> Learnt:
-    """The best vector besides 0, from noisy counts by the bits x (the first attribute highest) of either label."""
+    """Non-zero vector of best fit, from noisy counts by the bits x (first attribute highest) of either label."""
     fits = transformed(zeros - ones)
     sizes = np.abs(fits)
     sizes[0] = -1  # a label that never changes is no parity
@@ -75,7 +75,7 @@ def learn(zeros: Whole, ones: Whole) -> Learnt:
 
 
 def odd(bits: Whole) -> Whole:
-    """Whether the number of ones is odd.
+    """Parity of the number of ones in each integer: 1 if odd.
 
     >>> odd(np.array([0, 1, 3, 7])).tolist()
     [0, 1, 0, 1]
@@ -86,7 +86,7 @@ def odd(bits: Whole) -> Whole:
 
 
 def as_cells(counts: Floats | Whole, place: int, attributes: int) -> tuple[Whole, Whole]:
-    """Counts of all cells, the last attribute running fastest, as counts by the bits of the others for either label.
+    """Split the counts of all cells, last attribute fastest, by label: counts by the other bits, twice.
 
     place: of the label among the attributes.
     """
@@ -101,7 +101,7 @@ TINY, HALVINGS = 1e-9, 20  # below the first Chernoff's bound will do; above it,
 
 
 def parity_doubt(lead: float, gap: float, cells: int, noise: Laplace) -> float:
-    """Bound on the probability that another vector fits the true table better although this one is so far ahead.
+    """Upper bound on the probability that another vector fits the true table better, given this lead.
 
     lead: |C(v)| of the one that was found. gap: to the next.
 
@@ -115,7 +115,7 @@ def parity_doubt(lead: float, gap: float, cells: int, noise: Laplace) -> float:
 
 
 def enough_ahead(cells: int, noise: Laplace, doubt: float) -> int:
-    """Lead over the next vector, in rows, from which the doubt is no more than this.
+    """Lead over the next vector, in rows, that bounds `parity_doubt` by `doubt`; nearly the least.
 
     >>> from fractions import Fraction
     >>> enough_ahead(16, Laplace(Fraction(1)), 0.05)
@@ -131,7 +131,7 @@ def enough_ahead(cells: int, noise: Laplace, doubt: float) -> int:
 
 
 def tail(noise: Laplace, many: int, beyond: float) -> float:
-    """A bound on the chance that a sum of so many noises is at least this.
+    """Upper bound on P(sum of so many noises >= beyond).
 
     Where it is tiny, Chernoff's at the best of 25 moments; else what the distribution of the sum gives, rounded up.
 
@@ -176,7 +176,7 @@ class ParityRecord:
 
 
 def why_no_bits(domain: Domain, label: str) -> str | None:
-    """Why no parity of these attributes can be learnt, or None."""
+    """Reason why no parity of these attributes can be learnt, or None."""
     if label not in domain:
         return f"there is no attribute {label!r} to be the label; there are {', '.join(domain.names)}"
     wide = next((axis for axis in domain if axis.size != 2), None)
@@ -198,17 +198,17 @@ class ParityCube(Cube):
 
     @property
     def others(self) -> tuple[str, ...]:
-        """The attributes that a vector has a bit for, in its order."""
+        """Attributes behind the bits of a vector, in order."""
         return tuple(name for name in self.domain.names if name != self.label)
 
     @cached_property
     def learnt(self) -> Learnt:
-        """The vector that fits best. Made from what was published, so it costs nothing."""
+        """Vector of best fit to the noisy cells (post-processing)."""
         return learn(*self._by_label)
 
     @cached_property
     def doubt(self) -> float:
-        """A bound on the chance that another vector fits the private table better; 1 where nothing is known."""
+        """Upper bound on the probability that another vector fits the private table better; 1 where unknown."""
         noise = self.fits[0].measurements[0].noise
         assert isinstance(noise, Laplace)  # noqa: S101 (checked in files too)
         return parity_doubt(self.learnt.lead, self.learnt.gap, self.domain.size, noise)
@@ -224,7 +224,7 @@ class ParityCube(Cube):
         return f"{self.learnt.vector:0{len(self.others)}b}"
 
     def agreement(self, confidence: float = 0.95) -> Interval:
-        """The share of all rows whose label the vector gives, were this vector named beforehand."""
+        """Share of rows whose label is the vector's parity, as an interval for a vector fixed beforehand."""
         half, (zeros, ones) = self.domain.size // 2, self._by_label
         says = (odd(np.arange(len(zeros)) & self.learnt.vector) == 1) != self.learnt.opposite
         right, wrong = (float(np.where(chosen, ones, zeros).sum()) for chosen in (says, ~says))

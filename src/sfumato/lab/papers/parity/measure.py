@@ -35,7 +35,7 @@ PLAIN = Options()
 def parity(
     curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, options: Options = PLAIN
 ) -> ParityCube:
-    """Publish noisy cells; whoever reads them learns the vector.
+    """Publish noisy cells, from which anyone can learn the parity vector.
 
     budget: spent as `cells` does, on counts and measures. Learning from what was released costs nothing.
     """

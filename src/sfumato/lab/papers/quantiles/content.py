@@ -49,7 +49,7 @@ MOST_PIECES = 2**20
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """Of one attribute: into how many pieces a cell is cut, where each group's quantiles are, and counts between.
+    """Quantiles and run counts of one attribute, by group. pieces: into which each cell is cut.
 
     cuts: for each group and quantile, how many pieces lie before it. total: rows of each group, with noise. counted:
     the runs of all groups in order.
@@ -62,7 +62,7 @@ class Line:
     counted: Measurement
 
     def edges(self, quantiles: Sequence[Fraction], length: int) -> Iterator[tuple[dict[Fraction, int], Whole]]:
-        """Positions of quantiles and runs, group by group."""
+        """Cuts by quantile, and edges of the counted runs, group by group."""
         scale = float(_laplace(self.counted.noise).scale)
         for cuts, rows in zip(self.cuts.tolist(), self.total.answers.tolist(), strict=True):
             placed = dict(zip(quantiles, cuts, strict=True))
@@ -114,7 +114,7 @@ class Quantiles(Content):
 
     @cached_property
     def by_attribute(self) -> dict[str, list[QuantileLine]]:
-        """For each attribute, the line of each group."""
+        """Quantile lines by attribute, one for each group."""
         wanted = choices(self.quantiles)
         scale = self.schema.privacy_unit.contributions / self.epsilon
         found: dict[str, list[QuantileLine]] = {}
@@ -174,7 +174,7 @@ class Quantiles(Content):
         return self._estimate(rule, self.by_attribute[of][group].find(quantile, confidence), confidence)
 
     def _group(self, predicate: Predicate, of: str, codes: dict[str, int]) -> int:
-        """The one group that a question is about; anything between groups has no answer here."""
+        """Index of the one group that a query selects; a QueryError for parts or unions of groups."""
         domain = self.domain
         shape = tuple(domain[name].size for name in self.by)
         inside = np.zeros(shape, dtype=bool)
@@ -296,7 +296,7 @@ class Quantiles(Content):
 
     @classmethod
     def check_values(cls, manifest: Manifest, schema: Schema, columns: Columns) -> None:
-        """Refuse places before the start of a line; how they go together is seen when they are read."""
+        """Refuse negative positions; consistency between positions is checked on reading."""
         if "place" in columns and (columns["place"] < 0).any():
             raise refusal("its quantiles lie outside its schema")
 
@@ -328,7 +328,7 @@ class Quantiles(Content):
 
 
 def _value(axis: Axis, cells: float, whole: bool) -> float:
-    """The value at a position along an axis, rows spread evenly inside a cell."""
+    """Value at a position along an axis, interpolated linearly within a cell."""
     cell = min(int(cells), axis.places - 1)
     low, high = float(axis.edges[cell]), float(axis.edges[cell + 1]) - (1.0 if axis.discrete else 0.0)
     value = low + min(cells - cell, 1.0) * (high - low)

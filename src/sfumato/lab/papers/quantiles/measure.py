@@ -45,8 +45,8 @@ class Options:
 
 @dataclass(frozen=True)
 class Settings:
-    """choose, count, total: how the budget is shared between choices, the counts that tell how sure they are, and all
-    rows of a line, which tell how finely to count.
+    """Shares of the budget: choose, for choices; count, for counts between them (their errors); total, for the rows of
+    a line.
 
     pieces: of one value or bin. finest: the largest denominator of a quantile.
     """
@@ -65,7 +65,7 @@ PLAIN, SETTINGS = Options(), Settings()
 def quantiles(
     curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, options: Options = PLAIN
 ) -> Quantiles:
-    """Choose every quantile of every line, then count the rows between them."""
+    """Choose every quantile of every line by the exponential mechanism, then count the rows between them."""
     of = options.of or _ordered(schema, options.by)
     wanted = choices(options.quantiles)
     shares = budget.evenly(len(of))
@@ -95,7 +95,7 @@ def _parts(budget: Budget) -> tuple[Budget, Budget, Budget]:
 
 
 def _cuts(lines: Lines, line: int, wanted: Sequence[Choice], budget: Budget) -> dict[Fraction, int]:
-    """Position at which each quantile divides the pieces of a line."""
+    """Choose the quantiles of one line; the position of each among the pieces."""
     cuts: dict[Fraction, int] = {}
     for one in wanted:
         first = 0 if one.above == 0 else cuts[one.above]
@@ -113,7 +113,7 @@ def _ordered(schema: Schema, by: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN) -> str | None:
-    """Reason why it does not fit, or None."""
+    """Reason why a schema or options do not fit `quantiles`, or None."""
     return _wrong_attributes(schema, options) or _wrong_quantiles(options) or _too_many(schema, options)
 
 
@@ -181,7 +181,7 @@ def _promises(
 
 
 def _beyond(values: int, confidence: float) -> float:
-    """Bound on the rows beyond a value chosen as the least or the greatest, in scales of the choice.
+    """Bound on the rows beyond a chosen least or greatest value, in scales of the choice.
 
     The value that is right holds c rows, dealt out over its pieces, so that one of its pieces has a weight of
     (1 - exp(-c)) / c on average. A piece of another value has c rows beyond it at least, and if it has more than x a

@@ -80,7 +80,7 @@ class Choice:
 
 
 def choices(quantiles: Sequence[Fraction]) -> tuple[Choice, ...]:
-    """All choices in an order in which those that part the rows come first.
+    """Choices in dependency order: from the middle outwards, each between quantiles already chosen.
 
     >>> [(str(one.quantile), str(one.within), str(one.share)) for one in choices([Fraction(k, 4) for k in (1, 2, 3)])]
     [('1/2', '1/2', '1/2'), ('1/4', '1/2', '1/2'), ('3/4', '1/2', '1/2')]
@@ -115,7 +115,7 @@ def _levels(inner: list[Fraction], least: bool, greatest: bool) -> int:
 
 
 def errors_of(chosen: Sequence[Choice]) -> dict[Fraction, dict[Fraction, float]]:
-    """For each inner quantile, the weights of the errors of single choices that its rank is off by.
+    """Weights of single choices' errors in the rank error of each inner quantile.
 
     A quantile that is chosen between two others inherits their errors in proportion.
     """
@@ -131,7 +131,7 @@ def errors_of(chosen: Sequence[Choice]) -> dict[Fraction, dict[Fraction, float]]
 
 
 def runs_between(cuts: Mapping[Fraction, int], length: int, rows: float, scale: float) -> Whole:
-    """Ends of the runs of pieces whose rows are counted: short next to a cut, the longer the further away.
+    """Edges of the runs of pieces to be counted: short next to a cut, longer further away.
 
     cuts: by quantile. rows: about how many there are. scale: of the noise that runs are counted with; a run next to a
     cut is so long that on average it holds a few times as many rows, for fewer would not show.
@@ -159,8 +159,9 @@ CLEAR = 3.0  # standard deviations by which a heap stands out of the noise of a 
 def pull(
     lengths: Floats, rows: Floats, beyond: Floats, rows_beyond: Floats, scale: float, cell: float, sd: float
 ) -> float:
-    """In rows. lengths, rows: of the runs on the side where the quantile may lie, from the cut outwards; beyond: of
-    those on the other side. cell: the length of a single value, into which a heap fits. sd: of the noise of a count.
+    """Bias of a choice by uneven rows, in rows. lengths, rows: of the runs on the side where the quantile may lie, from
+    the cut outwards; beyond: of those on the other side. cell: length of a single value. sd: of the noise of a
+    count.
 
     >>> even = np.array([10.0, 40.0]), np.array([50.0, 200.0])
     >>> round(pull(*even, *even, scale=2.0, cell=160.0, sd=0.0), 1)
@@ -187,7 +188,7 @@ def _pulled(density: float, likely: float, scale: float) -> float:
 
 
 def _as_likely(lengths: Floats, rows: Floats, scale: float) -> float:
-    """The length G, with the rows of every run spread evenly over it."""
+    """The integral G of exp(-rows / scale) beyond the cut, with rows spread evenly over each run."""
     found, gone = 1e-9, 0.0  # no cut is so near the end of a line that nothing lies beyond: it may be off by a hair
     for length, counted in zip(lengths.tolist(), (np.maximum(rows, 0.0) / scale).tolist(), strict=True):
         found += length * exp(-gone) * (-expm1(-counted) / counted if counted > 1e-9 else 1.0)
@@ -201,7 +202,7 @@ SURELY = 8.0  # standard deviations beyond which no interval of any confidence t
 
 
 class Found(NamedTuple):
-    """A position and the ends of its interval, in pieces from the start of the line. chosen: whether it was a cut."""
+    """Quantile estimate: position and interval, in pieces from the start. chosen: whether it was a cut."""
 
     value: float
     low: float
@@ -226,7 +227,7 @@ class QuantileLine:
 
     @cached_property
     def before(self) -> Floats:
-        """Noisy rows before every edge."""
+        """Noisy number of rows before every edge, (edges,)."""
         return np.concatenate([[0.0], np.cumsum(self.counts, dtype=np.float64)])
 
     @cached_property
@@ -235,14 +236,14 @@ class QuantileLine:
 
     @cached_property
     def _anchors(self) -> dict[Fraction, tuple[int, dict[Fraction, float]]]:
-        """For each cut and either end: its edge, and the weights of the choices whose errors its rank is off by."""
+        """For each cut and either end: index of its edge, and error weights of its rank."""
         places = {q: cut for q, cut in self.cuts.items() if 0 < q < 1}
         places |= {Fraction(0): 0, Fraction(1): int(self.edges[-1])}
         errors = errors_of(self.wanted)
         return {q: (int(np.searchsorted(self.edges, place)), errors[q]) for q, place in places.items()}
 
     def find(self, quantile: Fraction, confidence: float) -> Found:
-        """The position of a quantile."""
+        """Position of a quantile and its interval, by inverting tests."""
         if quantile in (0, 1):
             return self._extreme(quantile, confidence)
         chosen = quantile in self.cuts
@@ -269,7 +270,7 @@ class QuantileLine:
         return Found(min(max(value, low), high), low, high, chosen)
 
     def surely(self, quantile: Fraction, tail: float) -> tuple[float, float]:
-        """Positions between which the quantile lies whatever the table is; tail: the chance that it lies beyond each.
+        """Bounds of a quantile that hold for every table; tail: error probability of each.
 
         A run is ruled out if too few rows lie up to its end, or too many before it. The run that holds the quantile
         does not hang on the noise of the counts, so all runs are tested and no chance is split over them.
@@ -285,7 +286,7 @@ class QuantileLine:
         return float(self.edges[min(first, end)]), float(self.edges[max(first, end) + 1])
 
     def _reach(self, p: float, runs: int, tail: float) -> float:
-        """Quantile of the noise of T behind so many runs: exceeded with that chance."""
+        """Upper quantile of the noise of T at an edge behind so many runs."""
         terms = [(1.0 - p, self.noise, runs), (p, self.noise, len(self.counts) - runs)]
         some = [term for term in terms if term[0] and term[2]]
         return upper_quantile(some, 1.0 - tail) if some else 0.0
@@ -304,7 +305,7 @@ class QuantileLine:
     def _widths(
         self, tested: Floats, anchor: int, ahead: float, errors: Mapping[Fraction, float], level: float
     ) -> Floats:
-        """Half-widths of T at every edge, at that level; computed where it matters."""
+        """Half-widths of the interval of T at every edge: exact where T may be 0, a normal bound elsewhere."""
         choices: list[tuple[float, Noise, int]] = [(w, self._choice_noises[each], 1) for each, w in errors.items()]
         run = np.arange(len(self.edges)) - anchor
         between, others = np.sign(run) + ahead, len(self.counts) - np.abs(run)
@@ -324,7 +325,7 @@ class QuantileLine:
         return widths
 
     def _end(self, inside: int, outside: int, rising: Floats, widths: Floats, pulled: float, evenly: bool) -> float:
-        """Position at which T leaves its interval, between the last edge inside and the next; evenly: or the whole run.
+        """Position where T leaves its interval, interpolated between the edges `inside` and `outside` if evenly.
 
         A part f of a run has f times its rows and f times the noise of its count, so that squares of widths grow with
         the square of f.

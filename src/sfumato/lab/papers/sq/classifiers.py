@@ -22,9 +22,9 @@ from sfumato.frozen import dataclass
 
 @dataclass(frozen=True, eq=False)
 class Additive:
-    """tables: for each attribute, the score of each of its values for each class. base: of each class, for every row.
+    """Additive score model: base score of each class plus, for each attribute, a score table (values, classes).
 
-    edges: of the gap between the best score and the next, by which rows with one label are told apart: into strata.
+    edges: of the gap between the best score and the next, which divides the rows with one label into strata.
     """
 
     tables: tuple[Whole, ...]
@@ -33,18 +33,18 @@ class Additive:
 
     @property
     def labels(self) -> Codes:
-        """The class that each stratum is given."""
+        """Class of each stratum."""
         return np.repeat(np.arange(len(self.base)), len(self.edges) + 1)
 
     def scores(self, codes: Sequence[Codes]) -> Whole:
-        """The score of every row for every class; an attribute whose value is not known (-1) adds nothing."""
+        """Scores (rows, classes); an attribute with an unknown value (-1) adds nothing."""
         found = np.broadcast_to(self.base, (len(codes[0]), len(self.base))).copy()
         for table, along in zip(self.tables, codes, strict=True):
             found += np.vstack([table, np.zeros_like(table[:1])])[along]
         return found
 
     def strata(self, codes: Sequence[Codes]) -> Codes:
-        """The stratum of every row. codes: for each attribute, where every row lies on it."""
+        """Stratum of every row. codes: for each attribute, the cell of every row."""
         scores = self.scores(codes)
         best = scores.argmax(axis=1)
         ranked = np.partition(scores, -2, axis=1)
@@ -63,7 +63,7 @@ ODDS = (1.5, 3.0, 9.0)  # of the best class against the next, between which pred
 
 
 def naive_bayes(tables: Sequence[Floats], errors: Sequence[float]) -> Additive:
-    """tables: for each attribute, noisy counts by value (rows) and class. errors: of one cell of each table."""
+    """Naive Bayes from tables (values, classes) of noisy counts, one per attribute. errors: of a cell of each."""
     classes = class_counts(tables, errors)
     found = [_scores(table, error) for table, error in zip(tables, errors, strict=True)]
     base = np.log(classes / classes.sum())
@@ -71,14 +71,14 @@ def naive_bayes(tables: Sequence[Floats], errors: Sequence[float]) -> Additive:
 
 
 def class_counts(tables: Sequence[Floats], errors: Sequence[float]) -> Floats:
-    """The rows of each class, from all tables, each of which tells them as well as its noise allows; at least one."""
+    """Class counts as inverse-variance mean over all tables, at least one, (classes,)."""
     trust = np.array([1.0 / (len(table) * error**2) for table, error in zip(tables, errors, strict=True)])
     sums = np.array([table.sum(axis=0) for table in tables])
     return np.asarray(np.maximum(trust @ sums / trust.sum(), 1.0))
 
 
 def posterior(scores: Whole) -> Floats:
-    """The probability of each class, if attributes were independent within classes."""
+    """Class probabilities under naive Bayes, from scores."""
     lifted = np.exp((scores - scores.max(axis=1, keepdims=True)) / UNITS)
     return np.asarray(lifted / lifted.sum(axis=1, keepdims=True))
 
@@ -118,7 +118,7 @@ def vectors(classes: int) -> int:
 
 
 def pulls(weights: Whole, points: Whole, truth: Codes, classes: int) -> Whole:
-    """Update of all weights by the rows of each cell: nothing where the label is right.
+    """Perceptron update of each cell's rows, (cells, weights): zero where the label is right.
 
     weights: a row for each vector. points: the coordinates of each cell, the last of which is the same for all.
     """
@@ -158,7 +158,7 @@ def learnt(updates: Sequence[Whole], axes: Sequence[Axis], classes: int) -> Addi
 
 
 def latest(updates: Sequence[Whole], width: int, classes: int) -> Whole:
-    """The weights after some rounds, not averaged: those that the next round starts from."""
+    """Perceptron weights after some rounds, not averaged: the start of the next round."""
     found = np.zeros((vectors(classes), width), dtype=np.int64)
     for update in updates:
         found = found + update.reshape(found.shape)
@@ -166,7 +166,7 @@ def latest(updates: Sequence[Whole], width: int, classes: int) -> Whole:
 
 
 def points_of(axes: Sequence[Axis], codes: Sequence[Codes]) -> Whole:
-    """The coordinates of cells; a last one for all alike."""
+    """Coordinates of cells, (cells, coordinates); the last one is the constant."""
     parts = [coordinates(axis)[along] for axis, along in zip(axes, codes, strict=True)]
     return np.hstack([*parts, np.full((len(codes[0]), 1), LARGEST, dtype=np.int64)])
 
@@ -176,7 +176,7 @@ LEAST_ROWS = 4.0  # standard errors of its count that either side of a split has
 
 @dataclass(frozen=True)
 class Node:
-    """feature: which attribute is looked at, -1 for a leaf. cut: the first value of the high side, or the value itself.
+    """Node of a tree. feature: attribute tested, -1 for a leaf. cut: first value of the high side, or the value itself.
 
     low, high: the places of the nodes below. label: of a leaf.
     """
@@ -190,28 +190,28 @@ class Node:
 
 @dataclass(frozen=True)
 class Tree:
-    """Nodes, each before those below it. ordered: of each attribute, whether a cut parts low values from high ones."""
+    """Decision tree: nodes, parents before children. ordered: whether an attribute is cut by order or by value."""
 
     nodes: tuple[Node, ...]
     ordered: tuple[bool, ...]
 
     @property
     def leaves(self) -> list[int]:
-        """The places of the leaves among the nodes, in order: the strata."""
+        """Node numbers of the leaves, in order: the strata."""
         return [place for place, node in enumerate(self.nodes) if node.feature < 0]
 
     @property
     def labels(self) -> Codes:
-        """The class that each leaf is given."""
+        """Class of each leaf."""
         return np.array([self.nodes[place].label for place in self.leaves], dtype=np.int64)
 
     @property
     def features(self) -> list[int]:
-        """The attributes that it splits on."""
+        """Indices of the attributes that the tree splits on."""
         return sorted({node.feature for node in self.nodes if node.feature >= 0})
 
     def places(self, codes: Sequence[Codes]) -> Codes:
-        """The node that every row ends in; a value that is not known (-1) goes to the high side."""
+        """Leaf node of every row; an unknown value (-1) goes to the high side."""
         place = np.zeros(len(codes[0]), dtype=np.int64)
         for number, node in enumerate(self.nodes):
             if node.feature < 0:
@@ -222,19 +222,19 @@ class Tree:
         return place
 
     def strata(self, codes: Sequence[Codes]) -> Codes:
-        """The leaf that every row ends in, by its number."""
+        """Leaf of every row, numbered among the leaves."""
         number = np.zeros(len(self.nodes), dtype=np.int64)
         number[self.leaves] = np.arange(len(self.leaves))
         return number[self.places(codes)]
 
     def split(self, place: int, feature: int, cut: int) -> Tree:
-        """The tree with a leaf parted in two."""
+        """Tree with a leaf split in two."""
         last = len(self.nodes)
         parted = replace(self.nodes[place], feature=feature, cut=cut, low=last, high=last + 1)
         return Tree((*self.nodes[:place], parted, *self.nodes[place + 1 :], Node(), Node()), self.ordered)
 
     def labelled(self, labels: Sequence[int]) -> Tree:
-        """The tree with a label for each leaf."""
+        """Tree with a class for each leaf."""
         given = dict(zip(self.leaves, labels, strict=True))
         nodes = (replace(node, label=given.get(place, 0)) for place, node in enumerate(self.nodes))
         return Tree(tuple(nodes), self.ordered)

@@ -56,7 +56,7 @@ NAMES = {"naive-bayes": "naive Bayes", "id3": "a decision tree (ID3)", "perceptr
 
 
 def condition(axis: Axis, cut: int) -> tuple[str, str]:
-    """The two sides of a split, in words."""
+    """Conditions of the two sides of a split, in words."""
     if not axis.ordered:
         label = "missing" if cut == axis.places else axis.label(cut)
         return f"{axis.name} is {label}", f"{axis.name} is not {label}"
@@ -67,7 +67,7 @@ def condition(axis: Axis, cut: int) -> tuple[str, str]:
 
 
 def _percents(share: Interval) -> tuple[str, str]:
-    """A share, and the ends of its interval."""
+    """Texts of a share and of its interval."""
     return f"{100 * share.value:.1f} %", f"{100 * share.low:.1f} % to {100 * share.high:.1f} %"
 
 
@@ -76,7 +76,7 @@ Learner = Literal["naive-bayes", "id3", "perceptron"]
 
 @dataclass(frozen=True, eq=False)
 class Classifier(ContentOfCells):
-    """target: what is predicted, from the features.
+    """Classifier of `target` from the features, as the noisy measurements that it is learnt from.
 
     tables: the counts by class and one feature, in the order of the features; none for a perceptron. further: what else
     was measured to learn from: deeper levels of a tree and its leaves, or sums of pulls, round by round. tree: of ID3.
@@ -105,7 +105,7 @@ class Classifier(ContentOfCells):
 
     @cached_property
     def model(self) -> Additive | Tree:
-        """The classifier, which sorts rows into strata."""
+        """Fitted classifier, which sorts rows into strata."""
         if self.tree is not None:
             return self.tree
         if self.learner == "perceptron":
@@ -114,7 +114,7 @@ class Classifier(ContentOfCells):
 
     @property
     def _counted(self) -> tuple[list[Floats], list[float]]:
-        """The tables by value and class, and the standard errors of their cells."""
+        """Tables (values, classes), and the standard error of a cell of each."""
         laid_out = [self.by_value(*pair) for pair in zip(self.features, self.tables, strict=True)]
         return laid_out, [float(np.sqrt(each.noise.continuous_variance)) for each in self.tables]
 
@@ -132,7 +132,7 @@ class Classifier(ContentOfCells):
     # -- predictions
 
     def predict(self, rows: pa.Table, confidence: float) -> pa.Table:
-        """The rows with what is predicted, its probability, and an interval where it was tested."""
+        """Append to rows the predicted class, its probability, and an interval where it was tested."""
         check_confidence(confidence)
         coded = codes_in(rows, self.schema, self.features)
         codes = [coded[name] for name in self.features]
@@ -153,12 +153,12 @@ class Classifier(ContentOfCells):
         return [*map(float, posterior(model.scores(codes))[np.arange(len(labels)), labels])]
 
     def right_in(self, strata: Sequence[int], confidence: float) -> Interval:
-        """The share of the table's rows in some strata that have the label which the model gives them."""
+        """Accuracy within some strata: share of their rows whose class is the label, with interval."""
         right = [(stratum, int(self.model.labels[stratum])) for stratum in strata]
         return self.share_of(right, strata, confidence)
 
     def share_of(self, wanted: Sequence[tuple[int, int]], strata: Sequence[int], confidence: float) -> Interval:
-        """The share of some (stratum, class) cells in the rows of some strata, by the exact noise."""
+        """Share of some (stratum, class) cells in the rows of some strata, with an interval from the exact noise."""
         counts, tested = self.by_stratum, self.tested
         assert counts is not None and tested is not None  # noqa: S101 (asked for where there was a test)
         top, bottom = float(sum(counts[cell] for cell in wanted)), float(counts[list(strata)].sum())
@@ -174,7 +174,7 @@ class Classifier(ContentOfCells):
         return super().select_as(select, confidence, manner)
 
     def view(self, kinds: Kinds) -> View:
-        """Counts along some attributes, averaged over all tables that have them, weighted by their noise."""
+        """Counts along some attributes: inverse-variance mean over all tables that contain them."""
         names = tuple(kinds)
         parts = [(gather(domain, {"count": values}, names), noise) for domain, values, noise in self._tables(names)]
         if not parts:
@@ -189,7 +189,7 @@ class Classifier(ContentOfCells):
         return View(self.schema, Gathered(first.codes, {"count": values}, first.merged), averaged)
 
     def _tables(self, names: tuple[str, ...]) -> Iterator[tuple[Domain, Floats, Noise]]:
-        """The tables that have all the attributes."""
+        """Measured tables that contain all these attributes: domain, counts and noise."""
         for feature, measured in zip(self.features if self.tables else (), self.tables, strict=True):
             if {*names} <= {feature, self.target}:
                 along = self.domain.along([self.target, feature])
@@ -230,7 +230,7 @@ class Classifier(ContentOfCells):
         )
 
     def _learnt(self) -> list[str]:
-        """Rules of a tree, leaf by leaf in its order, or the attributes that matter most."""
+        """Description of the model: the rules of a tree, leaf by leaf, or the most influential attributes."""
         tree = self.model
         if not isinstance(tree, Tree):
             first = sorted(range(len(tree.spreads)), key=lambda place: -tree.spreads[place])[:MOST_NAMED]
@@ -256,7 +256,7 @@ class Classifier(ContentOfCells):
         return f"{said} (right for {', '.join(_percents(share))})"
 
     def _examples(self) -> Iterator[str]:
-        """SQL that it answers: rows by target, and by target and one attribute."""
+        """Example queries: rows by target, and by target and one attribute."""
         name, table = in_sql(self.target), in_sql(self.schema.dataset)
         if self.tables or self.tested is not None:
             yield f"SELECT {name}, COUNT(*) AS n FROM {table} GROUP BY {name}"
@@ -300,7 +300,7 @@ class Classifier(ContentOfCells):
 
     @classmethod
     def check_values(cls, manifest: Manifest, schema: Schema, columns: Columns) -> None:
-        """What the numbers mean is seen when they are read."""
+        """Accept any integers; their meaning is checked on reading."""
 
     @classmethod
     def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Classifier:
@@ -339,7 +339,7 @@ def cells_by(domain: Domain, features: Sequence[str]) -> list[Codes]:
 
 @dataclass(frozen=True, eq=False)
 class Averaged(NoiseSource):
-    """The noises of cells that are averages of several tables' cells; parts: their cells, noises and weights."""
+    """Noise of cells that are weighted means of cells of several tables. parts: cells, noise and weight of each."""
 
     parts: tuple[tuple[Gathered, Noise, float], ...]
 

@@ -37,7 +37,7 @@ class ClassifierRecord:
 
 
 def measurements(about: ClassifierRecord, member: Callable[[str], Columns]) -> list[Measurement]:
-    """The measurements that a file holds, in order."""
+    """Decode the measurements of a file, in order."""
     listed, answers = member("measured"), member("answers")["answer"]
     sizes, noises = listed["answers"], listed["noise"]
     if (sizes < 1).any() or (noises < 0).any() or (noises >= len(about.noises)).any() or sizes.sum() != len(answers):
@@ -52,7 +52,7 @@ def measurements(about: ClassifierRecord, member: Callable[[str], Columns]) -> l
 
 
 def tree_of(columns: Columns, axes: Sequence[Axis], classes: int) -> Tree:
-    """The tree whose nodes are in these columns."""
+    """Decode a decision tree from its columns."""
     rows: list[tuple[int, ...]] = list(zip(*(columns[name].tolist() for name in COLUMNS["nodes"]), strict=True))
     nodes = tuple(Node(*row) for row in rows)
     below = [place for node in nodes if node.feature >= 0 for place in (node.low, node.high)]

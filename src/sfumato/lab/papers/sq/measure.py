@@ -72,7 +72,7 @@ PLAIN = Options()
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """The target to be learnt from the features of a table."""
+    """Learning task: target and features of a table, with its curator."""
 
     curator: Curator
     schema: Schema
@@ -83,19 +83,19 @@ class Task:
     def classifier(
         self, tables: Sequence[Measurement], further: Sequence[Measurement] = (), tree: Tree | None = None
     ) -> Classifier:
-        """The classifier that was learnt."""
+        """Classifier content from measurements and, for ID3, the tree."""
         learner = self.options.learner
         return Classifier(self.schema, learner, self.target, self.features, tuple(tables), tuple(further), tree)
 
     def span(self, names: Sequence[str]) -> int:
-        """Cells that the target and some features span."""
+        """Number of cells that the target and some features span."""
         return _cells(self.schema, [*dict.fromkeys((self.target, *names))])
 
 
 def sq(
     curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, options: Options = PLAIN
 ) -> Classifier:
-    """Ask for counts, learn from the answers, and test what was learnt."""
+    """Measure statistical queries, learn a classifier from them, and test it privately."""
     task = Task(curator, schema, *_asked_for(schema, options), options)
     testable = options.learner != "naive-bayes" or task.span(task.features) <= MOST_CELLS
     for_learning, for_test = budget.split(1 - FOR_TEST, FOR_TEST) if testable else (budget, None)
@@ -120,7 +120,7 @@ def _id3(task: Task, budget: Budget) -> Classifier:
 
 
 def _grown(task: Task, budget: Budget) -> tuple[Tree, list[list[Measurement]], Fraction]:
-    """The tree, what was measured on each level, and what is left of the budget where it stopped early."""
+    """Grow a tree: the tree, the measurements of each level, and the budget left if it stopped early."""
     tree = Tree((Node(),), tuple(task.schema.domain[name].ordered for name in task.features))
     frontier, found, levels = [0], list[list[Measurement]](), [*budget.evenly(task.options.depth)]
     while levels and frontier:
@@ -134,7 +134,7 @@ def _grown(task: Task, budget: Budget) -> tuple[Tree, list[list[Measurement]], F
 
 
 def _by_leaf(task: Task, ask: Questions, tree: Tree, frontier: list[int], name: str) -> Measurement:
-    """The rows of each leaf in question, by value of an attribute and class."""
+    """Measure the rows of each frontier leaf, by value of an attribute and class."""
     if len(tree.nodes) == 1:
         return ask.counts([task.target, name])
     used = [task.features[place] for place in tree.features]
@@ -148,7 +148,7 @@ def _by_leaf(task: Task, ask: Questions, tree: Tree, frontier: list[int], name: 
 
 
 def _split(task: Task, tree: Tree, frontier: list[int], tables: dict[str, Measurement]) -> tuple[Tree, list[int]]:
-    """The tree with every leaf parted for which counts speak, and its new leaves."""
+    """Split every frontier leaf where a split has a gain; the tree and its new leaves."""
     domain, grown = task.schema.domain, list[int]()
     for number, place in enumerate(frontier):
         used = [task.features[one] for one in tree.features]
@@ -167,7 +167,7 @@ def _split(task: Task, tree: Tree, frontier: list[int], tables: dict[str, Measur
 
 
 def _table(task: Task, measured: Measurement, name: str, number: int | None) -> Floats:
-    """Counts by value and class of one leaf; of the root (None) they are kept in the order of the schema."""
+    """Counts (values, classes) of one leaf; number: of the leaf on the frontier, None for the root."""
     domain, answers = task.schema.domain, measured.answers.astype(np.float64)
     if number is not None:
         return np.asarray(answers.reshape(-1, domain[name].size, domain[task.target].size)[number])
@@ -191,7 +191,7 @@ _LEARNERS = {"naive-bayes": _naive_bayes, "id3": _id3, "perceptron": _perceptron
 
 
 def _by_stratum(learnt: Classifier, curator: Curator, budget: Budget) -> Measurement:
-    """The rows of each stratum and class."""
+    """Measure the rows of each stratum and class."""
     used = learnt.features if learnt.tree is None else [learnt.features[place] for place in learnt.tree.features]
     domain = learnt.domain.along([learnt.target, *used])
     (truth,) = cells_by(domain, [learnt.target])
@@ -210,7 +210,7 @@ def _cells(schema: Schema, names: Sequence[str]) -> int:
 
 
 def _refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN) -> str | None:
-    """Reason why there is nothing to learn, or too much."""
+    """Reason why a table has nothing to learn, or too many cells, or None."""
     names = schema.domain.names
     target, features = _asked_for(schema, options)
     for name in (target, *features):

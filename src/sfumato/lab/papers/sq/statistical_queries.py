@@ -25,7 +25,7 @@ Number = int | float | Fraction
 
 
 class Questions:
-    """So many questions for one budget, each for an equal share of it; what is asked may depend on earlier answers."""
+    """Budget for a number of adaptive questions, each with an equal share."""
 
     def __init__(self, curator: Curator, budget: Budget, number: int) -> None:
         self.curator = curator
@@ -33,12 +33,12 @@ class Questions:
 
     @property
     def rest(self) -> Budget | None:
-        """Budget that is left."""
+        """Budget of the questions not yet asked; None if there are none."""
         left = sum((share.amount for share in self._shares), Fraction(0))
         return Budget.pure(left) if left else None
 
     def counts(self, names: Sequence[str], labels: Codes | None = None, groups: int = 0) -> Measurement:
-        """The rows in each cell that some attributes span, or in each group of these cells; a cell belongs to one.
+        """Measure the rows in each cell that some attributes span, or in each group of these cells.
 
         labels: the group of each cell, -1 for none. groups: how many there are, also of those that no cell belongs to.
         """
@@ -63,7 +63,7 @@ class Questions:
 
 @dataclass(frozen=True, eq=False)
 class Reply:
-    """Shares of rows. tolerance: how far any is off at most, but for the delta that all replies share."""
+    """Estimated shares of rows. tolerance: bound on the error of all; fails with the oracle's probability delta."""
 
     shares: Floats
     tolerance: float
@@ -86,7 +86,7 @@ class Oracle:
         self.total = curator.measure(Total(curator.domain.size), shares[0])
 
     def ask(self, queries: Queries) -> Reply:
-        """The share of rows that meet each of some predicates; the price follows from how many a row can meet."""
+        """Estimate the share of rows that satisfy each predicate; the cost follows from how many a row can satisfy."""
         if not self._shares:
             raise BudgetError("all questions have been asked; say how many there will be when you begin")
         measured = self._curator.measure(queries, self._shares.pop(0))
@@ -98,7 +98,7 @@ class Oracle:
 
 
 def noise_bound(measured: Measurement, number: int, delta: float) -> int:
-    """Bound on the size of all of so many noises, with probability 1 - delta: exact, for they are independent."""
+    """Bound on the size of all of so many independent noises, with probability 1 - delta."""
     noise = measured.noise
     if not isinstance(noise, Laplace):
         raise QueryError("a tolerance is stated for pure epsilon")
@@ -123,13 +123,13 @@ def paper_rows(questions: int, epsilon: Number, tolerance: float, delta: float) 
 
 
 def exact_rows(questions: int, epsilon: Number, tolerance: float, delta: float) -> int:
-    """The same from the noise that is drawn."""
+    """Sample size for a tolerance, from the distribution of the noise drawn, with n known."""
     scale = float(questions / as_epsilon(epsilon))
     return ceil(largest_noise(scale, questions, delta) / _checked(tolerance, delta))
 
 
 def rows_needed(questions: int, epsilon: Number, tolerance: float, delta: float, *, at_once: int = 1) -> int:
-    """The rows from which an `Oracle` keeps a tolerance, the number of rows being one more question.
+    """Sample size for which an `Oracle` keeps a tolerance, the number of rows being one more question.
 
     at_once: predicates of one question, of which a row meets one.
     """

@@ -47,7 +47,7 @@ class Comparison:
 
 
 def compare(table: str, entropy: Entropy, *, runs: int) -> Comparison:
-    """Publish a table several times and ask each estimate the same queries."""
+    """Mean absolute errors of all estimates on the same queries, over several publications of one table."""
     counts, setting = TABLES[table](), Setting()
     by_kind, by_size = [], []
     for _ in range(runs):
@@ -66,7 +66,7 @@ def compare(table: str, entropy: Entropy, *, runs: int) -> Comparison:
 
 
 def comparison(entropy: Entropy, tick: Tick, *, quick: bool) -> list[Exhibit]:
-    """Figures 16 to 18 and 19 to 21."""
+    """Exhibits of figures 16 to 18 (by kind of query) and 19 to 21 (by size)."""
     found = []
     for place, table in enumerate(TABLES):
         tick(f"comparison on {table} data", 0.7 + 0.06 * place)
@@ -136,7 +136,7 @@ def _by_size(found: Sequence[Comparison]) -> Exhibit:
 
 
 def posterior_means(levels: list[Floats], scales: list[float], *, reach: float = 40.0) -> Floats:
-    """The posterior mean of every leaf.
+    """Exact posterior mean of every leaf of a tree, by message passing with Fourier transforms.
 
     levels: the noisy counts of every level from the root down; each node has as many children as any other of its
     level. scales: of the Laplace noise of each level, on whole numbers. reach: how many scales a grid extends.
@@ -164,14 +164,14 @@ def posterior_means(levels: list[Floats], scales: list[float], *, reach: float =
 
 
 def _likelihood(noisy: Floats, scale: float, length: int) -> Floats:
-    """Likelihood of each observation, for every true count modulo the length of the grid."""
+    """Likelihood of each observation at every true count modulo the grid's length, (observations, length)."""
     near = np.rint(noisy).astype(np.int64)
     distance = np.abs((np.arange(length) - near[:, None] + length // 2) % length - length // 2)
     return _scaled(np.exp(-distance / scale))
 
 
 def _scaled(mass: Floats) -> Floats:
-    """Mass that adds up to one; what Fourier transforms leave below zero is rounding."""
+    """Normalise masses to sum to one, negative rounding errors removed."""
     positive = np.maximum(mass, 0.0)
     return np.asarray(positive / positive.sum(axis=-1, keepdims=True), dtype=np.float64)
 
@@ -183,7 +183,7 @@ WAYS = ("consistency, all noise alike", "least squares, known variances", "MMSE,
 
 @dataclass(frozen=True)
 class Split:
-    """Division of alpha over the levels, root first."""
+    """Division of the budget alpha over the levels of a tree, root first."""
 
     name: str
     shares: tuple[Fraction, ...]
@@ -197,7 +197,7 @@ SPLITS = (
 
 
 def hierarchy_errors(split: Split, entropy: Entropy, *, runs: int) -> Floats:
-    """Absolute errors of 100 random ranges, (runs, ways, ranges)."""
+    """Absolute errors of 100 random ranges by every estimate of a tree, (runs, ways, ranges)."""
     counts, tree = adult_grid().sum(axis=1), Tree(CELLS, BRANCHING)
     start, stop = drawn_intervals(100, CELLS, seed=22)
     scales = [1 / (ALPHA * share) for share in split.shares]
@@ -218,7 +218,7 @@ def hierarchy_errors(split: Split, entropy: Entropy, *, runs: int) -> Floats:
 
 
 def hierarchy(entropy: Entropy, tick: Tick, *, quick: bool) -> Exhibit:
-    """Figures 22 and 23."""
+    """Exhibit of figures 22 and 23: trees of counts."""
     rows, lines = [], []
     start, stop = drawn_intervals(100, CELLS, seed=22)
     for split in SPLITS:

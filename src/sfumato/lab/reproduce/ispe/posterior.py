@@ -35,14 +35,14 @@ USELESS = 200.0  # an observation that is so many times less precise than the be
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Values on a grid and the probability of each."""
+    """Distribution of one number: values on a grid and their probabilities."""
 
     values: Floats
     mass: Floats
 
     @cached_property
     def mean(self) -> float:
-        """The estimate of least expected squared error."""
+        """Posterior mean."""
         return float(self.values @ self.mass)
 
     @cached_property
@@ -50,7 +50,7 @@ class Posterior:
         return float((self.values - self.mean) ** 2 @ self.mass)
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """The ends that leave out at most (1 - confidence) / 2 on either side."""
+        """Equal-tailed credible interval: at most (1 - confidence) / 2 outside each end."""
         if not 0.0 < confidence < 1.0:
             raise QueryError(f"a confidence lies between 0 and 1, such as 0.95; got {confidence}")
         tail = (1.0 - confidence) / 2.0
@@ -62,7 +62,7 @@ class Posterior:
 
 
 def posterior(values: object, weights: object, noises: Sequence[Noise]) -> Posterior:
-    """The posterior of a number of which nothing else is known.
+    """Posterior of a number under a flat prior, from observations that may share noises.
 
     values: what was observed. weights: for each observation, with which weight each noise enters it. Observations that
     share a noise, directly or through others, are combined by least variance, the rest by their exact likelihoods.
@@ -91,7 +91,7 @@ def posterior(values: object, weights: object, noises: Sequence[Noise]) -> Poste
 
 
 def _sharing(weights: Floats) -> list[NDArray[np.int64]]:
-    """The observations in groups: those linked by noises that they share."""
+    """Connected components of the observations, linked by shared noises."""
     rows = weights != 0.0
     linked = rows @ rows.T
     for _ in range(max(1, len(rows).bit_length())):  # paths of twice the length each time
@@ -101,7 +101,7 @@ def _sharing(weights: Floats) -> list[NDArray[np.int64]]:
 
 
 def _combined(values: Floats, weights: Floats, variances: Floats) -> tuple[float, Floats]:
-    """The unbiased combination of least variance, and the weights of the noises in it."""
+    """Unbiased linear combination of least variance, and the weights of the noises in it."""
     if len(values) == 1:
         return float(values[0]), weights[0]
     covariance = (weights * variances) @ weights.T
@@ -120,7 +120,7 @@ def _grid(values: Floats, deviation: float, whole: bool) -> Floats:
 
 
 def _log_likelihood(value: float, weights: Floats, noises: Sequence[Noise], grid: Floats, whole: bool) -> Floats:
-    """The log probability of an observation for every number on the grid, up to a constant."""
+    """Log-likelihood of an observation at every number of the grid, up to a constant."""
     step = float(grid[1] - grid[0])
     exact = whole and step == 1.0
     pieces = []
@@ -170,7 +170,7 @@ def sum_density(terms: int, z: Floats, scale: float) -> Floats:
 
 
 def posteriors(theta: Floats) -> tuple[Floats, Floats]:
-    """The densities of the answer after its first observation, and after both, on an even grid."""
+    """Posterior densities of the answer after its first observation, and after both, on an even grid."""
     first = sum_density(2, CELLS[0] + CELLS[1] - theta, SCALE)
     second = sum_density(3, PARTITION - CELLS[2] - CELLS[3] - theta, SCALE)
     step = theta[1] - theta[0]
@@ -179,7 +179,7 @@ def posteriors(theta: Floats) -> tuple[Floats, Floats]:
 
 
 def estimate() -> Posterior:
-    """Estimate of the example by the product's own estimator; the noises are whole numbers there.
+    """Posterior of the worked example with discrete noise, by `posterior`.
 
     >>> round(estimate().mean, 2)
     -5.82
@@ -191,7 +191,7 @@ def estimate() -> Posterior:
 
 
 def simulated_distance(terms: int, draws: int, entropy: Entropy) -> float:
-    """The paper's D_PDF: how far the histogram of simulated sums is from the truth, all whole numbers together."""
+    """The paper's D_PDF: L1 distance of the histogram of simulated noise sums from their exact law."""
     sums = draw_noise(Laplace(Fraction(SCALE)), draws, entropy).reshape(-1, terms).sum(axis=1)
     reach = int(60 * SCALE)
     seen = np.bincount(np.clip(sums + reach, 0, 2 * reach), minlength=2 * reach + 1) / len(sums)
@@ -204,7 +204,7 @@ def simulated_distance(terms: int, draws: int, entropy: Entropy) -> float:
 
 
 def worked_example(entropy: Entropy, *, quick: bool) -> Exhibit:
-    """The estimate of x_5 + x_6, theirs and ours."""
+    """Exhibit: the estimate of x_5 + x_6, theirs and ours."""
     found = estimate()
     low, high = found.interval(0.95)
     theta = np.linspace(-150.0, 150.0, 301)

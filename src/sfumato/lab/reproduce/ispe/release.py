@@ -35,7 +35,7 @@ FINENESS = 8  # steps of the grid in one scale
 
 
 def neighbourhood_means(noisy: Floats, labels: Whole, totals: Floats, scales: tuple[float, float]) -> Floats:
-    """The posterior mean of every cell of a grid.
+    """Posterior mean of every cell from itself, its region and its neighbours (ISPE's MMSE estimate).
 
     labels: the region of each cell. totals: the noisy counts of the regions. scales: of the noise of cells and regions.
     """
@@ -62,7 +62,7 @@ def neighbourhood_means(noisy: Floats, labels: Whole, totals: Floats, scales: tu
 
 @lru_cache(maxsize=4096)
 def _log_law(siblings: int, cell_scale: float, region_scale: float) -> Floats:
-    """The logarithm of the distribution of a region's noise less that of some of its cells, for 0, 1, 2 and so on.
+    """Log-probabilities of 0, 1, 2, ... for a region's noise less that of some of its cells.
 
     Characteristic functions multiply. Beyond what a Fourier transform can tell the distribution is taken as level.
     """
@@ -83,7 +83,7 @@ TABLES: dict[str, Callable[[], Whole]] = {"Adult": adult_grid, "continuous": con
 
 @dataclass(frozen=True)
 class Setting:
-    """Parameters that the paper varies; the values that stand still elsewhere are those of its Table 1."""
+    """Parameters of ISPE that the paper varies, by default those of its Table 1."""
 
     alpha_1: Fraction = Fraction(3, 20)
     alpha_2: Fraction = Fraction(1, 20)
@@ -108,7 +108,7 @@ class Published:
 
 
 def publish(counts: Whole, setting: Setting, entropy: Entropy) -> Published:
-    """Run the mechanism once and estimate every cell in every way."""
+    """Run the mechanism once, and estimate every cell by every method."""
     alpha = setting.alpha_1 + setting.alpha_2
     schema = schema_of(counts.shape)
     # The paper counts neither all rows nor errors: the rest of the budget is alpha, and `ours` is of that rest alone.
@@ -138,7 +138,7 @@ def publish(counts: Whole, setting: Setting, entropy: Entropy) -> Published:
 
 
 def rectangle_errors(estimate: Floats, counts: Whole, *, sides: int | None = None, queries: int = 100) -> float:
-    """The mean absolute error of random rectangles, of any size or of squares with this many cells to a side."""
+    """Mean absolute error of random rectangles, or of squares with `sides` cells to a side."""
     high, wide = counts.shape
     off = np.pad(np.cumsum(np.cumsum(estimate - counts, axis=0), axis=1), ((1, 0), (1, 0)))
     if sides is None:
@@ -155,7 +155,7 @@ def cell_errors(estimate: Floats, counts: Whole) -> float:
 
 
 def region_errors(estimate: Floats, published: Published) -> float:
-    """The mean absolute error of the regions that were found."""
+    """Mean absolute error of the totals of the regions found."""
     off = np.bincount(published.labels.ravel(), weights=(estimate - published.counts).ravel())
     return float(np.abs(off).mean())
 
@@ -164,7 +164,7 @@ ITERATIONS = (0, 5, 10)
 
 
 def smoothing(entropy: Entropy) -> Exhibit:
-    """The distance of noisy and of smoothed cells from the true ones."""
+    """Exhibit: root mean squared errors of noisy and of smoothed cells."""
     rows, shown = [], []
     for table, make in TABLES.items():
         counts = make()
@@ -191,7 +191,7 @@ BUDGET = Fraction(1, 5)  # alpha_1 + alpha_2, as in the paper
 
 @dataclass(frozen=True)
 class Sweep:
-    """One parameter, the values it takes, what the paper says about its figures, and what is behind ours."""
+    """Sweep of one parameter: its values, the paper's claim about its figures, and the reason for ours."""
 
     name: str
     figures: str
@@ -241,7 +241,7 @@ class Curve:
 
 
 def sweep_errors(sweep: Sweep, table: str, entropy: Entropy, *, runs: int, every: int = 1) -> Curve:
-    """Run ISPE several times for each value of the parameter, or for every few of them."""
+    """Errors of ISPE over several runs for each value of the parameter, or for every few of them."""
     counts = TABLES[table]()
     values = list(sweep.settings)[::every]
     settings = [sweep.settings[value] for value in values]
@@ -252,7 +252,7 @@ def sweep_errors(sweep: Sweep, table: str, entropy: Entropy, *, runs: int, every
 
 
 def tuning(entropy: Entropy, tick: Tick, *, quick: bool) -> list[Exhibit]:
-    """Figures 7 to 15, three to an exhibit."""
+    """Exhibits of figures 7 to 15, three figures each."""
     exhibits = []
     for place, sweep in enumerate(SWEEPS):
         curves = []
@@ -282,7 +282,7 @@ def _exhibit(sweep: Sweep, curves: Sequence[Curve]) -> Exhibit:
 
 
 def _trend(curve: Curve) -> str:
-    """From the first to the last value, and where the error is least, as far as standard errors can tell."""
+    """Sentence on a curve: first and last error, and where it is least, as far as standard errors tell."""
     means, least = np.array(curve.means), int(np.argmin(curve.means))
     away = (means - means[least]) / np.hypot(curve.stderrs, curve.stderrs[least])
     if away.max() < 3:

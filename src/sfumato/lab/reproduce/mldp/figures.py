@@ -53,7 +53,7 @@ BINS = 10  # of the simulated histogram
 
 
 def tables(folder: Path | None = None) -> dict[str, Counts]:
-    """Every table by name; those of the folder in place of ours."""
+    """All tables by name; those found in a folder replace made-up ones."""
     found = made_up()
     for name, file in FILES.items():
         if folder is not None and (folder / file).exists():
@@ -62,7 +62,7 @@ def tables(folder: Path | None = None) -> dict[str, Counts]:
 
 
 def made_up() -> dict[str, Counts]:
-    """Connections of hosts, which fall off steeply; searches by day, with a season; friends, which fall off slowly."""
+    """Made-up tables: connections of hosts (steep decay), searches by day (seasonal), friends (slow decay)."""
     place = np.arange(CELLS)
     rough = np.exp(0.6 * normal_numbers(CELLS, seed=17))
     masses = {
@@ -74,7 +74,7 @@ def made_up() -> dict[str, Counts]:
 
 
 def histogram() -> Counts:
-    """Ten bins with numbers by chance."""
+    """Random histogram of ten bins."""
     return np.floor(1000 * even_numbers(BINS, seed=3)).astype(np.int64)
 
 
@@ -89,27 +89,27 @@ def _read(path: Path) -> Counts:
 
 
 def random_ranges(number: int, cells: int, seed: int) -> Floats:
-    """Ranges between two places by chance, a row of zeros and ones each."""
+    """Random ranges as 0/1 rows, (number, cells)."""
     ends = np.sort(np.floor(cells * even_numbers(2 * number, seed)).astype(np.int64).reshape(2, number), axis=0)
     column = np.arange(cells)
     return np.asarray((column >= ends[0][:, None]) & (column <= ends[1][:, None]), dtype=np.float64)
 
 
 def as_workload(ranges: Floats) -> Workload:
-    """The same as queries that a mechanism can be optimised for."""
+    """Workload of some ranges."""
     lows, highs = ranges.argmax(axis=1), ranges.shape[1] - 1 - ranges[:, ::-1].argmax(axis=1)
     return Workload(("ranges",), (Ranges(ranges.shape[1], lows, highs),))
 
 
 def laplace_error(ranges: Floats, epsilon: float) -> float:
-    """The mean absolute error of Laplace noise on the queries: its scale, which grows with how many overlap."""
+    """Mean absolute error of Laplace noise on the queries: their sensitivity over epsilon."""
     return float(ranges.sum(axis=0).max()) / epsilon
 
 
 def learnt(
     counts: Counts, sets: Floats, epsilon: float, entropy: Entropy, model: str = "ridge", blocks: Blocks | None = None
 ) -> tuple[Model, Blocks]:
-    """A model trained on noisy answers with the whole budget: algorithm 1 of the paper, with its sensitivity."""
+    """Model trained on noisy answers with the whole budget: the paper's algorithm 1 with its sensitivity."""
     blocks = blocks or Blocks.at_most(schema_of(counts.shape).domain, counts.size)
     scale = Fraction(int(sets.sum(axis=0).max())) / Fraction(str(epsilon))
     noise = Laplace(scale)
@@ -124,7 +124,7 @@ def model_error(found: tuple[Model, Blocks], counts: Counts, asked: Floats) -> f
 
 
 def mechanism_error(counts: Counts, asked: Floats, epsilon: float, entropy: Entropy, options: Options) -> float:
-    """Mean absolute error of the mechanism as released: half of the budget measures how good the model is."""
+    """Mean absolute error of the mechanism as released, with half of its budget for training queries."""
     share, schema = Fraction(str(epsilon)), schema_of(counts.shape)
     curator = curator_of(counts, share, entropy)
     content = mldp(curator, schema, curator.charge.budget, options=options)
@@ -142,19 +142,19 @@ USERS, KINDS, RATINGS = 30, 8, 200  # ratings of a user, on average
 
 
 def ratings() -> Counts:
-    """Ratings of users by kind of film; everybody likes a few kinds most."""
+    """Made-up ratings of users by kind of film; each user prefers a few kinds."""
     taste = even_numbers(USERS * KINDS, seed=21).reshape(USERS, KINDS) ** 4 + 0.01
     return sampled(taste / taste.sum(axis=1, keepdims=True), USERS * RATINGS, seed=22)
 
 
 def cosines(profiles: Floats) -> Floats:
-    """The similarity of every two users, each pair once."""
+    """Cosine similarity of every pair of users."""
     unit = profiles / np.maximum(np.sqrt((profiles**2).sum(axis=1, keepdims=True)), 1e-9)
     return np.asarray((unit @ unit.T)[np.triu_indices(len(unit), 1)])
 
 
 def figure_2b(entropy: Entropy, *, quick: bool) -> Exhibit:
-    """Every model's error on similarities, at epsilon 1."""
+    """Exhibit: errors of all models on similarities, at epsilon 1."""
     counts, runs, rows = ratings(), 1 if quick else 10, []
     true = cosines(counts.astype(np.float64))
     for name in (MODELS if find_spec("sklearn") is not None else OWN)[: 2 if quick else None]:
@@ -198,7 +198,7 @@ def chosen(number: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
 
 
 def figure_2(tables: Tables, entropy: Entropy, *, quick: bool) -> Exhibit:
-    """Comparison of models on ranges."""
+    """Exhibit: errors of models on ranges."""
     counts, asked = tables["Social network"], random_ranges(200, CELLS, seed=2)
     names = MODELS if find_spec("sklearn") is not None else OWN
     sizes = FEW[1:2] if quick else FEW
@@ -217,7 +217,7 @@ def figure_2(tables: Tables, entropy: Entropy, *, quick: bool) -> Exhibit:
 
 
 def figure_3(tables: Tables, entropy: Entropy, *, quick: bool) -> Exhibit:
-    """The size of the training set: by chance, as the paper has it, and chosen."""
+    """Exhibit: error by size of the training set, for random and for chosen queries."""
     sizes = SIZES[:5] if quick else SIZES
     asked, rows, pictures = random_ranges(200, CELLS, seed=3), [], []
     for name, counts in tables.items():
@@ -249,7 +249,7 @@ def figure_3(tables: Tables, entropy: Entropy, *, quick: bool) -> Exhibit:
 
 
 def figure_4(tables: Tables, entropy: Entropy, *, quick: bool) -> Exhibit:
-    """The size of the test set."""
+    """Exhibit: error by size of the test set."""
     sizes, rows = (1, 30, 100, 300, 1000), []
     for name, counts in tables.items():
         model = learnt(counts, chosen(341), 1.0, entropy)
@@ -270,7 +270,7 @@ def figure_4(tables: Tables, entropy: Entropy, *, quick: bool) -> Exhibit:
 
 
 def figure_5(tables: Tables, entropy: Entropy, *, quick: bool) -> Exhibit:
-    """Epsilon, and other mechanisms."""
+    """Exhibit: error by epsilon, beside other mechanisms."""
     epsilons = (0.1, 1.0) if quick else (0.1, 0.3, 0.7, 1.0)
     asked, rows, pictures = random_ranges(100 if quick else 300, CELLS, seed=5), [], []
     for name, counts in list(tables.items())[: 1 if quick else None]:
@@ -302,7 +302,7 @@ def figure_5(tables: Tables, entropy: Entropy, *, quick: bool) -> Exhibit:
 
 
 def subsets(entropy: Entropy, *, quick: bool) -> Exhibit:
-    """The simulated histogram: all subsets of ten bins."""
+    """Exhibit: errors on all subsets of the ten bins of the simulated histogram."""
     counts = histogram()
     asked = (np.arange(1, 2**BINS)[:, None] >> np.arange(BINS) & 1).astype(np.float64)
     runs, options, singles = 5 if quick else 50, Options(queries="subsets"), np.eye(BINS)
@@ -328,7 +328,7 @@ CASES = ((1, 0.5), (10, 5.0), (100, 20.0), (500, 100.0))  # scales of noise, and
 
 
 def lemma_4_3(entropy: Entropy, *, quick: bool) -> Exhibit:
-    """Tail of the mean of many Laplace variables: printed, with sigma squared, and exact."""
+    """Exhibit: tail of the mean of many Laplace variables as printed, with sigma squared, and exact."""
     runs, rows = 2_000 if quick else 50_000, []
     for scale, off in CASES:
         means = draw_noise(Laplace(Fraction(scale)), runs * QUERIES, entropy).reshape(runs, QUERIES).mean(axis=1)
@@ -349,7 +349,7 @@ def lemma_4_3(entropy: Entropy, *, quick: bool) -> Exhibit:
 
 
 def theorem_4_4(entropy: Entropy, *, quick: bool) -> Exhibit:
-    """The bound on the noise error against the noise error."""
+    """Exhibit: the paper's bound on the noise error beside the noise error."""
     runs, rows = 50 if quick else 1_000, []
     for queries in (10, 100, 1000):
         sensitivity = max(1, queries // 2)  # of so many ranges by chance, about

@@ -35,7 +35,7 @@ EPSILONS = (Fraction(1, 10), Fraction(1), Fraction(10))
 
 
 def oracle_exhibit(entropy: Entropy, *, quick: bool) -> Exhibit:
-    """Rows that the survey asks for, those that are needed, and how often its answers then miss."""
+    """Exhibit: rows that the survey asks for, rows that suffice, and how often answers then miss their tolerance."""
     rows = []
     for questions, epsilon in ((10, Fraction(1)), (100, Fraction(1)), (100, Fraction(1, 10))):
         asked = paper_rows(questions, epsilon, TOLERANCE, DELTA)
@@ -69,7 +69,7 @@ def missed(questions: int, epsilon: Fraction, rows: int, runs: int, entropy: Ent
 
 
 def learners_exhibit(entropy: Entropy, *, quick: bool) -> Exhibit:
-    """Three learners on a made-up halfspace with a tenth of its labels turned around."""
+    """Exhibit: three learners on a made-up halfspace with a tenth of its labels flipped."""
     counts, runs = halfspace_table(), 1 if quick else 5
     rows = []
     for learner in LEARNERS:
@@ -86,7 +86,7 @@ def learners_exhibit(entropy: Entropy, *, quick: bool) -> Exhibit:
 
 
 def halfspace_table(rows: int = 30_000) -> Whole:
-    """x + y > 9 on a grid of ten by ten by ten, the third coordinate being of no use; one label in ten is turned."""
+    """Made-up table: label x + y > 9 on a 10 x 10 x 10 grid, with one label in ten flipped."""
     x = np.indices((10, 10, 10))
     one = np.where(x[0] + x[1] > 9, 0.9, 0.1)
     exact = rows / 1000 * np.stack([1 - one, one], axis=-1)
@@ -94,7 +94,7 @@ def halfspace_table(rows: int = 30_000) -> Whole:
 
 
 def right(learner: str, counts: Whole, epsilon: Fraction, entropy: Entropy) -> float:
-    """The share of rows that a classifier learnt from them labels rightly."""
+    """Accuracy of a learnt classifier on its own table."""
     mechanism = find_mechanism("sq").with_options({"learner": learner})
     budget, schema = Budget.pure(epsilon), schema_of(counts.shape)
     learnt = mechanism.run(curator_of(counts, epsilon, entropy), schema, budget, None)
@@ -108,7 +108,7 @@ CLASSES = (Options(rules="thresholds", of="axis_0"), Options(rules="stumps"), Op
 
 
 def survey_rows(rules: int, epsilon: float, alpha: float = ALPHA, beta: float = BETA) -> float:
-    """Theorem 7 with a constant of 1: (ln |H| + ln 1 / beta) max(1 / (epsilon alpha), 1 / alpha^2).
+    """Sample size of theorem 7 with constant 1: (ln |H| + ln 1 / beta) max(1 / (epsilon alpha), 1 / alpha^2).
 
     >>> round(survey_rows(200, 1.0))
     3318
@@ -117,7 +117,7 @@ def survey_rows(rules: int, epsilon: float, alpha: float = ALPHA, beta: float = 
 
 
 def pac_exhibit(entropy: Entropy, *, quick: bool) -> Exhibit:
-    """Rows that are needed, and by how many rows the rule that is chosen falls behind the best one."""
+    """Exhibit: rows required by the theorem, and excess errors of the chosen rule."""
     counts, runs = halfspace_table(3_000), 20 if quick else 200
     rows = []
     for options in CLASSES:
@@ -148,7 +148,7 @@ def pac_exhibit(entropy: Entropy, *, quick: bool) -> Exhibit:
 
 
 def wrong_rows(counts: Whole, options: Options) -> tuple[Rules, Whole]:
-    """The rules of a class, and the rows that each gets wrong."""
+    """Hypothesis class, and number of errors of each rule, (rules,)."""
     schema = schema_of(counts.shape)
     names, label = looked_at(schema, options), label_of(schema, options)
     domain = schema.domain.along([*names, label])
@@ -160,13 +160,13 @@ def wrong_rows(counts: Whole, options: Options) -> tuple[Rules, Whole]:
 
 
 def beyond_best(wrong: Whole, rate: float) -> float:
-    """The rows wrong beyond those of the best rule, on average, if rules are chosen at this rate: exactly."""
+    """Expected excess errors over the best rule when the exponential mechanism chooses at this rate, exactly."""
     weights: Floats = np.exp(-rate * (wrong - (wrong.min() if rate > 0 else wrong.max())))
     return float(weights @ (wrong - wrong.min()) / weights.sum())
 
 
 def one_release(counts: Whole, options: Options, found: Rules, wrong: Whole, entropy: Entropy) -> int:
-    """Rows wrong beyond those of the best rule, in one release of the mechanism."""
+    """Excess errors over the best rule in one release of the mechanism."""
     made = pac(curator_of(counts, EPSILON, entropy), schema_of(counts.shape), Budget.pure(EPSILON), options=options)
     return int(wrong[found.texts.index(made.text)] - wrong.min())
 
@@ -197,7 +197,7 @@ def tables_exhibit() -> Exhibit:
 
 
 def error_exhibit(entropy: Entropy, *, quick: bool) -> Exhibit:
-    """The largest error over all ranges, as a share of the rows."""
+    """Exhibit: largest error over all ranges, as a share of the rows."""
     runs, size, found = 3 if quick else 20, 8, []
     for total in ROWS:
         counts = rows_of(even_numbers(size, seed=11) ** 3, total)
@@ -221,12 +221,12 @@ def error_exhibit(entropy: Entropy, *, quick: bool) -> Exhibit:
 
 
 def worst(off: Floats) -> float:
-    """The largest error over all ranges."""
+    """Largest absolute error over all ranges; off: error of each cell."""
     return float(np.abs(AllRanges(off.size) @ off.reshape(-1)).max())
 
 
 def best_possible(counts: Whole) -> float:
-    """The largest error, as a share, of the small table that is best of all."""
+    """Largest error over all ranges, as a share, of the best small table."""
     size = counts.size
     asked = AllRanges(size)
     room = most_rows(size, default_workload(schema_of((size,)).domain).queries)
@@ -236,7 +236,7 @@ def best_possible(counts: Whole) -> float:
 
 
 def score_moves(size: int = 3, most: int = 4, small: int = 2) -> float:
-    """The most by which the survey's own score of any small table changes when a row is added."""
+    """Sensitivity of the survey's own score: its largest change, over small tables, when a row is added."""
     asked = AllRanges(size)
     answers = (asked @ small_tables(size, small).T.astype(np.float64)).T
 

@@ -35,7 +35,7 @@ ORDER, DELTA, ROWS, ONE = 3, 0.05, 10_000, Fraction(1)
 
 
 def binary_table(axes: int, rows: int, seed: int) -> Whole:
-    """Rows of three hidden classes, in each of which binary attributes are independent."""
+    """Made-up binary table: a mixture of three classes with independent attributes."""
     chances = np.sin(np.pi / 2 * even_numbers(3 * axes, 3 * seed)).reshape(3, axes) ** 2
     hidden = np.searchsorted([0.5, 0.8], even_numbers(rows, 3 * seed + 1), side="right")
     bits = (even_numbers(rows * axes, 3 * seed + 2).reshape(rows, axes) < chances[hidden]).astype(np.int64)
@@ -44,7 +44,7 @@ def binary_table(axes: int, rows: int, seed: int) -> Whole:
 
 
 def coefficients_of(counts: Whole, entropy: Entropy, **options: Any) -> Coefficients:
-    """Publication of the mechanism on a table, at epsilon 1, for margins of three attributes."""
+    """Release of `fourier` on a table, at epsilon 1, for 3-way margins."""
     stated = fourier.Options(order=ORDER, **options)
     return fourier.fourier(curator_of(counts, ONE, entropy), schema_of(counts.shape), Budget.pure(ONE), options=stated)
 
@@ -59,18 +59,18 @@ def errors(found: Callable[[tuple[int, ...]], Floats], counts: Whole) -> tuple[f
 
 
 def joined(content: Margins) -> Callable[[tuple[int, ...]], Floats]:
-    """Margins as a release of margins has them."""
+    """Function from attributes to the marginal table of a release of margins."""
     return lambda places: content.joined({place: np.arange(2) for place in places})["count"]
 
 
 def of_cells(cells: Floats, axes: int) -> Callable[[tuple[int, ...]], Floats]:
-    """Margins of a table that is laid out."""
+    """Function from attributes to the marginal table of a dense table of cells."""
     table = cells.reshape([2] * axes)
     return lambda places: table.sum(axis=tuple(axis for axis in range(axes) if axis not in places))
 
 
 def bound_exhibit(entropy: Entropy, *, quick: bool) -> Exhibit:
-    """Theorem 4, and what others make of the same margins and budget."""
+    """Exhibit: theorem 4's error bound beside other mechanisms with the same margins and budget."""
     rows = []
     for axes, runs in ((5, 2),) if quick else ((6, 20), (8, 20), (10, 5)):
         number = sum(comb(axes, order) for order in range(ORDER + 1))
@@ -102,7 +102,7 @@ def bound_exhibit(entropy: Entropy, *, quick: bool) -> Exhibit:
 
 
 def raise_exhibit(entropy: Entropy, *, quick: bool) -> Exhibit:
-    """The linear program beside the variant for large k, with what the paper adds and with the least that will do."""
+    """Exhibit: the linear programme beside raising the total, by the paper's amount and by the least possible."""
     rows = []
     for axes in (5, 6) if quick else (6, 8, 10):
         counts = binary_table(axes, ROWS, axes)
@@ -134,7 +134,7 @@ AXES = 6
 
 
 def inference_exhibit(entropy: Entropy, *, quick: bool) -> Exhibit:
-    """Errors of inferred minterms, measured and expected, beside those of their own tables."""
+    """Exhibit: errors of inferred minterms, measured and expected, beside those of tables measured directly."""
     rows = []
     for number, epsilon in ((10_000, 1), (10_000, 10)) if quick else ((10_000, 1), (100_000, 1), (100_000, 10)):
         counts = binary_table(AXES, number, 1)
@@ -167,7 +167,7 @@ def inference_exhibit(entropy: Entropy, *, quick: bool) -> Exhibit:
 
 
 def sample_exhibit() -> Exhibit:
-    """Number of rows that data inference needs."""
+    """Exhibit: number of rows that data inference needs."""
     rows = []
     for axes, literals in ((10, 1), (20, 1), (10, 2)):
         number = comb(axes, literals) * 2**literals
@@ -197,7 +197,7 @@ ASKED = 60
 
 
 def theorem_exhibit() -> Exhibit:
-    """The dimensions that theorem 5 needs, by gamma."""
+    """Exhibit: dimensions that theorem 5 requires, by gamma."""
     rows = []
     for gamma in (0.9, 0.5, 0.1):
         needed = dimensions_needed(gamma, 0.1)
@@ -217,7 +217,7 @@ def theorem_exhibit() -> Exhibit:
 
 
 def halfspace_exhibit(entropy: Entropy, *, quick: bool) -> Exhibit:
-    """Errors of the method as it is in the survey, and as it is here, on a made-up table of three attributes."""
+    """Exhibit: errors of the survey's method and of ours, on a made-up table of three attributes."""
     counts, epsilon, runs = clustered(), Fraction(1), 1 if quick else 5
     cells = grid_points(schema_of(counts.shape).domain.axes, np.arange(counts.size))
     ways: tuple[tuple[str, dict[str, int]], ...] = (
@@ -250,7 +250,7 @@ def halfspace_exhibit(entropy: Entropy, *, quick: bool) -> Exhibit:
 
 
 def clustered() -> Whole:
-    """Rows around three points of a cube."""
+    """Made-up table of rows around three points of a cube."""
     numbers = even_numbers(CLUSTERED_ROWS * (2 * WIDTH + 1), seed=4).reshape(2 * WIDTH + 1, CLUSTERED_ROWS)
     centres = np.array([[0.2, 0.3, 0.7], [0.7, 0.8, 0.4], [0.5, 0.2, 0.2]])[(3 * numbers[0]).astype(np.int64)]
     spread = 0.12 * (numbers[1 : WIDTH + 1] + numbers[WIDTH + 1 :] - 1.0).T * 2.0
@@ -260,7 +260,7 @@ def clustered() -> Whole:
 
 
 def released(counts: Whole, epsilon: Fraction, options: dict[str, int], entropy: Entropy) -> Halfspaces:
-    """A release of a made-up table."""
+    """Release of `halfspace` on a made-up table."""
     mechanism = find_mechanism("halfspace").with_options(options)
     made = mechanism.run(curator_of(counts, epsilon, entropy), schema_of(counts.shape), Budget.pure(epsilon), None)
     return cast(Halfspaces, made)

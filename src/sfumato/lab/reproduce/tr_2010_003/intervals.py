@@ -99,7 +99,7 @@ def cut_at_zero(cells: Floats) -> Floats:
 def interval_errors(
     counts: Whole, alpha: Fraction, entropy: Entropy, *, releases: int, queries: int, seed: int = 1
 ) -> IntervalErrors:
-    """Release a table several times and ask all releases the same random intervals."""
+    """Errors of the same random intervals over several releases of a table."""
     start, stop = drawn_intervals(queries, len(counts), seed)
     noisy = np.array([cut_at_zero(released(cells, counts, alpha, entropy)) for _ in range(releases)])
     off = np.pad(np.cumsum(noisy - counts, axis=1), ((0, 0), (1, 0)))
@@ -132,7 +132,7 @@ class RectangleErrors:
 def rectangle_errors(
     counts: Whole, alpha: Fraction, entropy: Entropy, *, queries: int, seed: int = 1
 ) -> RectangleErrors:
-    """Release a table of two attributes once and ask random rectangles."""
+    """Errors of random rectangles on one release of a table of two attributes."""
     began = perf_counter()
     noisy = released(cells, counts, alpha, entropy)
     seconds = perf_counter() - began
@@ -154,7 +154,7 @@ ALPHA_2D, COPIES = Fraction(1, 20), 200  # section 8.1.2
 
 
 def one_dimension(entropy: Entropy) -> Exhibit:
-    """Section 8.1.1: one release to look at, and the errors of a hundred."""
+    """Exhibit of section 8.1.1: a plot of one release, and the errors of a hundred."""
     counts = census_incomes()
     began = perf_counter()
     noisy = released(cells, counts, ALPHA, entropy)
@@ -195,7 +195,7 @@ def one_dimension(entropy: Entropy) -> Exhibit:
 
 
 def table_2(entropy: Entropy) -> Exhibit:
-    """Section 8.1.3: the error by alpha, in both readings of its average."""
+    """Exhibit of section 8.1.3: error by alpha, in both readings of "average error"."""
     counts = census_incomes()
     found = [interval_errors(counts, row.alpha, entropy, releases=100, queries=1000) for row in TABLE_2]
     rows = tuple(
@@ -234,7 +234,7 @@ def table_2(entropy: Entropy) -> Exhibit:
 
 
 def two_dimensions(entropy: Entropy, *, quick: bool) -> Exhibit:
-    """Section 8.1.2: rectangles, on cells cut at zero and on unbiased ones."""
+    """Exhibit of section 8.1.2: errors of rectangles, on cells cut at zero and on unbiased ones."""
     counts = census_ages_and_incomes() * COPIES
     queries = 10**5 if quick else 10**6
     runs = [rectangle_errors(counts, ALPHA_2D, entropy, queries=queries) for _ in range(2 if quick else 5)]
@@ -263,7 +263,7 @@ def two_dimensions(entropy: Entropy, *, quick: bool) -> Exhibit:
 
 
 def blr_rows(bits: int, alpha: float, error: float, delta: float) -> float:
-    """The rows that Table 1 of TR-2010-003 says it needs: 32 b (ln 2b + ln 2/(error delta)) / (alpha error^3).
+    """Rows that BLR needs by Table 1 of TR-2010-003: 32 b (ln 2b + ln 2/(error delta)) / (alpha error^3).
 
     >>> f"{blr_rows(7, 0.05, 0.02, 0.05):.2g}"
     '5.7e+09'
@@ -272,7 +272,7 @@ def blr_rows(bits: int, alpha: float, error: float, delta: float) -> float:
 
 
 def blr_release(counts: NDArray[np.int64], alpha: Fraction, error: Fraction, entropy: Entropy) -> Floats:
-    """The share of the rows that the algorithm says lies in every cell."""
+    """Share of the rows in every cell, as estimated by the interval algorithm of BLR, (cells,)."""
     cells, rows = len(counts), int(counts.sum())
     bits = ceil(np.log2(cells))
     curator = curator_of(counts, alpha, entropy)
@@ -298,7 +298,7 @@ def blr_release(counts: NDArray[np.int64], alpha: Fraction, error: Fraction, ent
 
 
 def table_1(entropy: Entropy, *, quick: bool) -> Exhibit:
-    """Section 5.5: the rows each needs, and the errors each makes."""
+    """Exhibit of section 5.5: rows that each algorithm needs, and errors that each makes."""
     need = blr_rows(7, float(ALPHA), float(ERROR), DELTA)
     shapes = {
         "even": np.full(100, 10_000, dtype=np.int64),

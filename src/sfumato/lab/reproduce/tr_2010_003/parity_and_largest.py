@@ -38,7 +38,7 @@ SHORT_ALPHA = Fraction(1, 800)  # at which cutting at zero and sampling cost the
 
 @dataclass(frozen=True)
 class Parity:
-    """A release of the parity data, cut at zero as in the paper, and what was learnt.
+    """Release of the parity data, truncated at zero as in the paper, and the learner's votes.
 
     votes: for each of the seven bits, the share of repetitions that said 1. found: the release itself.
     """
@@ -53,19 +53,19 @@ class Parity:
 
 
 def parity_table() -> Whole:
-    """10^5 rows: seven even bits, and the parity of those the hidden vector names. Cells are numbered in binary."""
+    """Table of 10^5 rows: seven uniform bits, and the parity of those that the hidden vector names."""
     bits = np.floor(2 ** (ATTRIBUTES - 1) * even_numbers(ROWS, seed=8)).astype(np.int64)
     return np.bincount(2 * bits + odd(bits & HIDDEN), minlength=2**ATTRIBUTES)
 
 
 def release_of(entropy: Entropy, alpha: Fraction = PARITY_ALPHA) -> ParityCube:
-    """The mechanism on the parity data."""
+    """Release of `parity` on the parity data."""
     counts = parity_table().reshape((2,) * ATTRIBUTES)
     return parity_release(curator_of(counts, alpha, entropy), schema_of(counts.shape), Budget.pure(alpha))
 
 
 def noise_rate(cells: Floats) -> float:
-    """The share of the rows that contradict the hidden vector."""
+    """Share of rows that contradict the hidden vector."""
     place = np.arange(2**ATTRIBUTES)
     wrong = odd((place >> 1) & HIDDEN) != (place & 1)
     return float(cells[wrong].sum() / cells.sum())
@@ -80,18 +80,18 @@ def parity(entropy: Entropy, *, repetitions: int, seed: int = 0, alpha: Fraction
 
 
 def noise_rates(entropy: Entropy, releases: int) -> Floats:
-    """The noise rate of several releases."""
+    """Noise rates of several releases."""
     return np.array([noise_rate(cut_at_zero(release_of(entropy).cells())) for _ in range(releases)])
 
 
 def times_learnt(entropy: Entropy, releases: int, repetitions: int, alpha: Fraction) -> tuple[int, int]:
-    """In how many releases the paper's learner finds the vector, and in how many the transform does."""
+    """Number of releases in which the paper's learner finds the vector, and in which the transform does."""
     every = [parity(entropy, repetitions=repetitions, seed=seed, alpha=alpha) for seed in range(releases)]
     return sum(one.learnt == HIDDEN for one in every), sum(one.found.learnt.vector == HIDDEN for one in every)
 
 
 def parity_exhibit(entropy: Entropy, *, quick: bool) -> Exhibit:
-    """Section 8.2: the noise rate and the vector learnt."""
+    """Exhibit of section 8.2: noise rate, and the vector learnt."""
     found = parity(entropy, repetitions=200 if quick else 1000)
     rates = noise_rates(entropy, 50 if quick else 500)
     tries = 10 if quick else 50
@@ -126,7 +126,7 @@ def parity_exhibit(entropy: Entropy, *, quick: bool) -> Exhibit:
 
 
 def _vote(cells: Floats, bit: int, repetitions: int, seed: int) -> float:
-    """Share of eliminations of all other bits that leave a row which says 1 for this bit."""
+    """Share of Gaussian eliminations of all other bits after which the remaining row has label 1 for this bit."""
     edges, target = np.cumsum(cells) / cells.sum(), 1 << (bit + 1)
     others = [1 << (b + 1) for b in range(ATTRIBUTES - 1) if b != bit]
     drawn = even_numbers(2 * repetitions * SAMPLES, seed=997 * seed + bit + 1)
@@ -185,7 +185,7 @@ def paper_output(values: Whole, alpha: Fraction, cells: int, width: int) -> Floa
 
 
 def our_output(values: Whole, alpha: Fraction, cells: int, quantile: Fraction) -> Floats:
-    """The distribution of `select` with the rank score: exp(alpha score / spread), normalised."""
+    """Output distribution of `select` with the rank score: exp(alpha score / spread), normalised."""
     rank = Rank(quantile)
     scores = rank.scores(np.bincount(values, minlength=cells))
     weights = np.exp(float(alpha) * (scores - scores.max()) / rank.spread)
@@ -193,7 +193,7 @@ def our_output(values: Whole, alpha: Fraction, cells: int, quantile: Fraction) -
 
 
 def paper_loss(values: Whole, places: range) -> float:
-    """The largest |log ratio| of the paper's output with and without one of these rows, in units of alpha."""
+    """Privacy loss of the paper's output: largest |log ratio| with and without one of these rows, in units of alpha."""
     whole = np.log(paper_output(values, ALPHA, VALUES, WIDTH))
     without = [np.log(paper_output(np.delete(values, place), ALPHA, VALUES, WIDTH)) for place in places]
     return max(float(np.abs(whole - one).max()) for one in without) / float(ALPHA)
@@ -202,7 +202,7 @@ def paper_loss(values: Whole, places: range) -> float:
 def outcome(
     rows: int, spread: float, seed: int, quantile: Fraction = Fraction(1), epsilon: Fraction = ALPHA
 ) -> Outcome:
-    """Both outputs for one synthetic table. epsilon: of ours."""
+    """Output distributions of the paper's algorithm and of ours on one synthetic table. epsilon: of ours."""
     values = made_up_values(rows, spread, seed)
     ours = our_output(values, epsilon, VALUES, quantile)
     return Outcome(int(values.max()), paper_output(values, ALPHA, VALUES, WIDTH), ours)
@@ -226,7 +226,7 @@ def released_hits(rows: int, epsilon: Fraction, releases: int) -> float:
 
 
 def largest_exhibit(*, quick: bool) -> Exhibit:
-    """Section 8.3: both outputs, and the privacy loss of the paper's."""
+    """Exhibit of section 8.3: both output distributions, and the privacy loss of the paper's."""
     rows, pictures = [], []
     for size, printed in PRINTED.items():
         for spread, words in ((20.0, "standard deviation 20"), (20.0**0.5, "variance 20")):

@@ -128,7 +128,7 @@ class _Case:
 
 
 def _key(domain: Domain, workload: Workload) -> tuple[object, ...]:
-    """Sizes, order and families that the optimal strategy depends on."""
+    """Cache key: sizes, order and query families that the optimal strategy depends on."""
     blocks = []
     for block in workload.blocks:
         parts = products(block, domain.shape)
@@ -139,7 +139,7 @@ def _key(domain: Domain, workload: Workload) -> tuple[object, ...]:
 
 @lru_cache(maxsize=64)
 def _best(case: _Case, pure: bool, bits: int) -> Strategy:
-    """Cached optimum of a case."""
+    """Strategy of least expected error for a case, cached."""
     strategies = candidates(case.domain, case.workload, pure, bits=bits)
     errors = {name: overall_error(strategy, case.workload, pure) for name, strategy in strategies.items()}
     return strategies[min(errors, key=lambda name: errors[name])]

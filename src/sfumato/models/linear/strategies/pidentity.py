@@ -131,14 +131,14 @@ def best_sums(gram: Gram, pure: bool, *, swept: bool = False) -> Floats:
 
 
 def _looks(n: int, swept: bool) -> int:
-    """Number of function evaluations by size of the axis."""
+    """Limit on function evaluations by size of the axis."""
     if swept and n > FEW_CELLS:
         return A_SWEEP
     return next(looks for cells, looks in LOOKS.items() if n <= cells)
 
 
 def _starts(n: int) -> list[Floats]:
-    """Starting values of Theta."""
+    """Starting matrices Theta (p, n) of the optimisation."""
     if n > FEW_CELLS:
         return [np.vstack([_bumps(n, n // 256), _bumps(n, n // 16)])]
     return [_bumps(n, p) for p in (1, 2, 3, 4, 6, 8, 10, 12, 13) if p == 1 or n // 32 <= p <= n // 6]

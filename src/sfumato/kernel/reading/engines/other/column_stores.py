@@ -37,59 +37,59 @@ WHERE database = {} AND table = {} ORDER BY position
 
 
 class ClickHouseWords(Words):
-    """ClickHouse's words. Settings are part of a statement, so that none of a session is changed."""
+    """SQL dialect of ClickHouse. Its settings are part of each statement, so no session's setting is changed."""
 
     dialect, shown = "clickhouse", "ClickHouse"
     usual, tables, columns = "SELECT currentDatabase()", _TABLES, _COLUMNS
 
     def must_serve(self, session: Session) -> None:
-        """Refuse a server that would take an alias for a column."""
+        """Refuse a ClickHouse that is too old: earlier versions resolve an alias in place of a column."""
         ((version,),) = session.rows("SELECT version()")
         if int(str(version).partition(".")[0]) < OLDEST:
             raise TableError(f"ClickHouse {version} cannot run what a release asks; use version {OLDEST} or later")
 
     def column(self, kind: str, name: str, *about: str) -> Column:
-        """A column; an alias is worked out when it is read."""
+        """Column from the catalogue; an ALIAS column is derived."""
         word, made = about
         return Column(name, core_type(word), name, derived=kind not in STORED or made == "yes")
 
     def bytes_of(self, text: SQL) -> SQL:
-        """A text is compared by its bytes."""
+        """SQL of the text itself, which ClickHouse compares by its bytes."""
         return text
 
     def number_of(self, text: SQL) -> SQL:
-        """A number, if the text is one."""
+        """SQL of a text as a number; NULL if it is none."""
         blanks = exp.Trim(this=text, expression=exp.Literal.string(" \t\n\v\f\r"))
         return exp.Anonymous(this="toFloat64OrNull", expressions=[blanks])
 
     def text_of(self, value: SQL, source: Column) -> SQL:
-        """Decimals with all digits that their type has."""
+        """SQL of a value as text; decimals with all digits of their type."""
         digits = re.fullmatch(r"DECIMAL\(\d+,(\d+)\)", source.type or "")
         if digits is None:
             return cast(value, "text")
         return exp.Anonymous(this="toDecimalString", expressions=[value, whole(int(digits[1]))])
 
     def day_of(self, value: SQL, source: Column, to: str) -> SQL:
-        """A time is one of UTC, whatever zone its column shows it in."""
+        """SQL of a date or time in UTC, whatever zone its column displays."""
         if type_of(source, self.dialect) == exp.DataType.Type.DATE:
             return cast(value, to)
         return cast(cast(value, "timestamp"), to)
 
     def scramble(self, parts: Sequence[SQL]) -> SQL:
-        """ClickHouse's own hash."""
+        """SQL hash of some values by ClickHouse's own function."""
         return exp.Anonymous(this="cityHash64", expressions=list(parts))
 
     def spelled(self, statement: SQL) -> str:
-        """In ClickHouse's words, with its settings."""
+        """Text of a statement in ClickHouse's SQL, with its settings."""
         return f"{super().spelled(statement)} {_SETTINGS}"
 
     def instead(self, node: Any) -> SQL | None:
-        """In ClickHouse's words."""
+        """ClickHouse's replacement of a syntax node; None if it stays."""
         return _own_words(node)
 
 
 def core_type(word: str) -> str:
-    """A type as sqlglot knows it; one that cannot be read as `type NAME`, which it does not.
+    """ClickHouse type in sqlglot's spelling; one that cannot be read becomes `type NAME`, which sqlglot rejects.
 
     >>> core_type("LowCardinality(Nullable(String))"), core_type("Decimal(9, 2)"), core_type("DateTime64(3, 'UTC')")
     ('String', 'DECIMAL(9,2)', 'DateTime')
@@ -110,7 +110,7 @@ def _type(word: str) -> exp.DataType:
 
 
 def _own_words(node: Any) -> SQL | None:
-    """ClickHouse's replacement of a node; None if it stays as it is."""
+    """ClickHouse's replacement of a syntax node; None if it stays."""
     if isinstance(node, exp.Nullif) and is_nan(node.expression):
         return choose([(exp.IsNan(this=node.this), exp.Null())], node.this.copy())
     if isinstance(node, exp.NEQ) and is_nan(node.expression):
@@ -136,29 +136,29 @@ WHERE table_catalog = current_database() AND table_schema = {} AND table_name = 
 
 
 class DuckWords(Words):
-    """DuckDB's words."""
+    """SQL dialect of DuckDB."""
 
     dialect, shown, subqueries = "duckdb", "DuckDB", True
     usual, tables, columns = "SELECT 'main'", _DUCK_TABLES, _DUCK_COLUMNS
     settings = (("SET TimeZone = 'UTC'", "RESET TimeZone"),)
 
     def column(self, kind: str, name: str, *about: str) -> Column:
-        """A column; a generated one is worked out when it is read."""
+        """Column from the catalogue; a generated column is derived."""
         word, made = about
         return Column(name, bare_type(word), name, derived=kind != "BASE TABLE" or made == "yes")
 
     def bytes_of(self, text: SQL) -> SQL:
-        """A BLOB, which has no collation."""
+        """SQL of a text as BLOB, which has no collation."""
         return exp.Anonymous(this="encode", expressions=[text])
 
     def number_of(self, text: SQL) -> SQL:
-        """A number by TRY_CAST, as all casts."""
+        """SQL TRY_CAST of a text to a number."""
         return try_cast(text, "double")
 
     def safe_cast(self, value: SQL, source: Column, to: str) -> SQL:
-        """DuckDB's TRY_CAST."""
+        """SQL TRY_CAST of a value."""
         return try_cast(value, to)
 
     def scramble(self, parts: Sequence[SQL]) -> SQL:
-        """DuckDB's own hash."""
+        """SQL hash() of some values."""
         return exp.Anonymous(this="hash", expressions=list(parts))

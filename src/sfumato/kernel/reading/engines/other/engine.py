@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Other:
-    """One table, read by one statement. Nothing is made on the server, and the connection is left as it was."""
+    """Engine over one table behind a connection, which is left as it was; nothing is created on the server."""
 
     words: Words = field(repr=False)
     session: Session = field(repr=False)
@@ -35,40 +35,40 @@ class Other:
 
     @property
     def dialect(self) -> str:
-        """The SQL it speaks."""
+        """SQL dialect, as sqlglot names it."""
         return self.words.dialect
 
     @property
     def subqueries(self) -> bool:
-        """As the dialect has it."""
+        """Whether the dialect looks up lists by subqueries (`Words.subqueries`)."""
         return self.words.subqueries
 
     def table(self) -> exp.Expression:
-        """The table by its full name."""
+        """SQL of the table by its full name."""
         return self.source.copy()
 
     def bytes_of(self, text: exp.Expression) -> exp.Expression:
-        """As the dialect has it."""
+        """SQL bytes of a text, by the dialect."""
         return self.words.bytes_of(text)
 
     def safe_cast(self, value: exp.Expression, source: Column, to: str) -> exp.Expression:
-        """As the dialect has it."""
+        """SQL cast that yields NULL on failure, by the dialect."""
         return self.words.safe_cast(value, source, to)
 
     def without_nan(self, value: exp.Expression, source: Column) -> exp.Expression:
-        """Only whole numbers, decimals, texts and days may say who a row is about: `trial.py` sees to it."""
+        """The value itself: `trial.py` refuses floats as privacy unit, so no NaN can occur."""
         return value
 
     def time_of(self, text: exp.Expression, written: str) -> exp.Expression:
-        """Only files spell dates in their own way."""
+        """Refuse: only files state a format of dates."""
         raise TableError("a database has dates of its own; leave out how a file spells them")
 
     def scramble(self, parts: Sequence[exp.Expression]) -> exp.Expression:
-        """As the dialect has it."""
+        """SQL hash of some values, by the dialect."""
         return self.words.scramble(parts)
 
     def trial(self, schema: Schema, columns: Mapping[str, Column]) -> None:
-        """Refuse a server on which the statement does not mean what it means elsewhere: tried on constants."""
+        """Refuse a server that evaluates the statement on constants differently from DuckDB."""
         from sfumato.kernel.reading.engines.other.trial import tried
 
         tried(schema, self, columns)
@@ -78,16 +78,16 @@ class Other:
         silenced(lambda: self._planned(statement), f"{self.session.table} cannot be read as it is asked")
 
     def run(self, statement: exp.Expression, used: Sequence[Column]) -> pa.Table:
-        """The statement's result."""
+        """Run the statement and return its result."""
         failed = f"{self.session.table} could not be read to its end; ask whoever runs the database"
         return silenced(lambda: self._answered(statement), failed)
 
     def over(self, constants: exp.Expression) -> Other:
-        """The same engine over other rows, constants of a trial."""
+        """Same engine over the constants of a trial in place of the table."""
         return replace(self, source=constants)
 
     def close(self) -> None:
-        """Let go of what was opened for this table."""
+        """Close what was opened for this table."""
         self.session.close()
 
     def _planned(self, statement: exp.Expression) -> None:

@@ -35,7 +35,7 @@ SHOWN = 20  # tables in a message
 
 
 def chosen(tables: Sequence[tuple[object, ...]], name: str | None, usual: str, at: str) -> tuple[str, str, str]:
-    """The schema, the name and the kind of the table that is meant: its bare name in the usual schema, or schema.name.
+    """Schema, name and kind of the table that a name means: a bare name in the usual schema, or schema.name.
 
     at: what a message calls the database.
     """
@@ -51,12 +51,12 @@ def chosen(tables: Sequence[tuple[object, ...]], name: str | None, usual: str, a
 
 
 def quoted_table(own: str, schema: str) -> SQL:
-    """A table by its full name."""
+    """SQL of a table by its full name."""
     return exp.Table(this=exp.to_identifier(own, quoted=True), db=exp.to_identifier(schema, quoted=True))
 
 
 def literal(text: str, dialect: str) -> str:
-    """A name as a text of SQL."""
+    """SQL text literal of a name."""
     if "\0" in text:
         raise TableError("no table has a NUL in its name; check --table")
     return exp.Literal.string(text).sql(dialect=dialect)
@@ -67,14 +67,14 @@ _TYPES = exp.DataType.Type
 
 
 class Session(Protocol):
-    """The queries that a dialect may send through a connection."""
+    """Interface of a connection for a dialect's own queries."""
 
     def rows(self, text: str) -> list[tuple[object, ...]]:
-        """All rows of a small result."""
+        """Fetch all rows of a small result."""
 
 
 class Words(ABC):
-    """A dialect. A class for each, because words differ and nothing of a connection is kept in them.
+    """Interface of a SQL dialect; a class for each, without state of a connection.
 
     dialect: as sqlglot names it. subqueries: as an engine has it. shown: what a message calls it. not_finite: whether
     its doubles can be NaN or infinite. settings: what is said to a connection first, each with how it was before.
@@ -106,22 +106,22 @@ class Words(ABC):
 
     @abstractmethod
     def column(self, kind: str, name: str, *about: str) -> Column:
-        """A column, from what the catalogue says of it; kind: of its table."""
+        """Column from its catalogue row; kind: that of its table."""
 
     @abstractmethod
     def bytes_of(self, text: SQL) -> SQL:
-        """The bytes of a text: equal only if the texts are the same, and in one order."""
+        """SQL of a text's bytes: equal only if the texts are, and ordered."""
 
     @abstractmethod
     def number_of(self, text: SQL) -> SQL:
-        """A text as a double; NULL where it is none, no error."""
+        """SQL of a text as a double; NULL if it is none."""
 
     @abstractmethod
     def scramble(self, parts: Sequence[SQL]) -> SQL:
-        """A hash of these values."""
+        """SQL hash of some values."""
 
     def spelled(self, statement: SQL) -> str:
-        """The statement's text, in the dialect's own words."""
+        """Text of a statement in the dialect's SQL."""
         own = statement.copy()
         for node in reversed(list(own.walk())):  # from the inside out: what is replaced is not looked at again
             if (instead := self.instead(node)) is not None:
@@ -129,31 +129,31 @@ class Words(ABC):
         return own.sql(dialect=self.dialect, identify=True)
 
     def instead(self, node: Any) -> SQL | None:
-        """The dialect's replacement of a node; None if it stays as it is."""
+        """Dialect's replacement of a syntax node; None if it stays."""
         return None
 
     def planned(self, text: str) -> str:
-        """A statement that has the given one planned, and reads no row."""
+        """Statement that makes the server plan `text` without reading a row."""
         return f"EXPLAIN {text}"
 
     def constant(self, value: SQL, kind: str) -> SQL:
-        """A constant of a trial, of this kind."""
+        """SQL of a constant of a trial, of this kind."""
         return cast(value, kind)
 
     def text_constant(self, text: str) -> SQL:
-        """A text of a trial."""
+        """SQL of a text constant of a trial."""
         return cast(exp.Literal.string(text), "text")
 
     def text_of(self, value: SQL, source: Column) -> SQL:
-        """A value of a column as text."""
+        """SQL of a column's value as text."""
         return cast(value, "text")
 
     def day_of(self, value: SQL, source: Column, to: str) -> SQL:
-        """A date or a time of a column as a date or a timestamp."""
+        """SQL of a column's date or time as a date or a timestamp."""
         return cast(value, to)
 
     def safe_cast(self, value: SQL, source: Column, to: str) -> SQL:
-        """A value of a column as text, double, bigint, boolean, date or timestamp; NULL if it cannot be, no error."""
+        """SQL of a value as text, double, bigint, boolean, date or timestamp; NULL on failure, never an error."""
         found = type_of(source, self.dialect)
         if to == "boolean":
             return self._boolean(value, source, found)
@@ -185,7 +185,7 @@ def _unless_missing(value: SQL) -> SQL:
 
 
 def is_nan(node: object) -> bool:
-    """Whether an expression is the NaN of the kernel's statement."""
+    """Whether an expression is the NaN constant of the kernel's statement."""
     return isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.this == "nan"
 
 
@@ -210,7 +210,7 @@ STORED = {"BASE TABLE InnoDB", "BASE TABLE MyISAM", "BASE TABLE Aria"}
 
 
 class MySQLWords(Words):
-    """The words of MariaDB and MySQL."""
+    """SQL dialect of MariaDB and MySQL."""
 
     dialect, shown, not_finite = "mysql", "the database", False
     usual, tables, columns = "SELECT DATABASE()", _TABLES, _COLUMNS
@@ -232,31 +232,31 @@ class MySQLWords(Words):
             raise TableError(f"this MariaDB cannot run what a release asks; use version {least} or later")
 
     def column(self, kind: str, name: str, *about: str) -> Column:
-        """A column; a virtual one is worked out when it is read."""
+        """Column from the catalogue; a virtual column is derived."""
         word, in_full, extra = about
         return Column(name, _type(word, in_full), name, derived=kind not in STORED or "VIRTUAL" in extra.upper())
 
     def bytes_of(self, text: SQL) -> SQL:
-        """A BINARY of UTF-8; of a text in the statement, its bytes as they are."""
+        """SQL of a text's UTF-8 bytes as BINARY; a literal's bytes are written out."""
         bare = text.this if isinstance(text, exp.Cast) else text
         if isinstance(bare, exp.Literal):
             return exp.HexString(this=bare.this.encode().hex())
         return cast(text, "binary")
 
     def text_of(self, value: SQL, source: Column) -> SQL:
-        """In UTF-8: in the connection's own character set two texts can be one."""
+        """SQL of a value as UTF-8 text: the connection's own character set may equate two texts."""
         return _utf8(value) if type_of(source, self.dialect) in TEXTS else cast(value, "text")
 
     def text_constant(self, text: str) -> SQL:
-        """A text by its bytes, whatever the connection's character set."""
+        """SQL of a text constant by its bytes, whatever the connection's character set."""
         return _utf8(exp.HexString(this=text.encode().hex()))
 
     def constant(self, value: SQL, kind: str) -> SQL:
-        """A constant of this kind; a NULL of a text in UTF-8."""
+        """SQL of a constant of this kind; NULL texts are typed as UTF-8."""
         return _utf8(value) if kind == "text" else cast(value, kind)
 
     def number_of(self, text: SQL) -> SQL:
-        """A number, if the text is one."""
+        """SQL of a text as a number; NULL if it is none."""
         short = exp.LTE(this=_call("CHAR_LENGTH", text), expression=whole(LONGEST))
         spelled = exp.GT(this=_call("REGEXP_INSTR", text, exp.Literal.string(_NUMBER)), expression=whole(0))
         bare = _binary(exp.Lower(this=text))
@@ -269,26 +269,26 @@ class MySQLWords(Words):
         return choose([(short, choose(words, exp.Null()))], exp.Null())
 
     def day_of(self, value: SQL, source: Column, to: str) -> SQL:
-        """NULL for a day or a month without a number, with which nothing can be worked out."""
+        """SQL of a date or time; NULL where day or month is 0."""
         month, number = (exp.GT(this=_call(part, value), expression=whole(0)) for part in ("MONTH", "DAYOFMONTH"))
         there: SQL = exp.And(this=month, expression=number)
         return choose([(there, cast(value, to))], exp.Null())
 
     def scramble(self, parts: Sequence[SQL]) -> SQL:
-        """A digest of all parts."""
+        """SQL digest of some values."""
         return _call("MD5", _call("CONCAT_WS", exp.Literal.string("|"), *parts))
 
     def instead(self, node: Any) -> SQL | None:
-        """In the words of MySQL."""
+        """MySQL's replacement of a syntax node; None if it stays."""
         return _own_words(node)
 
     def planned(self, text: str) -> str:
-        """An answer of no rows, for which none is read."""
+        """Statement with LIMIT 0, which is planned and reads no row."""
         return f"SELECT * FROM ({text}) AS answer LIMIT 0"
 
 
 def _type(kind: str, in_full: str) -> str:
-    """A type as sqlglot knows it; one that cannot be read as `type NAME`, which it does not.
+    """MySQL type in sqlglot's spelling; one that cannot be read becomes `type NAME`, which sqlglot rejects.
 
     >>> _type("bigint", "bigint(20) unsigned"), _type("varbinary", "varbinary(9)")
     ('BIGINT UNSIGNED', 'type varbinary')
@@ -310,7 +310,7 @@ def _binary(text: SQL) -> SQL:
 
 
 def _own_words(node: Any) -> SQL | None:
-    """MySQL's replacement of a node; None if it stays as it is."""
+    """MySQL's replacement of a syntax node; None if it stays."""
     found: SQL | None = None
     if isinstance(node, exp.Nullif | exp.NEQ) and is_nan(node.expression):  # which no double is
         found = node.this if isinstance(node, exp.Nullif) else is_present(node.this)
@@ -349,7 +349,7 @@ def _trimmed(text: SQL, blanks: str) -> SQL:
 
 
 def _lowered(text: SQL) -> SQL:
-    """A text with the capitals of ASCII made small, byte by byte."""
+    """SQL of a text with ASCII capitals lowered, byte by byte."""
     found = _binary(text)
     for upper, lower in zip(string.ascii_uppercase, string.ascii_lowercase, strict=True):
         found = _call("REPLACE", found, exp.Literal.string(upper), exp.Literal.string(lower))

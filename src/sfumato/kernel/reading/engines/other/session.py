@@ -23,7 +23,7 @@ CHUNK = 50_000  # rows that are turned into Arrow at a time
 
 
 def as_arrow(cursor: Any) -> pa.Table:
-    """The rows of a cursor that has run the statement."""
+    """Fetch the rows of an executed cursor as Arrow."""
     import pyarrow as pa
 
     names = [part[0] for part in cursor.description]
@@ -37,7 +37,7 @@ def as_arrow(cursor: Any) -> pa.Table:
 
 
 def whole_numbers(found: pa.Table) -> pa.Table:
-    """Arrow of whatever whole numbers a driver has, as those that the kernel asks for."""
+    """Cast a driver's integer columns to the types that the kernel expects."""
     import pyarrow as pa
 
     columns = [
@@ -48,7 +48,7 @@ def whole_numbers(found: pa.Table) -> pa.Table:
 
 
 def _placed(found: pa.Table) -> pa.Table:
-    """Rows that have a cell. A value that a server can hold and not work with must fall out, not stop a reading."""
+    """Drop rows without a cell: a value that the server cannot compute with must not stop a reading."""
     import pyarrow.compute as pc
 
     for name in found.column_names:
@@ -85,13 +85,13 @@ def _kind(name: str) -> Any:
 
 
 class Connected:
-    """An open connection, for the statements of one reading."""
+    """Open connection, for the statements of one reading."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
     def rows(self, text: str) -> list[tuple[Any, ...]]:
-        """All rows of a small result."""
+        """Fetch all rows of a small result."""
         cursor = self._connection.cursor()
         try:
             cursor.execute(text)
@@ -100,7 +100,7 @@ class Connected:
             _closed(cursor)
 
     def say(self, text: str) -> None:
-        """Run a statement without a result."""
+        """Execute a statement without a result."""
         cursor = self._connection.cursor()
         try:
             cursor.execute(text)
@@ -108,7 +108,7 @@ class Connected:
             _closed(cursor)
 
     def answer(self, text: str) -> pa.Table:
-        """A statement's result."""
+        """Execute a statement and fetch its result."""
         cursor = self._connection.cursor()
         try:
             if not hasattr(cursor, "adbc_cancel"):
@@ -120,7 +120,7 @@ class Connected:
 
 
 def _stoppable(cursor: Any, text: str) -> pa.Table:
-    """Run a statement in a thread of its own: in this one the library would make an error of a Ctrl-C."""
+    """Execute a statement in another thread, because the library turns a Ctrl-C in this one into an error."""
 
     def work() -> pa.Table:
         cursor.execute(text)
@@ -136,7 +136,7 @@ def _stoppable(cursor: Any, text: str) -> pa.Table:
 
 
 class Session:
-    """The caller's connection: an engine of SQLAlchemy, an address that it opens, or an open connection."""
+    """Session on the caller's connection: an engine of SQLAlchemy, an address that it opens, or an open connection."""
 
     def __init__(self, given: Any, words: Words) -> None:
         self.words = words
@@ -147,7 +147,7 @@ class Session:
 
     @contextmanager
     def reading(self) -> Iterator[Connected]:
-        """A connection that is settled for a statement. Nothing that it raises quotes what a server said."""
+        """Context of a connection with the statement's settings; its errors quote nothing that the server said."""
         try:
             with self._connection() as connection:
                 inside, settled = Connected(connection), list[str]()
@@ -173,7 +173,7 @@ class Session:
         raise TableError(said)  # outside: for privacy, nothing of the error itself may be kept
 
     def close(self) -> None:
-        """Let go of what was opened here; what was given stays open."""
+        """Close what was opened here; a connection that was passed in stays open."""
         if self._own is not None:
             self._own.dispose()
 
@@ -203,7 +203,7 @@ class Session:
         return getattr(self._given, "engine", self._given) if alchemy_url(self._given) is not None else None
 
     def _stopping(self, inside: Connected) -> Callable[[], None]:
-        """A function that ends the statement on the server from another connection, where one can be had."""
+        """Function that cancels the running statement from another connection, where one can be opened."""
         engine, asked = self._alchemy, self.words.who
         if engine is None or asked is None:
             return lambda: None
@@ -260,7 +260,7 @@ _CODES = {
 
 
 def told(error: Any, table: str) -> str:
-    """One line about an error of a connection; table: what a message calls it."""
+    """One-line message for an error of a connection; table: its name in messages."""
     for each in _chain(error):
         if (line := _CODES.get(_code(each))) is not None:
             return line.format(table=table)

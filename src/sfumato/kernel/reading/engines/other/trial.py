@@ -46,7 +46,7 @@ _DAYS = [dt.date(2020, 2, 29), dt.date(2019, 12, 31), dt.date(2020, 12, 31), dt.
 
 
 def kind_of(source: Column, dialect: str) -> Kind:
-    """The kind of constants for a column's type."""
+    """Kind of trial constants that fits a column's type."""
     found = type_of(source, dialect)
     if found in TEXTS:
         return "text"
@@ -63,7 +63,7 @@ def kind_of(source: Column, dialect: str) -> Kind:
 
 
 def pool(kind: Kind, parts: Sequence[Any], words: Words) -> list[Any]:
-    """Values of one kind, NULL among them. parts: the attributes and measures of the schema that read the column."""
+    """Trial values of one kind, NULL included. parts: the schema's attributes and measures that read the column."""
     bounds = [Decimal(str(bound)) for part in parts for bound in _bounds(part)]
     values: list[Any]
     if kind == "text":
@@ -149,7 +149,7 @@ _INSTEAD = "write the table to Parquet and release that"
 
 
 def words_of(table: Any, stated: str | None) -> Words:
-    """The dialect of a connection; refused unless it is known that its SQL keeps the promise."""
+    """Dialect of a connection; refused unless its SQL is known to mean what the kernel's statement means."""
     spoken = _known(stated) if stated is not None else _spoken(table)
     if spoken == "duckdb":
         from sfumato.kernel.reading.engines.other.column_stores import DuckWords
@@ -205,7 +205,7 @@ Rows = Mapping[Column, Sequence[Any]]
 
 
 class Tried(Engine, Protocol):
-    """An engine behind a connection: its dialect, and itself over constants in place of the table."""
+    """Interface of an engine that can run its dialect over constants in place of the table."""
 
     @property
     def words(self) -> Words: ...
@@ -214,7 +214,7 @@ class Tried(Engine, Protocol):
 
 
 def tried(schema: Schema, engine: Tried, columns: Mapping[str, Column]) -> None:
-    """Refuse an engine whose result of the trial differs from DuckDB's."""
+    """Refuse an engine whose trial result differs from DuckDB's."""
     kinds = {each: kind_of(each, engine.dialect) for each in columns.values()}
     _refuse_unsure(schema, engine, columns, kinds)
     unit = None if schema.privacy_unit.column is None else columns[schema.privacy_unit.column]
@@ -247,7 +247,7 @@ def _refuse_unsure(schema: Schema, engine: Tried, columns: Mapping[str, Column],
 def _rows(
     schema: Schema, engine: Tried, columns: Mapping[str, Column], kinds: Mapping[Column, Kind], unit: Column | None
 ) -> Rows:
-    """Rows of constants: every value of every column, each beside another of the other columns; all of other people."""
+    """Rows of constants: every value of every column, in varying combinations, each of another person."""
     pools = {
         each: [*_no_values(kind, each), *pool(kind, _parts(schema, columns, each), engine.words)]
         for each, kind in kinds.items()
@@ -278,7 +278,7 @@ def _parts(schema: Schema, columns: Mapping[str, Column], each: Column) -> list[
 
 
 def _person(kind: Kind, number: int) -> Any:
-    """A person's identifier; two in a row differ by case, an accent or a blank alone."""
+    """Identifier of a person; consecutive ones differ only by case, an accent or a blank."""
     if kind == "text":
         return ("p{}", "P{}", "p{} ", "p\u00e9{}")[number % 4].format(number // 4)
     if kind == "uuid":

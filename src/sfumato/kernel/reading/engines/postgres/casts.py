@@ -43,7 +43,7 @@ def spelled(statement: SQL) -> str:
 
 
 def bytes_of(text: SQL) -> SQL:
-    """The bytes of a text; those of one in the statement are written as they are, so that nothing is left to do."""
+    """SQL of a text's bytes; those of a literal are written out."""
     bare = text.this if isinstance(text, exp.Cast) else text
     if isinstance(bare, exp.Literal):
         return cast(exp.Literal.string(rf"\x{bare.this.encode().hex()}"), "bytea")
@@ -51,7 +51,7 @@ def bytes_of(text: SQL) -> SQL:
 
 
 def scramble(parts: Sequence[SQL]) -> SQL:
-    """A hash of all parts, each seeded with that of those before it."""
+    """SQL hash of all parts, each seeded with the hash of those before it."""
     found: SQL = whole(0)
     for part in parts:
         found = exp.Anonymous(this="hashtextextended", expressions=[plain(part), found])
@@ -59,7 +59,7 @@ def scramble(parts: Sequence[SQL]) -> SQL:
 
 
 def _own_words(node: SQL) -> SQL:
-    """PostgreSQL's form of a node: differences of times in whole hours or days, rounded down."""
+    """PostgreSQL's form of a syntax node: time differences in whole hours or days, rounded down."""
     if not isinstance(node, exp.DateDiff):
         return node
     later, earlier = node.this, node.expression
@@ -80,7 +80,7 @@ _TYPES = exp.DataType.Type
 
 
 def safe_cast(value: SQL, source: Column, to: str) -> SQL:
-    """A value of a column as text, double, bigint, boolean, date or timestamp; NULL if it cannot be."""
+    """SQL of a column's value as text, double, bigint, boolean, date or timestamp; NULL on failure."""
     found = type_of(source, DIALECT)
     if to == "text":
         return _text(value, found)
@@ -106,12 +106,12 @@ def refuse_large_steps(schema: Schema) -> None:
 
 
 def plain(text: SQL) -> SQL:
-    """A text without its collation: one that takes two texts for the same refuses patterns as well."""
+    """SQL of a text under collation "C": a collation that equates texts does not allow patterns."""
     return exp.Collate(this=cast(text, "text"), expression=exp.to_identifier("C", quoted=True))
 
 
 def missing_if_decimal_nan(value: SQL) -> SQL:
-    """A numeric, NULL if it is NaN."""
+    """SQL of a numeric with NaN as NULL."""
     return exp.Nullif(this=value, expression=cast(exp.Literal.string("NaN"), "decimal"))
 
 
@@ -126,7 +126,7 @@ def _text(value: SQL, found: exp.DType | None) -> SQL:
 
 
 def _text_of_float(value: SQL, largest: float) -> SQL:
-    """A float as text, as Python and DuckDB write it; PostgreSQL uses exponents from `largest` on, and Infinity."""
+    """SQL of a float as text, as Python and DuckDB write it; PostgreSQL uses exponents from `largest` on."""
     size = exp.Abs(this=cast(value.copy(), "double"))
     digits = cast(cast(cast(value.copy(), "text"), "decimal"), "text")
     spelled: list[tuple[SQL, SQL]] = [
@@ -150,7 +150,7 @@ def _double(value: SQL, found: exp.DType | None) -> SQL:
 
 
 def _tiny(value: SQL, literal: Callable[[float], SQL]) -> list[tuple[SQL, SQL]]:
-    """Cases that move a nonzero number within NEAREST of zero to NEAREST, keeping its sign."""
+    """SQL cases that move a non-zero number closer to zero than NEAREST to NEAREST, keeping its sign."""
     above: SQL = exp.And(this=value.copy() > literal(0), expression=value.copy() < literal(NEAREST))
     below: SQL = exp.And(this=value.copy() < literal(0), expression=value.copy() > literal(-NEAREST))
     return [(above, double(NEAREST)), (below, double(-NEAREST))]
@@ -161,7 +161,7 @@ def _decimal(value: float) -> SQL:
 
 
 def _of_decimal(value: SQL) -> SQL:
-    """A numeric as the nearest double; beyond all doubles as infinite."""
+    """SQL of a numeric as the nearest double, infinite beyond all doubles."""
     most = sys.float_info.max
     is_nan: SQL = exp.EQ(this=value, expression=cast(exp.Literal.string("NaN"), "decimal"))
     above, below = exp.GT(this=value, expression=_decimal(most)), exp.LT(this=value, expression=_decimal(-most))
@@ -170,7 +170,7 @@ def _of_decimal(value: SQL) -> SQL:
 
 
 def _of_text(text: SQL) -> SQL:
-    """A text as a number, if it is one: in digits, or infinite."""
+    """SQL of a text as a number if it is one, in digits or infinite; else NULL."""
     bare = exp.Anonymous(this="btrim", expressions=[text, exp.Literal.string(_BLANKS)])
     short = exp.LTE(this=exp.Anonymous(this="length", expressions=[bare]), expression=whole(LONGEST))
     spelled = exp.RegexpLike(this=bare.copy(), expression=exp.Literal.string(_NUMBER))

@@ -58,7 +58,7 @@ WHERE t.typtype <> 'd' ORDER BY a.attnum
 
 @dataclass(frozen=True)
 class Relation:
-    """A table by its full name, and its columns."""
+    """Table of a PostgreSQL catalogue: full name and columns."""
 
     schema: str
     name: str
@@ -66,7 +66,7 @@ class Relation:
 
 
 def described(session: Session, name: str | None) -> Relation:
-    """The table of this name, or schema.name, inside a transaction; its meaning is settled from then on."""
+    """Table of this name, or schema.name, from the catalogue, with the transaction's settings fixed."""
     path = session.settle()
     ((encoding,),) = session.rows("SELECT getdatabaseencoding()")
     if encoding != "UTF8":  # others have texts that cannot be put into UTF-8, and would stop a reading
@@ -89,7 +89,7 @@ def described(session: Session, name: str | None) -> Relation:
 
 
 def _type(kind: str, word: str, builtin: bool, like_text: bool) -> str:
-    """The type as sqlglot knows it; one that cannot be read as `type NAME`, which it does not."""
+    """PostgreSQL type in sqlglot's spelling; one that cannot be read becomes `type NAME`, which sqlglot rejects."""
     if kind == "e":
         return "ENUM"
     if builtin:
@@ -114,7 +114,7 @@ def _there(session: Session) -> str:
 
 
 class AdbcSession(Session):
-    """A clone of a connection: another one to the same place, so that what the given one is doing is left alone."""
+    """Session on a clone of an ADBC connection, which leaves the given one alone."""
 
     def __init__(self, given: Any) -> None:
         super().__init__(Address("", "the server", ""))
@@ -122,7 +122,7 @@ class AdbcSession(Session):
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
-        """A transaction in which nothing can be written and all statements see the same rows."""
+        """Context of a read-only transaction in which all statements see the same rows."""
         import adbc_driver_manager as adbc
 
         try:
@@ -136,20 +136,20 @@ class AdbcSession(Session):
                 connection.rollback()
 
     def rows(self, text: str) -> list[tuple[Any, ...]]:
-        """All rows of a small result."""
+        """Fetch all rows of a small result."""
         found = self._fetched(text)  # by place: columns without a name share one
         return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
     def try_out(self, text: str) -> pa.Table:
-        """An empty result; the statement is planned, and no row is read."""
+        """Empty result of a statement: it is planned, and no row is read."""
         return self._fetched(f"SELECT * FROM ({text}) AS answer LIMIT 0")
 
     def answer(self, text: str) -> pa.Table:
-        """A statement's result."""
+        """Run a statement and return its result."""
         return self._fetched(text)
 
     def _fetched(self, text: str) -> pa.Table:
-        """Run a statement in a thread of its own: in this one the library would make an error of a Ctrl-C."""
+        """Execute a statement in another thread, because the library turns a Ctrl-C in this one into an error."""
         with self._connection.cursor() as cursor, ThreadPoolExecutor(1) as thread:
 
             def work() -> pa.Table:
@@ -177,7 +177,7 @@ class AdbcSession(Session):
 
 @dataclass(frozen=True)
 class Postgres:
-    """One table, read by one connection that is closed after its statement. Nothing is made on the server."""
+    """Engine over one PostgreSQL table, with a connection that is closed after its statement; creates nothing."""
 
     relation: Relation
     name: str | None
@@ -191,30 +191,30 @@ class Postgres:
         return self.relation.columns
 
     def table(self) -> exp.Expression:
-        """The table by its full name."""
+        """SQL of the table by its full name."""
         own, schema = (exp.to_identifier(name, quoted=True) for name in (self.relation.name, self.relation.schema))
         return exp.Table(this=own, db=schema)
 
     def bytes_of(self, text: exp.Expression) -> exp.Expression:
-        """A bytea, which has no collation."""
+        """SQL of a text as bytea, which has no collation."""
         return casts.bytes_of(text)
 
     def safe_cast(self, value: exp.Expression, source: Column, to: str) -> exp.Expression:
-        """A cast behind tests of what could make it fail."""
+        """SQL of a cast guarded by tests of what would make it fail."""
         return casts.safe_cast(value, source, to)
 
     def without_nan(self, value: exp.Expression, source: Column) -> exp.Expression:
-        """Floats and numerics can be NaN."""
+        """SQL of a value with NaN as NULL, in columns of floats and numerics."""
         if source.type == "DECIMAL":
             return casts.missing_if_decimal_nan(value)
         return missing_if_nan(value) if is_float(source, self.dialect) else value
 
     def time_of(self, text: exp.Expression, written: str) -> exp.Expression:
-        """Only files spell dates in their own way."""
+        """Refuse: only files state a format of dates."""
         raise TableError("a database has dates of its own; leave out how a file spells them")
 
     def scramble(self, parts: Sequence[exp.Expression]) -> exp.Expression:
-        """PostgreSQL's own hash of texts."""
+        """SQL hash by PostgreSQL's hash of texts."""
         return casts.scramble(parts)
 
     def trial(self, schema: Schema, columns: Mapping[str, Column]) -> None:
@@ -222,14 +222,14 @@ class Postgres:
         casts.refuse_large_steps(schema)
 
     def check(self, statement: exp.Expression) -> None:
-        """Have the server plan the statement: it tells what it lacks, and whether these columns may be read."""
+        """Have the server plan the statement, which shows missing functions and permissions."""
         silenced(
             lambda: self._in_transaction(statement, lambda session, text: session.try_out(text)),
             self._failed("cannot be read as it is asked"),
         )
 
     def run(self, statement: exp.Expression, used: Sequence[Column]) -> pa.Table:
-        """The statement's result."""
+        """Run the statement and return its result."""
 
         def work() -> pa.Table:
             try:

@@ -42,7 +42,7 @@ class Address:
 
 
 def address_of(table: Any) -> Address:
-    """The server of a URL, a connection of psycopg or psycopg2, or an engine of SQLAlchemy.
+    """Address of a URL, of a psycopg or psycopg2 connection, or of an engine of SQLAlchemy.
 
     A connection is not used itself, because it may be in the middle of something: another one is opened to the same
     place, as the same user.
@@ -65,7 +65,7 @@ def address_of(table: Any) -> Address:
 
 
 def driver() -> Any:
-    """The library that speaks with servers."""
+    """Import psycopg, or raise a TableError with advice."""
     with suppress(ImportError):  # also raised where the library is there and libpq is not
         import psycopg
 
@@ -102,7 +102,7 @@ _HEADER, _TRAILER, _TOGETHER = 19, 2, 65_536
 
 
 class Session:
-    """A connection that is opened when it is needed and closed after the statement."""
+    """Connection that is opened on first use and closed after the statement."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -112,7 +112,7 @@ class Session:
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
-        """A transaction in which nothing can be written and all statements see the same rows."""
+        """Context of a read-only transaction in which all statements see the same rows."""
         psycopg = driver()
         connection = self._connection or self._open(psycopg)
         try:
@@ -125,23 +125,23 @@ class Session:
                 connection.execute("ROLLBACK")
 
     def settle(self) -> list[str]:
-        """Fix what could change a meaning, for this transaction; where names were looked for before that."""
+        """Fix all settings that affect a value's meaning, for this transaction; return the earlier search path."""
         ((path,),) = self.rows("SELECT pg_catalog.current_schemas(true)")
         each = ", ".join(f"pg_catalog.set_config('{name}', '{value}', true)" for name, value in SETTINGS.items())
         self.rows(f"SELECT {each}")
         return list(path)
 
     def rows(self, text: str) -> list[tuple[Any, ...]]:
-        """All rows of a small result."""
+        """Fetch all rows of a small result."""
         return list(self._connection.execute(text).fetchall())
 
     def try_out(self, text: str) -> Any:
-        """Names and type numbers of a statement's columns; it is planned, and no row is read."""
+        """Names and type numbers of a statement's result columns; it is planned, and no row is read."""
         cursor = self._connection.execute(f"SELECT * FROM ({text}) AS answer LIMIT 0")
         return [(column.name, column.type_code) for column in cursor.description]
 
     def answer(self, text: str) -> pa.Table:
-        """A statement's result: whole numbers as they come from the server, in batches; or a few other values."""
+        """Result of a statement: integers by binary COPY in batches, other types row by row."""
         import pyarrow as pa
 
         columns: list[tuple[str, int]] = self.try_out(text)
@@ -188,7 +188,7 @@ class Session:
 
 
 def _whole_numbers(copy: Any, widths: list[int]) -> Iterator[list[Any]]:
-    """Columns of whole numbers, a batch at a time, from rows in PostgreSQL's binary form."""
+    """Decode PostgreSQL's binary COPY of integers into columns, a batch at a time."""
     parts = [("fields", ">i2")]
     for place, width in enumerate(widths):
         parts += [(f"width{place}", ">i4"), (f"value{place}", f">i{width}")]
@@ -214,7 +214,7 @@ def _needs_password(error: Any) -> bool:
 
 
 def _from_keyring(place: str) -> str | None:
-    """The password that the user's keyring has, if there is a keyring."""
+    """Password from the user's keyring; None if there is none."""
     with suppress(Exception):  # whatever is wrong with a keyring, the server's question remains
         import keyring
 
@@ -224,7 +224,7 @@ def _from_keyring(place: str) -> str | None:
 
 
 def _nothing_to_close() -> None:
-    """No connection is open."""
+    """Do nothing: the close function while no connection is open."""
 
 
 _CODES = {
@@ -250,7 +250,7 @@ _OTHERWISE = "{table} could not be read to its end; ask whoever runs the server 
 
 
 def told(error: Any, server: str, table: str) -> str:
-    """One line about an error of psycopg; table: what a message calls it."""
+    """One-line message for an error of psycopg; table: its name in messages."""
     code = getattr(error, "sqlstate", None) or ""
     connection = getattr(error, "connection", None)
     lost = code.startswith(("08", "57P")) or (connection is not None and connection.broken)
@@ -259,7 +259,7 @@ def told(error: Any, server: str, table: str) -> str:
 
 
 def told_of_connecting(error: Any, server: str) -> str:
-    """One line about why there is no connection; none of a row, but perhaps of a password, is in the server's text."""
+    """One-line message for a failed connection; the server's own text may quote a password and is not passed on."""
     said, state = str(error).lower(), getattr(error, "pgconn", None)
     if state is not None and state.needs_password:
         return f"{server} asks for a password; put it into ~/.pgpass, PGPASSWORD, a service file or a keyring"

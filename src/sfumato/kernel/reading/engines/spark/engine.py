@@ -45,7 +45,7 @@ _CHAR = "__CHAR_VARCHAR_TYPE_STRING"  # where Spark notes that a text is of fixe
 
 @dataclass(frozen=True)
 class Found:
-    """A DataFrame over private rows. derived: whether they are worked out when they are read."""
+    """DataFrame over private rows. derived: whether Spark computes its values when it reads them."""
 
     frame: Any = field(repr=False)  # for privacy: its repr can show rows
     shown: str
@@ -53,21 +53,21 @@ class Found:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Its columns, c0, c1, ... to the engine: names may come twice, or differ by case alone."""
+        """Columns, renamed c0, c1, ... for the engine: names may repeat, or differ by case alone."""
         return tuple(
             Column(part.name, bare_type(part.dataType.simpleString()), f"c{place}", derived=self.derived)
             for place, part in enumerate(self.frame.schema.fields)
         )
 
     def cleaned(self, used: Sequence[Column], *, validates: bool) -> Any:
-        """The used columns, texts by their bytes. validates: whether this Spark knows what valid UTF-8 is."""
+        """DataFrame of the used columns, texts by their bytes. validates: whether this Spark can validate UTF-8."""
         numbered = self.frame.toDF(*(f"c{place}" for place in range(len(self.frame.schema.fields))))
         parts = self.frame.schema.fields
         return numbered.selectExpr(*(_cleaned(column, parts[int(column.reference[1:])], validates) for column in used))
 
 
 def bare_type(kind: str) -> str:
-    """A type in capitals, without what is inside it, save the digits of decimals.
+    """Spark type in capitals without parameters, save those of decimals.
 
     >>> bare_type("string collate UTF8_LCASE"), bare_type("decimal(9,2)"), bare_type("struct<a:int>")
     ('STRING', 'DECIMAL(9,2)', 'STRUCT')
@@ -81,7 +81,7 @@ def bare_type(kind: str) -> str:
 
 
 def _cleaned(column: Column, part: Any, validates: bool) -> str:
-    """A column as the statement reads it.
+    """SQL of a column as the statement reads it.
 
     A text loses its collation, and the blanks that pad one of fixed width; one that is not valid is missing, as it is
     in Parquet files.
@@ -99,7 +99,7 @@ def _cleaned(column: Column, part: Any, validates: bool) -> str:
 
 
 def find(session: Any, name: str | None, at: str) -> Found:
-    """A table of a session's catalogue by its name, or Parquet files by their path. at: what a message calls it."""
+    """Table of a session's catalogue by name, or Parquet files by path. at: its name in messages."""
     if name is None:
         raise TableError(f"no table was named at {at}; name one of its catalogue, or a path of Parquet files (--table)")
     if "/" in name or name.lower().endswith(".parquet"):
@@ -121,7 +121,7 @@ def find(session: Any, name: str | None, at: str) -> Found:
 
 
 def _is_stored(session: Any, name: str) -> bool:
-    """Whether a table holds its values, as told by Spark's description of it."""
+    """Whether a table stores its values (no view or derived table), by Spark's description."""
     if session.catalog.getTable(name).tableType not in ("MANAGED", "EXTERNAL"):
         return False
     quoted = ".".join("`" + part.strip("`").replace("`", "``") + "`" for part in re.findall(r"`[^`]+`|[^.]+", name))
@@ -133,7 +133,7 @@ def _is_stored(session: Any, name: str) -> bool:
 
 
 def given(frame: Any) -> Found:
-    """A DataFrame of the program: a plan, whose rows are worked out when they are read."""
+    """A DataFrame of the program: a plan, so its values are derived."""
     return Found(frame, "the Spark DataFrame", derived=True)
 
 
@@ -169,7 +169,7 @@ _LETTERS = {"%Y": "yyyy", "%y": "yy", "%m": "MM", "%d": "dd", "%H": "HH", "%M": 
 
 @dataclass(frozen=True)
 class Spark:
-    """An engine over one source of a session. stop: lets go of a session that was started for it."""
+    """Engine over one source of a Spark session. stop: ends a session that was started for it."""
 
     session: Any = field(repr=False)
     source: Found = field(repr=False)
@@ -180,39 +180,39 @@ class Spark:
     subqueries: bool = True
 
     def table(self) -> exp.Expression:
-        """A view under a name that nobody else has, for as long as the statement runs."""
+        """Temporary view under a unique name, which exists while the statement runs."""
         return exp.to_table(self.view) if is_connect(self.session) else exp.table_(self.view, db=self._shared_views)
 
     def bytes_of(self, text: exp.Expression) -> exp.Expression:
-        """Spark's BINARY, which has no collation."""
+        """SQL of a text as BINARY, which has no collation."""
         return exp.Cast(this=text, to=exp.DataType.build("binary", dialect=self.dialect))
 
     def safe_cast(self, value: exp.Expression, source: Column, to: str) -> exp.Expression:
-        """Spark's TRY_CAST, which `in_sparks_words` makes to mean what it means elsewhere."""
+        """SQL TRY_CAST, whose meaning `in_sparks_words` aligns with other engines."""
         return try_cast(value, to)
 
     def without_nan(self, value: exp.Expression, source: Column) -> exp.Expression:
-        """Floats are the only numbers of Spark that can be NaN."""
+        """SQL of a value with NaN as NULL, in columns of floats."""
         return missing_if_nan(value) if is_float(source, self.dialect) else value
 
     def time_of(self, text: exp.Expression, written: str) -> exp.Expression:
-        """Spark's reading of times that does not fail."""
+        """SQL try_to_timestamp of a text."""
         for letters, instead in _LETTERS.items():
             written = written.replace(letters, instead)
         return exp.Anonymous(this="try_to_timestamp", expressions=[text, exp.Literal.string(written)])
 
     def scramble(self, parts: Sequence[exp.Expression]) -> exp.Expression:
-        """Spark's own hash of 64 bits."""
+        """SQL 64-bit hash (xxhash64) of some values."""
         return exp.Anonymous(this="xxhash64", expressions=list(parts))
 
     def check(self, statement: exp.Expression) -> None:
-        """Let Spark plan the statement, which reads no row."""
+        """Have Spark plan the statement, which reads no row."""
         refused = f"this Spark ({self.session.version}) cannot run what a release asks of {self.source.shown}"
         with self._closing_if_it_fails():
             silenced(lambda: self._asked(statement, self.columns, lambda frame: frame.schema), refused)
 
     def run(self, statement: exp.Expression, used: Sequence[Column]) -> pa.Table:
-        """The statement's result."""
+        """Run the statement and return its result."""
         failed = "could not be read to its end; Spark may have lost a worker, its memory or a file"
         return silenced(lambda: self._asked(statement, used, as_arrow), f"{self.source.shown} {failed}")
 
@@ -241,7 +241,7 @@ class Spark:
 
     @contextmanager
     def _mounted(self, used: Sequence[Column]) -> Iterator[None]:
-        """The used columns under the view's name; it is seen by this program alone, and is gone afterwards."""
+        """Context of a temporary view of the used columns, visible to this program alone."""
         frame = self.source.cleaned(used, validates=not self.session.version.startswith("3."))
         catalog = self.session.catalog
         if is_connect(self.session):
@@ -302,7 +302,7 @@ _PLAIN = "DECIMAL(38, 21)"  # 17 digits before the point and 17 after three zero
 
 
 def in_sparks_words(statement: SQL, columns: Sequence[Column]) -> SQL:
-    """The statement, rewritten. columns: those of the source, whose types say what a cast starts from."""
+    """Rewrite the statement for Spark. columns: of the source, whose types determine casts."""
     kinds = {column.reference: exp.DataType.build(column.type or "string", dialect="spark").this for column in columns}
 
     statement = statement.copy()
@@ -330,7 +330,7 @@ def _cast(node: exp.Cast, kinds: Mapping[str, exp.DType]) -> SQL:
 
 
 def _text_of(value: SQL) -> SQL:
-    """A float as the shortest text that reads back to it: 0.0005, 1e-05, 1e+308, inf; not as Java writes it."""
+    """SQL of a float as the shortest text that reads back to it, 0.0005 or 1e-05, unlike Java's."""
     java = exp.Cast(this=value.copy(), to=_type("STRING"))
     size = exp.Abs(this=exp.Cast(this=value.copy(), to=_type("DOUBLE")))
     digits = exp.Cast(this=_try_cast(java.copy(), _type(_PLAIN)), to=_type("STRING"))

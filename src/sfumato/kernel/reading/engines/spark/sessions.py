@@ -46,7 +46,7 @@ def patient() -> Any | None:
     allowed = Allowance()
 
     class Patient(DefaultPolicy):  # type: ignore[misc,unused-ignore]
-        """Spark's own retry policy, as long as time is left."""
+        """Spark's own retry policy, limited by the time left in an `Allowance`."""
 
         def can_retry(self, error: BaseException) -> bool:
             return bool(super().can_retry(error)) and allowed.more()
@@ -71,7 +71,7 @@ class Allowance:
 
 @contextmanager
 def deaf() -> Iterator[None]:
-    """Start processes without a terminal in this block. For privacy: Spark's log can quote a value."""
+    """Context that redirects output of the process to nowhere. For privacy: Spark's log can quote a value."""
     kept = [os.dup(stream) for stream in (1, 2)]
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
@@ -87,7 +87,7 @@ def deaf() -> Iterator[None]:
 
 @contextmanager
 def speechless() -> Iterator[None]:
-    """For privacy: Spark's own Python notes every error of a statement, with what it quotes, on the terminal."""
+    """Context that disables PySpark's error loggers. For privacy: they write quoted values to the terminal."""
     loggers = list[Any]()
     with suppress(ImportError):  # of Spark 4; the kind matters, so that it is not made here as a plain one
         from pyspark.logger import PySparkLogger
@@ -107,7 +107,7 @@ def speechless() -> Iterator[None]:
 
 @contextmanager
 def tagged(session: Any) -> Iterator[None]:
-    """Cancel Spark's work if this block ends early, as by Ctrl-C."""
+    """Context that cancels Spark's work if it ends early, as by Ctrl-C."""
     tag = f"sfumato-{secrets.token_hex(8)}"
     if is_connect(session):
         put, take, end = session.addTag, session.removeTag, session.interruptTag
@@ -128,7 +128,7 @@ def tagged(session: Any) -> Iterator[None]:
 
 @contextmanager
 def followed_tasks(session: Any) -> Iterator[None]:
-    """Tell whoever waits which share of the tasks that are known is done; Spark finds more of them as it goes on."""
+    """Context that reports the share of known tasks that are done; Spark discovers more as it goes on."""
     if not is_connect(session):
         seen: dict[int, tuple[int, int]] = {}
         with followed(lambda: share_of_tasks(session.sparkContext.statusTracker(), seen)):
@@ -151,7 +151,7 @@ def followed_tasks(session: Any) -> Iterator[None]:
 
 
 def share_of_tasks(tracker: Any, seen: dict[int, tuple[int, int]]) -> float | None:
-    """Tasks done over tasks known. seen: the stages so far, done and known tasks of each; one that is over is done."""
+    """Tasks done over tasks known. seen: (done, known) by stage so far; a finished stage counts as done."""
     active = {number: tracker.getStageInfo(number) for number in tracker.getActiveStageIds()}
     for number, (_, known) in seen.items():
         seen[number] = known, known
@@ -165,7 +165,7 @@ _LACKING = "jdk.incubator.vector"  # Spark 4 asks for it, to be faster; the whee
 
 
 def use_java() -> None:
-    """Point processes that this program starts to a Java that serves."""
+    """Point child processes, by JAVA_HOME or the path, to a Java of sufficient version."""
     home = os.environ.get("JAVA_HOME")
     found = (Path(home, "bin", "java") if home else None, _on_the_path())
     if any(java is not None and (version_of(java) or 0) >= OLDEST_JAVA for java in found):
@@ -186,7 +186,7 @@ def _on_the_path() -> Path | None:
 
 
 def version_of(java: Path | None) -> int | None:
-    """The version of a Java, if it is one.
+    """Major version of a Java executable; None if it is none.
 
     >>> version_of(None)
     """
@@ -201,7 +201,7 @@ def version_of(java: Path | None) -> int | None:
 
 
 def without_the_module(home: Path) -> Path:
-    """A home whose Java is that of another one, less the module that Spark's launcher adds to every command."""
+    """Java home that wraps another one and drops the launcher's option for a module that it lacks."""
     if sys.platform == "win32" or (home / "jmods" / f"{_LACKING}.jmod").exists():
         return home
     own = Path(tempfile.mkdtemp(prefix="sfumato-java-"))
@@ -241,7 +241,7 @@ _LOCAL = re.compile(r"spark://(local(\[(\*|\d+)\])?)/?")
 
 
 def start(address: str) -> Any:
-    """A new session at an address."""
+    """Start a session at an address."""
     if find_spec("pyspark") is None:
         raise TableError(f"{shown(address)} needs pyspark; {install_command('spark')}")
     with warnings.catch_warnings():
@@ -287,7 +287,7 @@ def must_serve(session: Any) -> None:
 
 @contextmanager
 def settled(session: Any) -> Iterator[Any]:
-    """A session with the settings that a statement wants.
+    """Context of a session with the statement's settings.
 
     It is a new one beside the program's own; behind Spark Connect the own one, whose settings are put back at the end.
     """
@@ -318,7 +318,7 @@ def _connected(address: str) -> Any:
 
 
 def _must_speak(session: Any) -> None:
-    """Hear one word of a server soon or never: left to itself the client tries for ten minutes, and then says why."""
+    """Refuse a Spark Connect server that does not answer soon: by default the client retries for ten minutes."""
     client = session.client
     try:
         from pyspark.sql.connect.client.retries import DefaultPolicy
@@ -333,7 +333,7 @@ def _must_speak(session: Any) -> None:
 
 
 def _must_answer(address: str, usual: int) -> None:
-    """Refuse an address where nobody is: left to itself, Spark tries for minutes."""
+    """Refuse an address that accepts no connection: by default Spark retries for minutes."""
     reached = False
     for one in address.split("://", 1)[1].split(",") if address.startswith("spark:") else [address]:
         try:
@@ -347,5 +347,5 @@ def _must_answer(address: str, usual: int) -> None:
 
 
 def shown(address: str) -> str:
-    """An address without what follows a ; in it, where Spark Connect has its token."""
+    """Address for messages, without the part after ";", which may hold a token."""
     return address.partition(";")[0].rstrip("/")
