@@ -145,12 +145,12 @@ _NEAR = 2**50  # and up to here three roundings and that of an edge, 1/8 each, p
 
 
 def read_value(attribute: Attribute, source: Column, engine: Engine) -> SQL:
-    """A column as what the attribute compares; NULL if it is missing or cannot be read."""
+    """SQL of a column's value in the attribute's own type; NULL if missing or unreadable."""
     return unless_missing(_read_value(attribute, source, engine), source, engine)
 
 
 def unless_missing(value: SQL, source: Column, engine: Engine) -> SQL:
-    """A value of a column, NULL where the column says so in one of the words that the schema states.
+    """SQL of a value of a column with NULL in place of the words that the schema states for missing values.
 
     Texts are compared by their bytes, without blanks at both ends; numbers and days as what they are.
     """
@@ -220,12 +220,12 @@ def read_time(source: Column, engine: Engine) -> SQL:
 
 
 def read_number(source: Column, engine: Engine) -> SQL:
-    """A column as a number; NULL if it is missing or cannot be read."""
+    """SQL of a column as a number; NULL if missing or unreadable."""
     return unless_missing(_read_number(source, engine), source, engine)
 
 
 def _read_number(source: Column, engine: Engine) -> SQL:
-    """A column as a number. Where all is text, true and false are 1 and 0, as they are in columns of booleans."""
+    """SQL of a column as a number. In columns of text, true and false are 1 and 0, as they are in booleans."""
     spelling = source.spelling
     text = without_marks(column(source.reference), spelling.strip if source.type is None else ())
     spelled = in_plain_digits(text, spelling.decimal, spelling.thousands)

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Spelling:
-    """The spelling of numbers, dates and missing values in a column.
+    """Format of numbers, dates and missing values in a column.
 
-    dates: as in strptime; None for ISO 8601. missing: texts that are no value; strip: units around numbers.
+    dates: strptime format; None for ISO 8601. missing: texts that are no value; strip: units around numbers.
     """
 
     decimal: str = "."

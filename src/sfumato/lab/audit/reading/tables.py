@@ -221,7 +221,7 @@ def reading_schema(
     measures: dict[str, Any] | None = None,
     file: dict[str, Any] | None = None,
 ) -> Schema:
-    """A schema of these parts."""
+    """Schema of given attributes, privacy unit, measures and file."""
     parts: dict[str, Any] = {"privacy_unit": unit, "attributes": attributes, "measures": measures or {}}
     parts |= {"file": file} if file else {}
     return Schema.from_dict({"dataset": "reading", **parts})
@@ -235,7 +235,7 @@ def _aside(random: Random) -> Random:
 
 
 def _vary(attributes: dict[str, dict[str, Any]], random: Random) -> None:
-    """Some of the rarer ways to declare an attribute; the tables are those that there would be without them."""
+    """Apply rarer options of attributes at random, without changing which tables are drawn."""
     aside = _aside(random)
     if aside.random() < 0.4:
         attributes["d"]["by"] = aside.choice(["hour", "week", "quarter", "year"])

@@ -247,7 +247,7 @@ def _refuse_unsure(schema: Schema, engine: Tried, columns: Mapping[str, Column],
 def _rows(
     schema: Schema, engine: Tried, columns: Mapping[str, Column], kinds: Mapping[Column, Kind], unit: Column | None
 ) -> Rows:
-    """Rows of constants: every value of every column, each beside another of the other columns; all of other people."""
+    """Rows of constants: every value of every column, in varying combinations, each of another person."""
     pools = {
         each: [*_no_values(kind, each), *pool(kind, _parts(schema, columns, each), engine.words)]
         for each, kind in kinds.items()
