@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sized
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from sfumato.serve.pgwire import packets as outgoing
 from sfumato.serve.pgwire import protocol as pg
@@ -15,8 +15,29 @@ from sfumato.serve.pgwire.parameters import Given
 from sfumato.serve.pgwire.protocol import Column, Failure
 from sfumato.serve.web.bounds import MOST_KEPT_BY_SESSION, MOST_PREPARED
 
-if TYPE_CHECKING:
-    from sfumato.serve.pgwire.session import Session
+
+class Conversation(Protocol):
+    """Session as the extended protocol knows it: how it answers, and how it sends."""
+
+    send: Callable[[bytes], Awaitable[None]]
+
+    def statements(self, text: str) -> list[str]:
+        """Split a text into its statements."""
+
+    async def found(self, text: str, **given: Any) -> Answer | Command:
+        """Answer a statement, or return its command on the session."""
+
+    def whole(self, found: Answer) -> bytes:
+        """All messages of an answer whose columns the client was not told of yet."""
+
+    def told(self, command: Command) -> bytes:
+        """Messages that a command has for the client."""
+
+    def done(self, command: Command) -> bytes:
+        """Last message of a command."""
+
+    def notes(self, found: Answer) -> bytes:
+        """Notices that carry an answer's notes."""
 
 
 class Prepared:
@@ -48,7 +69,7 @@ class Extended:
     A cursor of SQL is a portal that is declared by name; clients describe and close it as one.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Conversation) -> None:
         self.session = session
         self.statements: dict[str, Prepared] = {}
         self.portals: dict[str, Portal] = {}
