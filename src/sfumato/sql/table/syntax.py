@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from sfumato.effort import MOST_NODES, OF_A_NODE, at_most, spend
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
-from sfumato.sql.scope import nodes_in, quoted
+from sfumato.sql.scope import in_words, nodes_in, quoted
 from sfumato.sql.values.tree import ERROR, error_named
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
 RANKS = ("rank", "denserank", "rownumber", "ntile", "percentrank")
+_MOST_QUOTED = 100  # nodes of an expression whose text is the name of its column
 _INNER = "inner"  # marks columns that came in with what a subquery calls by another name: no alias of the outer SELECT
 
 
@@ -226,8 +228,13 @@ def keep_names(select: Any, changes: Callable[[Any], bool]) -> None:
 
     for item in list(select.expressions):
         if item.key != "alias" and not is_star(item) and any(changes(node) for node in item.walk()):
-            name = item.name if item.key == "column" else default_name(item) or quoted(item)
-            item.replace(exp.alias_(item.copy(), name, quoted=True))
+            few = next(islice(item.walk(), _MOST_QUOTED, None), None) is None  # levels within levels
+            name = (
+                item.name if item.key == "column" else default_name(item) or (quoted(item) if few else in_words(item))
+            )
+            named = exp.Alias(alias=exp.to_identifier(name, quoted=True))
+            item.replace(named)
+            named.set("this", item)
 
 
 def name_of(item: Named) -> str:
