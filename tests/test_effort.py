@@ -34,6 +34,8 @@ from sfumato.errors import QueryError, SfumatoError
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
 from sfumato.sql import compile_statement
+from sfumato.sql.relation.lookups import MOST_ROWS
+from sfumato.sql.table.build import MOST_COLUMNS, MOST_LISTED
 from sfumato.sql.values.functions import like
 
 SHORT, LONG = 1_500, MOST_CHARACTERS  # characters, in the suite and with --full
@@ -227,7 +229,21 @@ LAW = (
     ("the select list, with `*` written out", "linear", f"{effort.MOST_ITEMS} columns"),
     ("`ORDER BY`, `GROUP BY`, `PARTITION BY`", "linear", f"{effort.MOST_RULES} keys each"),
     ("`ROLLUP`, `CUBE`, `GROUPING SETS` and their products", "counted by arithmetic", f"{effort.MOST_SETS} sets"),
-    ("`UNION ALL`, also by `WITH` and subqueries", "doubles with each level", f"{effort.MOST_SELECTS} `SELECT`s"),
+    (
+        "`UNION`, `UNION ALL`, also by `WITH` and subqueries",
+        "doubles with each level",
+        f"{effort.MOST_SELECTS} `SELECT`s",
+    ),
+    (
+        "`JOIN`",
+        "the product of both sides, or of the rows of a key",
+        f"{MOST_LISTED:,} rows; {MOST_ROWS:,} in a look-up",
+    ),
+    (
+        "windows, joins and aggregates of groups",
+        "the sums that their numbers are made of",
+        f"{MOST_COLUMNS:,} sums in an answer",
+    ),
     (
         "subqueries, `WITH` and aliases written into the `SELECT` around them",
         "doubles with each level",

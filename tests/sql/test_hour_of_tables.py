@@ -75,8 +75,9 @@ def released(schema: Schema, number: int) -> Release:
     counts, sums = (np.zeros(schema.domain.shape, dtype=np.int64) for _ in range(2))
     (name,) = schema.measures
     measure = schema.measures[name]
+    codes = [{label: code for code, label in enumerate(axis.labels())} for axis in schema.domain]
     for *values, amount in rows_in(schema, number):
-        cell = tuple(axis.labels().index(value) for axis, value in zip(schema.domain, values, strict=True))
+        cell = tuple(known[value] for known, value in zip(codes, values, strict=True))
         counts[cell] += 1
         sums[cell] += round((amount - float(measure.centre)) / float(measure.step))
     curator = curator_of(schema, counts, sums={name: sums}, epsilon=EPSILON, entropy=TestingEntropy(30))
@@ -204,6 +205,11 @@ SELECT CASE WHEN m <= 2 THEN 'early' ELSE 'late' END AS half, AVG(n) AS mean FRO
     COUNT(*) AS n FROM events GROUP BY ALL) GROUP BY half ORDER BY half;
 SELECT m, n, RANK() OVER (ORDER BY n DESC) AS place, n - LAG(n) OVER (ORDER BY m) AS change FROM (SELECT MONTH(day) AS
     m, COUNT(*) AS n FROM events GROUP BY 1) ORDER BY m;
+SELECT m, SUM(n) FILTER (WHERE m > 1) OVER (ORDER BY m) AS late FROM (SELECT MONTH(day) AS m, COUNT(*) AS n FROM events
+    GROUP BY 1) ORDER BY m;
+WITH a AS (SELECT shop, MONTH(day) AS m, COUNT(*) AS n FROM events GROUP BY ALL), b AS (SELECT *, ROW_NUMBER() OVER
+    (PARTITION BY shop ORDER BY m DESC) AS r FROM a) SELECT shop, SUM(n) AS last_two FROM b WHERE r <= 2 GROUP BY shop
+    ORDER BY shop;
 SELECT COUNT(*) FROM people WHERE region IN (SELECT region FROM (VALUES ('North'), ('West')) AS l(region));
 """
 
@@ -222,6 +228,10 @@ REFUSED = {
     "SELECT a.age FROM people a JOIN people b ON a.region = b.region": "count by key in two WITH queries",
     "SELECT SUM(n) OVER (ORDER BY n) FROM (SELECT region, COUNT(*) AS n FROM people GROUP BY region)": "by keys",
     "SELECT AVG(n) FROM (SELECT region, COUNT(*) AS n FROM people GROUP BY 1 ORDER BY n DESC LIMIT 2)": "leave that",
+    "SELECT region, COUNT(*) OVER (PARTITION BY region) FROM people": "name the keys in GROUP BY",
+    "SELECT MAX(COUNT(*)) FROM people GROUP BY region": "count in a subquery: SELECT AVG(n) FROM (SELECT COUNT(*)",
+    "SELECT COUNT(*) FILTER (WHERE n > 9) FROM (SELECT region, COUNT(*) AS n FROM people GROUP BY 1)": "outermost",
+    "SELECT n FROM nowhere JOIN people USING (n)": "JOIN WITH queries, subqueries and VALUES",
     "SELECT MEDIAN(n) FROM (SELECT region, COUNT(*) AS n FROM people GROUP BY region)": "SUM, AVG, COUNT, MAX and MIN",
     "SELECT p.region, COUNT(*) / t.n FROM people p JOIN (SELECT region, COUNT(*) AS n FROM people GROUP BY 1) t ON "
     "p.region = t.region GROUP BY 1, t.n": "count by its key in a WITH query, and JOIN that",

@@ -189,6 +189,22 @@ REPEATED: dict[str, Statement] = {
     "QUALIFY": lambda n: _select(
         "sex, COUNT(*)", f"GROUP BY sex QUALIFY {_list(lambda k: f'RANK() OVER (ORDER BY COUNT(*)) > {k}', n, ' AND ')}"
     ),
+    "windows": lambda n: _select(
+        "age, " + _list(lambda k: f"SUM(COUNT(*)) OVER (ORDER BY age ROWS {k % 9} PRECEDING)", n), "GROUP BY age"
+    ),
+    "LAGs": lambda n: f"SELECT {_list(lambda k: f'LAG(n, {k}) OVER (ORDER BY sex)', n, ' + ')} FROM ({_N})",
+    "MAX of groups": lambda n: f"SELECT {_list(lambda k: f'MAX(n + {k} * n)', n)} FROM ({_N})",
+    "JOIN of counts": lambda n: (
+        f"WITH c AS ({_N}) SELECT c.n FROM c {_list(lambda k: f'JOIN c AS c{k} USING (sex)', n, ' ')}"
+    ),
+    "CROSS JOIN": lambda n: f"WITH c AS ({_N}) SELECT c.n FROM c" + "".join(f", c AS c{k}" for k in range(n)),
+    "VALUES beside counts": lambda n: f"SELECT COUNT(*) FROM (VALUES {_list(lambda k: f'({k})', n)}) AS v(k), ({_N})",
+    "look-up": lambda n: (
+        f"WITH l(age, b) AS (VALUES {_list(lambda k: f'({k}, {k % 3})', n)}) "
+        "SELECT b, COUNT(*) FROM t JOIN l USING (age) GROUP BY b"
+    ),
+    "UNION": lambda n: _list(lambda k: f"SELECT {k}, COUNT(*) FROM t", n, " UNION "),
+    "PIVOT": lambda n: f"SELECT * FROM t PIVOT (COUNT(*) FOR age IN ({_list(str, n)}) GROUP BY sex)",
     "PARTITION BY": lambda n: _select(
         "sex, SUM(COUNT(*)) OVER (PARTITION BY " + _list(lambda k: "sex", n) + ")", "GROUP BY sex"
     ),
@@ -256,7 +272,24 @@ AT_ZONE, WIDE = "AT TIME ZONE 'UTC' ", "\ufdfa\U0001f600"
 PRODUCTS = {"IN of a real": 1500, "scalar subqueries over subqueries": 45}
 
 # Deeper by each step.
+_SQUARED = "SELECT sex, n * n AS n, LAG(n) OVER (ORDER BY sex) AS m FROM {0}"
+
 NESTED: dict[str, Statement] = {
+    "WITH, squares of sums over groups": _levels(_N, _SQUARED, "SELECT n, m FROM {0}"),
+    "WITH, JOIN with itself": _levels(
+        _N, "SELECT a.sex, a.n + b.n AS n FROM {0} AS a JOIN {0} AS b USING (sex)", "SELECT SUM(n) FROM {0}"
+    ),
+    "WITH, CROSS JOIN with itself": _levels(_N, "SELECT a.n FROM {0} AS a, {0} AS b", "SELECT SUM(n) FROM {0}"),
+    "WITH, greatest so far": _levels(
+        "SELECT age, COUNT(*) AS n FROM t GROUP BY age",
+        "SELECT age, MAX(n) OVER (ORDER BY age) AS n FROM {0}",
+        "SELECT SUM(n) FROM {0}",
+    ),
+    "WITH, running sums": _levels(
+        "SELECT age, COUNT(*) AS n FROM t GROUP BY age",
+        "SELECT age, SUM(n) OVER (ORDER BY age) AS n FROM {0}",
+        "SELECT age, n FROM {0}",
+    ),
     "parentheses": _inside("(", "age", ")"),
     "parentheses around a query": lambda n: "(" * n + "SELECT COUNT(*) FROM t" + ")" * n,
     "parentheses of an aggregate": lambda n: _select("(" * n + "COUNT(*)" + ")" * n),

@@ -170,10 +170,13 @@ def run_tables(tables: Tables, domain: Domain, ask: Ask, confidence: float) -> A
     first = tables.tables[0].items
     numbers = [any(table.items[place].number for table in tables.tables) for place in range(len(first))]
     _refuse_mixed(rows, [item.name for item in first])
+    different = [
+        any(isinstance(row[at], Estimate) and row[at].real is not None for row in rows) for at in range(len(first))
+    ]
     cells = tuple(
         tuple(
-            known_for_sure(cell, confidence) if number and not isinstance(cell, Estimate) else shown(cell)
-            for cell, number in zip(row, numbers, strict=True)
+            _as_number(cell, confidence, difference) if number else shown(cell)
+            for cell, number, difference in zip(row, numbers, different, strict=True)
         )
         for row in rows
     )
@@ -184,6 +187,12 @@ def run_tables(tables: Tables, domain: Domain, ask: Ask, confidence: float) -> A
     alone = frozenset(item.name for item in first if item.alone)
     result = Result(names, cells, confidence, said_once(notes), numbers=estimated, dated=dated, alone=alone)
     return Answered(result, tuple((*choices, *last.choices) for choices in chosen))
+
+
+def _as_number(cell: Any, confidence: float, difference: bool) -> Estimate:
+    """Cell of a column of estimates; of differences each is marked, as its first row may be NULL or a constant."""
+    found = cell if isinstance(cell, Estimate) else known_for_sure(cell, confidence)
+    return replace(found, real=found.excludes_zero) if difference and found.real is None else found
 
 
 def _moment_of(item: Item, index: int, rows: list[Row], table: Table, domain: Domain) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from sfumato.errors import QueryError
@@ -104,6 +105,11 @@ class Mixed:
     left: Value
     right: Value
 
+    @cached_property
+    def size(self) -> int:
+        """The number of sums over rows that it is made of, each as often as it occurs."""
+        return sums_in(self.left) + sums_in(self.right)
+
 
 @dataclass(frozen=True)
 class Largest:
@@ -113,8 +119,20 @@ class Largest:
     greatest: bool
     scale: float = 1.0
 
+    @cached_property
+    def size(self) -> int:
+        """The number of sums over rows that it is made of, each as often as it occurs."""
+        return sum(map(sums_in, self.values))
+
 
 Value = Ratio | Single | Mixed | Largest | float
+
+
+def sums_in(value: Value) -> int:
+    """The number of sums over rows that a value is made of."""
+    if isinstance(value, Mixed | Largest):
+        return value.size
+    return len(value.top) + len(value.bottom or ()) if isinstance(value, Ratio) else int(isinstance(value, Single))
 
 
 def plus(left: Value, right: Value) -> Value:

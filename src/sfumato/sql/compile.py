@@ -23,8 +23,6 @@ from sfumato.schema import Schema
 from sfumato.sql.plan import Column, Key, Order, Select, unique_names
 from sfumato.sql.predicates import check_clauses, noted, table_scope, where, whole
 from sfumato.sql.reading import compiling, parse
-from sfumato.sql.relation.select import table_of
-from sfumato.sql.relation.statement import read_query
 from sfumato.sql.scope import Scope, bare, in_words, place_in, place_of, unsupported
 from sfumato.sql.select_list import read_column
 from sfumato.sql.spellings import asks_clock, clock_notes
@@ -209,6 +207,9 @@ def _compiled(text: str, schema: Schema) -> Statement:
         except QueryError as plain:
             if tree.key not in ("select", "union", "subquery", "pivot"):
                 raise plain from None
+        from sfumato.sql.relation.select import table_of  # plain statements, which are most, do without
+        from sfumato.sql.relation.statement import read_query
+
         query = read_query(tree, schema)
         (first, *others) = query.parts
         if not others and not query.steps and isinstance(first, Flat) and asks_for_rows(first):

@@ -117,8 +117,8 @@ TIMESTAMPS = ("timestamp", "timestampntz", "timestamptz", "timestampltz", "datet
 _MOST_QUOTED, _MOST_CUT = 100, 1_000  # nodes of syntax whose functions are called as they were written; characters
 
 SUPPORTED = (
-    "a release answers SELECTs of COUNT, SUM, AVG, quantiles and their arithmetic on one table, with WHERE, GROUP BY, "
-    "HAVING, ORDER BY, WITH and UNION ALL"
+    "a release answers SELECTs of COUNT, SUM, AVG, quantiles and their arithmetic, with WHERE, GROUP BY, HAVING, "
+    "windows, ORDER BY, WITH, JOIN and UNION"
 )
 
 # Plain words for syntax whose internal name would not help.

@@ -13,11 +13,12 @@ from itertools import combinations, pairwise
 from typing import Any, TypeGuard
 
 from sfumato.domain.predicates import Box, Predicate
-from sfumato.effort import spend
+from sfumato.effort import at_most, spend
 from sfumato.errors import UnsupportedSQL
-from sfumato.sql.column_arithmetic import Amounts, Largest, Mixed, Ratio, Single, Value, over, plus, times
+from sfumato.sql.column_arithmetic import Amounts, Largest, Mixed, Ratio, Single, Value, over, plus, sums_in, times
 from sfumato.sql.plan import Amount, Distinct
 from sfumato.sql.scope import together, unsupported
+from sfumato.sql.table.build import MOST_COLUMNS
 from sfumato.sql.values import functions
 from sfumato.sql.values.functions import not_together
 
@@ -58,9 +59,17 @@ def call(name: str, args: Sequence[Cell]) -> Cell:
     if None in args:
         return None
     try:
-        return _ARITHMETIC[name](*map(_operand, args))
+        return _bounded(_ARITHMETIC[name](*map(_operand, args)))
     except UnsupportedSQL:
         raise Deferred from None
+
+
+def _bounded(cell: Cell) -> Cell:
+    """The cell itself, unless it is made of more sums than are worked out one by one."""
+    if is_form(cell):
+        at_most(sums_in(cell), MOST_COLUMNS, "sums are in one number", "add up fewer groups at a time")
+        spend(sums_in(cell), "arithmetic of counts")
+    return cell
 
 
 def _case(args: Sequence[Cell]) -> Cell:
@@ -137,7 +146,7 @@ def extreme(cells: Iterable[Cell], greatest: bool) -> Cell:
         return functions.call("greatest" if greatest else "least", known) if known else None
     if len(forms) < len(known):
         raise unsupported("MAX or MIN of counts and constants together", "leave the constants out with WHERE")
-    return forms[0] if len(forms) == 1 else Largest(tuple(forms), greatest)
+    return forms[0] if len(forms) == 1 else _bounded(Largest(tuple(forms), greatest))
 
 
 def within(value: Value, rows: Predicate, every: Predicate) -> Value:
@@ -163,15 +172,6 @@ def _amounts_within(amounts: Amounts, rows: Predicate, every: Predicate) -> Amou
         replace(one, predicate=rows if one.predicate is every else one.predicate & rows) if one.grouped else one
         for one in amounts
     )
-
-
-def sums_in(value: Value) -> int:
-    """The number of sums over rows that a form is made of."""
-    if isinstance(value, Mixed):
-        return sums_in(value.left) + sums_in(value.right)
-    if isinstance(value, Largest):
-        return sum(map(sums_in, value.values))
-    return len(value.top) + len(value.bottom or ()) if isinstance(value, Ratio) else int(not isinstance(value, float))
 
 
 def merged(amounts: Sequence[Amount]) -> Amounts:

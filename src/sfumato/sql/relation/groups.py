@@ -94,7 +94,8 @@ def group_release(flat: Flat, schema: Schema, given: Sequence[Cell]) -> tuple[Ro
     axes = {place: name for place, text in enumerate(keys) if (name := classes[text][1]) is not None}
     relation = Relation((), tuple(map(tuple, columns)), len(columns[0]) if columns else 1, axes)
     reader = RowReader(relation, schema, window_cells, lambda node: not_grouped(node, scope), given)
-    reader.texts = dict(zip((*keys, *map(text_of, (*counted, *groupings))), map(Ref, range(len(columns))), strict=True))
+    for place, node in enumerate((*keys.values(), *counted, *groupings)):
+        reader.know(node, Ref(place))
     return reader, scope
 
 
@@ -140,7 +141,7 @@ def name_in(relation: Relation, place: int) -> str:
 def _grouped(flat: Flat, reader: RowReader, schema: Schema, given: Sequence[Cell]) -> RowReader:
     sets = flat.sets or ()
     aggregates = aggregates_of(flat)
-    if reader.steps and (reader.chosen or aggregates):
+    if reader.chosen:
         said = quoted(aggregates[0]) if aggregates else "GROUP BY"
         raise unsupported(
             f"{said} over groups that noisy values choose or rank", "leave that out, or choose in a SELECT around this"
@@ -182,8 +183,8 @@ def _grouped(flat: Flat, reader: RowReader, schema: Schema, given: Sequence[Cell
         return QueryError(f"no column {node.name!r} in the subquery; there are {', '.join(reader.fields)}")
 
     after = RowReader(found, schema, window_cells, unknown, given)
-    named = [*keys, *(text_of(one.node) for one in of_rows), *map(text_of, groupings)]
-    after.texts = dict(zip(named, map(Ref, range(len(columns))), strict=True))
+    for place, node in enumerate((*keys.values(), *(one.node for one in of_rows), *groupings)):
+        after.know(node, Ref(place))
     return after
 
 

@@ -12,7 +12,7 @@ from sfumato.errors import QueryError
 from sfumato.schema import Schema
 from sfumato.sql.relation.forms import Cell, is_form
 from sfumato.sql.relation.groups import name_in
-from sfumato.sql.relation.rows import Field, Relation, RowReader
+from sfumato.sql.relation.rows import Field, Relation, RowReader, each_once
 from sfumato.sql.relation.windows import window_cells
 from sfumato.sql.scope import bare, constant, nodes_in, quoted, unsupported
 from sfumato.sql.table.build import MOST_LISTED
@@ -68,7 +68,7 @@ def joined(left: Relation, join: Any, right: Relation, schema: Schema) -> Relati
         at_most(left.rows * right.rows, MOST_LISTED, "rows would be in a JOIN", "join by keys, with ON or USING")
         pairs = [(one, other) for one in range(left.rows) for other in range(right.rows)]
     at_most(len(pairs), MOST_LISTED, "rows would be in a JOIN", "join by keys that have few rows each")
-    spend(len(pairs), "JOIN")
+    spend(len(pairs) * (1 + len(both.columns)), "JOIN")
     reader = RowReader(_taken(both, left, right, pairs), schema, window_cells, _unknown(both))
     reader.fields = {name_in(both, place).lower(): one.tree for place, one in enumerate(both.fields)}
     for condition in others:
@@ -138,7 +138,7 @@ def _side_by_side(left: Relation, right: Relation, using: Sequence[str]) -> Rela
     differences = left.differences | {place + shift for place in right.differences}
     columns: tuple[tuple[Cell, ...], ...] = ((),) * (shift + len(right.columns))
     notes = tuple(dict.fromkeys((*left.notes, *right.notes)))
-    return Relation(fields, columns, 0, axes, differences, (), (*left.scopes, *right.scopes), notes)
+    return Relation(fields, columns, 0, axes, differences, (), each_once((*left.scopes, *right.scopes)), notes)
 
 
 def _taken(both: Relation, left: Relation, right: Relation, pairs: Pairs) -> Relation:

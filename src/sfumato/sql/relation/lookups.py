@@ -16,7 +16,7 @@ from sfumato.errors import QueryError
 from sfumato.sql.relation.forms import Cell, is_form
 from sfumato.sql.relation.rows import Relation
 from sfumato.sql.scope import Scope, bare, quoted, unsupported
-from sfumato.sql.table.syntax import own_nodes
+from sfumato.sql.table.syntax import keep_names, own_nodes
 
 MOST_ROWS = 1_000  # of a table that is looked up
 _COUNT_FIRST = "count by its key in a WITH query, and JOIN that"
@@ -141,9 +141,7 @@ def _replaced(tree: Any, columns: dict[tuple[str, str], Any], tables: set[str]) 
     plain: dict[str, Any] = {}
     for (_, name), expression in columns.items():
         plain.setdefault(name, expression)
-    for place, item in enumerate(tree.expressions):
-        if item.key == "column" and (item.table.lower() in tables or (not item.table and item.name.lower() in plain)):
-            tree.expressions[place].replace(exp.alias_(item.copy(), item.name, quoted=True))
+    keep_names(tree, lambda node: isinstance(node, exp.Column) and (node.table.lower() in tables or node.name in plain))
     for node in [
         node for node in own_nodes(tree) if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star)
     ]:
@@ -154,6 +152,8 @@ def _replaced(tree: Any, columns: dict[tuple[str, str], Any], tables: set[str]) 
             raise QueryError(f"no column {node.name!r} in {node.table}; there are {there}")
         if found is None:
             continue
+        if isinstance(found, exp.Var) and node.find_ancestor(exp.Where):
+            raise unsupported(f"{quoted(node)} in WHERE, which is counted,", "compare it in HAVING")
         if isinstance(found, exp.Var) and isinstance(node.parent, exp.Group):
             node.pop()  # a number that is the same in every group splits none
         elif isinstance(found, exp.Var) and isinstance(node.parent, exp.Max | exp.Min | exp.Avg | exp.AnyValue):

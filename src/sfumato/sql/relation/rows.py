@@ -6,7 +6,7 @@ when the statement is answered. Nothing that adds up rows may follow a step that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -16,14 +16,15 @@ from sfumato.frozen import dataclass
 from sfumato.schema import Schema
 from sfumato.sql.column_arithmetic import is_difference
 from sfumato.sql.relation.forms import Cell, Deferred, call, is_form
-from sfumato.sql.scope import Scope, nodes_in, quoted, text_of, unsupported
+from sfumato.sql.scope import Scope, bare, nodes_in, quoted, text_of, unsupported
 from sfumato.sql.table.items import Numbers, key_lookup
-from sfumato.sql.table.plan import RANK, Keep, Once, Rank, Sort, Step, Take, trees_of
+from sfumato.sql.table.plan import RANK, Keep, Once, Rank, Sort, Step, Take, step_at, trees_of
 from sfumato.sql.table.row_steps import Orders, done, ranks
 from sfumato.sql.table.syntax import rank_number
 from sfumato.sql.values.translate import translate
-from sfumato.sql.values.tree import ERROR, Call, Const, Ref, Tree, error_named, evaluate, places, size
+from sfumato.sql.values.tree import ERROR, Call, Const, Ref, Tree, error_named, evaluate, places, relocated, size
 
+_OUTSIDE = "round, compare and choose noisy numbers in the outermost SELECT"
 CHOSEN = "write the total as a subquery of its own, or leave groups out in a SELECT around this one"
 
 
@@ -68,7 +69,7 @@ class Relation:
 
     def unordered(self, what: str) -> Relation:
         """The rows in any order; refused where noise chooses among them. what: is to be done with them."""
-        if self.chosen or any(isinstance(step, Rank) for step in self.steps):
+        if self.chosen or any(place >= RANK for one in self.fields for place in places(one.tree)):
             raise unsupported(f"{what} over rows that noisy values choose or rank", "do that last, in the outer SELECT")
         return replace(self, steps=())
 
@@ -78,8 +79,13 @@ class Relation:
         if isinstance(one.tree, Const):
             return (one.tree.value,) * self.rows
         if not isinstance(one.tree, Ref) or one.tree.place >= len(self.columns):
-            raise unsupported(f"{one.name}, which depends on noisy values, in this place", "put functions outside")
+            raise unsupported(f"{one.name}, which goes by noisy values, in this place", _OUTSIDE)
         return self.columns[one.tree.place]
+
+
+def each_once(scopes: Iterable[Scope]) -> tuple[Scope, ...]:
+    """The scopes of the SELECTs behind several relations, which may share some."""
+    return tuple({id(scope): scope for scope in scopes}.values())
 
 
 class RowReader:
@@ -108,6 +114,7 @@ class RowReader:
         self.rows, self.axes = relation.rows, dict(relation.axes)
         self.differences, self.steps, self.notes = set(relation.differences), list(relation.steps), list(relation.notes)
         self.texts: dict[str, Tree] = {}
+        self._kinds: set[str] = set()  # of syntax, that have texts
         self.fields: dict[str, Tree] = {}
         self._orders: dict[str, dict[Any, int]] = {}  # by attribute, the place of each label
         self._ranks = sum(isinstance(step, Rank) for step in relation.steps)
@@ -132,6 +139,11 @@ class RowReader:
         """The value of an expression on a row, by its number."""
         return evaluate(tree, _Cells(self.columns, row), call)  # type: ignore[arg-type]
 
+    def know(self, node: Any, tree: Tree) -> None:
+        """Remember what stands for an expression."""
+        self.texts[text_of(node)] = tree
+        self._kinds.add(bare(node).key)
+
     def add(self, cells: Sequence[Cell]) -> Ref:
         """A place for further cells, one for each row."""
         self.columns.append(list(cells))
@@ -152,7 +164,7 @@ class RowReader:
         if isinstance(tree, Const):
             return [tree.value] * self.rows
         if not isinstance(tree, Ref) or tree.place >= len(self.columns):
-            raise unsupported(f"{quoted(node)} in {place}, which depends on noisy values,", "put functions outside")
+            raise unsupported(f"{quoted(node)} in {place}, which goes by noisy values,", _OUTSIDE)
         return self.columns[tree.place]
 
     def public(self, tree: Tree) -> bool:
@@ -178,11 +190,11 @@ class RowReader:
             return self._stand_in(node)
         if node.key in ("literal", "boolean", "null", "paren"):
             return None
-        if self.texts and (found := self.texts.get(text_of(node))) is not None:
+        if node.key in self._kinds and (found := self.texts.get(text_of(node))) is not None:
             return found
         if node.key == "window":
             found = self.add(self._windows(node, self))
-            self.texts[text_of(node)] = found
+            self.know(node, found)
             return found
         if node.key == "column" and node.this.key != "star":
             return self._column(node)
@@ -209,8 +221,13 @@ class RowReader:
         """An expression of one attribute that is a key of the rows, by the public values of that attribute."""
         from sqlglot import exp
 
-        columns = list(node.find_all(exp.Column))
-        if not columns or any(isinstance(part, exp.AggFunc | exp.Window | exp.Subquery) for part in node.walk()):
+        columns = []
+        for part in node.walk():
+            spend(1, "an expression of a key")
+            if isinstance(part, exp.AggFunc | exp.Window | exp.Subquery | exp.Var):
+                return None
+            columns += [part] if isinstance(part, exp.Column) else []
+        if not columns:
             return None
         keys = {self.texts.get(text_of(column)) or self.fields.get(column.name.lower()) for column in columns}
         key = keys.pop() if len(keys) == 1 else None
@@ -240,7 +257,7 @@ class RowReader:
         """Do a step, at once if it goes by public values and none waits before it. word: of SQL, for the note."""
         if isinstance(step, Rank):
             self.rank(step)
-        elif self.steps or not all(map(self.public, trees_of(step))):
+        elif self._must_wait(step):
             if isinstance(step, Once):
                 raise unsupported("SELECT DISTINCT of aggregates", "leave DISTINCT out: groups differ in their keys")
             self._waits(step, word)
@@ -248,6 +265,11 @@ class RowReader:
             self.keep(range(self.rows)[step.offset : None if step.limit is None else step.offset + step.limit])
         else:
             self.keep(done(step, list(range(self.rows)), self.orders, self.value))
+
+    def _must_wait(self, step: Step) -> bool:
+        """Whether a step goes by noisy values, or comes after one that does; a filter may come before a sort."""
+        before = [one for one in self.steps if not (isinstance(step, Keep) and isinstance(one, Sort))]
+        return bool(before) or not all(map(self.public, trees_of(step)))
 
     def _waits(self, step: Step, word: str = "") -> None:
         self.steps.append(step)
@@ -260,14 +282,21 @@ class RowReader:
         self.rows = len(kept)
 
     def relation_of(self, fields: Sequence[Field], scopes: Sequence[Scope] = ()) -> Relation:
-        """The relation with these columns."""
+        """The relation with these columns, and with no more cells than they and its steps look at."""
+        trees = [*(one.tree for one in fields), *(tree for step in self.steps for tree in trees_of(step))]
+        used = sorted({place for tree in trees for place in places(tree) if place < RANK})
+        moved = {place: at for at, place in enumerate(used)}
+
+        def at(tree: Tree) -> Tree:
+            return relocated(tree, lambda place: moved.get(place, place))
+
         return Relation(
-            tuple(fields),
-            tuple(map(tuple, self.columns)),
+            tuple(replace(one, tree=at(one.tree)) for one in fields),
+            tuple(tuple(self.columns[place]) for place in used),
             self.rows,
-            self.axes,
-            frozenset(self.differences),
-            tuple(self.steps),
+            {moved[place]: name for place, name in self.axes.items() if place in moved},
+            frozenset(moved[place] for place in self.differences if place in moved),
+            tuple(step_at(step, at) for step in self.steps),
             (*self.relation.scopes, *scopes),
             tuple(self.notes),
         )

@@ -10,20 +10,20 @@ from sfumato.domain.predicates import Predicate
 from sfumato.effort import at_most
 from sfumato.errors import QueryError
 from sfumato.schema import Schema
-from sfumato.sql.column_arithmetic import column_of
+from sfumato.sql.column_arithmetic import column_of, sums_in
 from sfumato.sql.plan import Column, Select, unique_names
 from sfumato.sql.predicates import noted
-from sfumato.sql.relation.forms import Cell, Form, is_form, sums_in
+from sfumato.sql.relation.forms import Cell, Form, is_form
 from sfumato.sql.relation.groups import group_release, rows_of_relation
-from sfumato.sql.relation.rows import Field, Relation
+from sfumato.sql.relation.rows import Field, Relation, each_once
 from sfumato.sql.scope import Scope, quoted, unsupported
 from sfumato.sql.select_list import read_column
 from sfumato.sql.table.build import LISTED, MOST_COLUMNS, read_step
 from sfumato.sql.table.flatten import Flat
 from sfumato.sql.table.items import Numbers, decided
-from sfumato.sql.table.plan import RANK, Item, NumberAt, Places, Rows, Table, step_at, trees_of, with_own_errors
+from sfumato.sql.table.plan import RANK, Item, NumberAt, Places, Rows, Table, step_at, with_own_errors
 from sfumato.sql.table.syntax import Named, default_name, totals_in
-from sfumato.sql.values.tree import Ref, Tree, places, relocated
+from sfumato.sql.values.tree import Ref, Tree, relocated
 
 
 def select_rows(flat: Flat, source: Relation | None, schema: Schema, given: Sequence[Cell] = ()) -> Relation:
@@ -68,9 +68,8 @@ def _name(item: Named, scopes: Sequence[Scope], source: Relation | None) -> str:
 def table_of(relation: Relation, schema: Schema) -> Table:
     """The plan that answers a relation: a plain SELECT for each set of attributes that its numbers rest on."""
     noisy = {place for place, column in enumerate(relation.columns) if any(map(is_form, column))}
-    used = sorted(_used(relation))
-    order = [*(place for place in used if place not in noisy), *(place for place in used if place in noisy)]
-    keys = len(order) - len(noisy & {*used})
+    order = sorted(range(len(relation.columns)), key=lambda place: place in noisy)  # keys before numbers
+    keys = len(order) - len(noisy)
     _check_work([relation.columns[place] for place in order[keys:]])
     forms: dict[Form, NumberAt] = {}
     by_names: dict[tuple[str, ...], list[Column]] = {}
@@ -136,12 +135,6 @@ def _together(scopes: Sequence[Scope], schema: Schema) -> Scope:
     return found
 
 
-def _used(relation: Relation) -> set[int]:
-    """The places that fields and steps look at."""
-    trees = [*(one.tree for one in relation.fields), *(tree for step in relation.steps for tree in trees_of(step))]
-    return {place for tree in trees for place in places(tree) if place < RANK}
-
-
 def concatenated(relations: Sequence[Relation], word: str) -> Relation:
     """The rows of several relations one after the other, under the names of the first."""
     plain = [relation.unordered(word) for relation in relations]
@@ -165,7 +158,7 @@ def concatenated(relations: Sequence[Relation], word: str) -> Relation:
         axes,
         frozenset(differences),
         (),
-        tuple(scope for relation in plain for scope in relation.scopes),
+        each_once(scope for relation in plain for scope in relation.scopes),
         tuple(dict.fromkeys(note for relation in plain for note in relation.notes)),
     )
 

@@ -21,11 +21,11 @@ from sfumato.sql.relation.groups import name_in
 from sfumato.sql.relation.joins import joined, resolved, values_relation
 from sfumato.sql.relation.lookups import looked_up
 from sfumato.sql.relation.pivots import pivoted, with_named_windows
-from sfumato.sql.relation.rows import Relation
+from sfumato.sql.relation.rows import Relation, each_once
 from sfumato.sql.relation.select import concatenated, distinct, select_rows
 from sfumato.sql.scope import Scope, in_words, quoted, unsupported
 from sfumato.sql.table.flatten import Flat, RawStep, columns_of, last_steps, written_over
-from sfumato.sql.table.syntax import Named, aggregates_in, name_of, own_nodes, ranks_replaced, totals_in
+from sfumato.sql.table.syntax import Named, aggregates_in, keep_names, name_of, own_nodes, ranks_replaced, totals_in
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -106,6 +106,10 @@ class _Reading:
         flat = written_over(tree, source, columns_of(self.schema))
         nodes = [*(item.node for item in flat.items), *(node for step in flat.steps for node in step.nodes)]
         totals = totals_in(nodes)
+        ungrouped = [node for node in totals if flat.sets is None or any(totals_in(key) for key in flat.sets[0])]
+        if ungrouped:
+            raise unsupported(f"{quoted(ungrouped[0])} over rows that are not grouped", "name the keys in GROUP BY")
+        _refuse_nested(aggregates_in(nodes))
         left_out = any(step.word == "HAVING" for step in flat.steps) or len(flat.sets or ()) > 1
         if self.given or not all(map(_is_plain_total, totals)) or (totals and left_out):
             return Query((self._with_scopes(select_rows(flat, None, self.schema, self.given)),))
@@ -142,7 +146,7 @@ class _Reading:
         return self._with_scopes(select_rows(written_over(tree, None, named), source, self.schema, self.given))
 
     def _with_scopes(self, relation: Relation) -> Relation:
-        return replace(relation, scopes=(*relation.scopes, *self.scopes))
+        return replace(relation, scopes=each_once((*relation.scopes, *self.scopes)))
 
     def _over_several(self, tree: Any, inner: Query) -> Query:
         """A SELECT over a UNION: over each part by itself where it can be, else over their rows together."""
@@ -164,6 +168,9 @@ class _Reading:
         """A SELECT over several tables: relations side by side, or the release with public values looked up."""
         tables = [table, *(join.this for join in tree.args["joins"])]
         queries = [self._source(one.copy()) for one in tables]  # of which that of the rows is read once more
+        for one, query in zip(tables, queries, strict=True):
+            if query is None:
+                self._check_table(one)
         rows = [query for query in queries if query is None or _holds_rows(query)]
         if rows:
             if len(rows) > 1:
@@ -182,6 +189,16 @@ class _Reading:
         for join, right in zip(tree.args["joins"], others, strict=True):
             left = joined(left, join, right, self.schema)
         return Query((self._over(tree, left),))
+
+    def _check_table(self, table: Any) -> None:
+        """Refuse to join what is neither the release nor a query."""
+        from sqlglot import exp
+
+        try:
+            table_scope(exp.Select(from_=exp.From(this=table.copy())), self.schema)
+        except QueryError:
+            what = f"a join with {quoted(table)}, which is neither this release nor a query of the statement,"
+            raise unsupported(what, "JOIN WITH queries, subqueries and VALUES") from None
 
     def _named(self, query: Query, table: Any) -> Relation:
         """The rows of a query, under the name that FROM gives to it."""
@@ -211,6 +228,7 @@ class _Reading:
         if not any(isinstance(node, exp.Subquery) for node in own_nodes(tree)):
             return tree
         spend(OF_A_NODE * sum(1 for _ in own_nodes(tree)), "a statement with subqueries")
+        keep_names(tree, lambda node: isinstance(node, exp.Subquery))
         done: set[int] = set()  # with all that is inside them
         for node in [node for node in own_nodes(tree) if isinstance(node, exp.Subquery)]:  # from the outside in
             inner = node.this.args.get("from_") or node.this.args.get("from")
@@ -256,6 +274,15 @@ class _Reading:
         self.given.append(cells[0])
         self.scopes.extend(relation.scopes)
         node.replace(exp.Var(this=f"cell {len(self.given) - 1}"))
+
+
+def _refuse_nested(aggregates: list[Any]) -> None:
+    """Refuse an aggregate of aggregates in one SELECT, in which SQL has one level of them."""
+    for node in aggregates:
+        inside = [part for part in aggregates_in(node) if part is not node and part.key in ("count", "sum", "avg")]
+        if node.key != "subquery" and inside:
+            inner = "SELECT AVG(n) FROM (SELECT COUNT(*) AS n FROM ... GROUP BY ...)"
+            raise unsupported(f"{quoted(node)} in one SELECT", f"count in a subquery: {inner}")
 
 
 def _is_plain_total(window: Any) -> bool:

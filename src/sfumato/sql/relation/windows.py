@@ -174,7 +174,7 @@ class _Frames:
         elif kind == "RANGE":
             starts, ends = self._range(start, 0), self._range(end, 1)
         else:
-            raise unsupported(f"{kind} in {quoted(self.node)}", _FRAMES)
+            raise unsupported(f"{kind} in a window", _FRAMES)
         size = len(self.rows)
         clipped = [(min(max(one, 0), size), min(max(other, 0), size)) for one, other in zip(starts, ends, strict=True)]
         return [(one, max(one, other)) for one, other in clipped]

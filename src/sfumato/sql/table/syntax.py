@@ -80,7 +80,10 @@ def _is_aggregate(node: Any) -> bool:
 
     if isinstance(node, exp.Subquery):
         return node.find_ancestor(exp.From) is None
-    return isinstance(node, exp.AggFunc) and node.key not in RANKS and not isinstance(node.parent, exp.Window)
+    around = node.parent
+    if isinstance(around, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
+        around = around.parent
+    return isinstance(node, exp.AggFunc) and node.key not in RANKS and not isinstance(around, exp.Window)
 
 
 class Fact(NamedTuple):
@@ -217,6 +220,16 @@ def substituted(select: Any, source: Source | None) -> Any:
     return copy
 
 
+def keep_names(select: Any, changes: Callable[[Any], bool]) -> None:
+    """Give the names that they have now to columns of a SELECT in which something is going to be replaced."""
+    from sqlglot import exp
+
+    for item in list(select.expressions):
+        if item.key != "alias" and not is_star(item) and any(changes(node) for node in item.walk()):
+            name = item.name if item.key == "column" else default_name(item) or quoted(item)
+            item.replace(exp.alias_(item.copy(), name, quoted=True))
+
+
 def name_of(item: Named) -> str:
     """The name of an item for a SELECT around this one."""
     if item.name:
@@ -230,7 +243,7 @@ def default_name(node: Any) -> str | None:
         of = node.expressions[0]
         return f"{of.name.rpartition('.')[2] or default_name(of)}_{node.name.partition(':')[2]}"
     names = {"count": "count", "countif": "count"}
-    if node.key in ("sum", "avg") and node.this is not None and node.this.key == "column":
+    if node.key in ("sum", "avg", "max", "min") and node.this is not None and node.this.key == "column":
         return f"{node.key}_{node.this.name}"
     return names.get(node.key)
 

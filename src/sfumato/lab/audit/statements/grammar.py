@@ -8,7 +8,7 @@ because docs/sql.md gives them another meaning than SQL has, or because SQL leav
 - SUM of no rows, 0 here and NULL in SQL: compared as equal, and under COALESCE where more is made of it;
 - sums of truth values, the order of texts, LIKE's ESCAPE, fractions as text;
 - LIMIT after an order that leaves ties, and the names of columns without an alias;
-- totals over groups after HAVING, and aggregates of aggregates other than SUM, which a release refuses.
+- totals over groups after HAVING, and aggregates of groups that noise chose, which a release refuses.
 """
 
 from __future__ import annotations
@@ -66,7 +66,12 @@ class _Grammar:
         columns = [f"{key} AS k{place}" for place, key in enumerate(keys)]
         columns += [f"{number} AS n{place}" for place, number in enumerate(numbers)]
         if plain and of.chance(0.1 if of.careful else 0.02):  # each group is worked out by itself
-            columns.append(f"SUM(COUNT(*)) OVER (PARTITION BY {keys[0]}) AS t")
+            windows = [
+                f"SUM(COUNT(*)) OVER (PARTITION BY {keys[0]})",
+                f"SUM(COUNT(*)) OVER (ORDER BY {', '.join(keys)})",
+            ]
+            windows.append(f"COUNT(*) - LAG(COUNT(*), 1, 0) OVER (ORDER BY {', '.join(keys)})")
+            columns.append(f"{of.any(*windows)} AS t")
         window = any(" OVER " in column for column in columns)
         if sets and of.chance(0.5):
             columns.append(f"GROUPING({keys[0]}) AS g")
@@ -154,12 +159,31 @@ class _Grammar:
             outers += ["SELECT c0, SUM(total) AS t FROM {} GROUP BY c0 ORDER BY c0", "SELECT c0, n FROM {}"]
             outers += [f"SELECT c0 AS again, {made} AS m FROM {{}}", f"SELECT c0, n FROM {{}} ORDER BY {rules} LIMIT 4"]
             outers += [f"SELECT total AS c0, c0 AS n FROM {{}} WHERE {over}"]
+            outers += self._across([f"c{place}" for place in range(len(keys))])
         outer = of.any(*outers)
-        if of.chance(0.5):
+        if " JOIN " in outer or of.chance(0.5):
             text = f"WITH w AS ({inner}) {outer.replace('{}', 'w')}"
         else:
             text = outer.replace("{}", f"({inner}) AS s")
         return Statement(text, of.careful, "ORDER BY" in outer)
+
+    def _across(self, keys: Sequence[str]) -> list[str]:
+        """SELECTs whose numbers are made of several groups: windows, joins, aggregates of aggregates."""
+        of, listed = self.of, ", ".join(keys)
+        frame = of.any(
+            "", " ROWS 1 PRECEDING", " ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING", " RANGE UNBOUNDED PRECEDING"
+        )
+        kind = of.any("SUM", "AVG", "MAX", "MIN", "COUNT", "FIRST_VALUE", "LAST_VALUE")
+        side, number = of.any("", "LEFT ", "FULL "), of.any("n", "total")
+        return [
+            f"SELECT {listed}, {kind}({number}) OVER (ORDER BY {listed}{frame}) AS w FROM {{}}",
+            f"SELECT {listed}, total - {of.any('LAG', 'LEAD')}(total) OVER (ORDER BY {listed}) AS d FROM {{}}",
+            f"SELECT {of.any('SUM', 'AVG', 'MAX', 'MIN')}(total) AS a, COUNT(*) AS m FROM {{}} WHERE c0 IS NOT NULL",
+            "SELECT c0, MAX(total) - MIN(total) AS d FROM {} GROUP BY c0 ORDER BY c0",
+            f"SELECT {', '.join(f'x.{key}' for key in keys)}, x.total - y.total AS d FROM {{}} AS x "
+            f"{side}JOIN {{}} AS y USING ({listed})",
+            "SELECT c0, total / (SELECT SUM(total) FROM {}) AS share FROM {} AS x JOIN (VALUES (1)) AS v(one) ON TRUE",
+        ]
 
     def union(self) -> Statement:
         """The rows of two SELECTs."""
