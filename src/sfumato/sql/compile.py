@@ -25,7 +25,7 @@ from sfumato.sql.predicates import check_clauses, noted, table_scope, where, who
 from sfumato.sql.reading import compiling, parse
 from sfumato.sql.scope import Scope, bare, in_words, place_in, place_of, unsupported
 from sfumato.sql.select_list import read_column
-from sfumato.sql.spellings import asks_clock, clock_notes
+from sfumato.sql.spellings import CLOCK, clock_notes
 from sfumato.sql.synthetic import SyntheticRows, asks_for_rows, compile_rows
 from sfumato.sql.table.build import build_table
 from sfumato.sql.table.flatten import Flat, RawStep
@@ -186,8 +186,10 @@ def compile_statement(text: str, schema: Schema) -> Statement:
     """Compile a statement over the table that a schema describes."""
     known, key = _KNOWN.found, (text, id(schema))
     if key not in known:
-        found = _compiled(text, schema)
-        if asks_clock(text):
+        with compiling():
+            tree = parse(text)
+            found = _compiled(tree, schema)
+        if tree.meta.get(CLOCK):  # what it asks for now, it does not ask for later
             return found
         if len(known) >= MOST_KNOWN or len(text) > MOST_CHARACTERS:
             known.clear()
@@ -195,30 +197,29 @@ def compile_statement(text: str, schema: Schema) -> Statement:
     return known[key][1]
 
 
-def _compiled(text: str, schema: Schema) -> Statement:
-    with compiling():
-        tree = parse(text)
-        notes = clock_notes(tree)
-        try:
-            select = compile_tree(tree, schema)
-            return replace(select, notes=(*select.notes, *notes))
-        except TooMuchWork:
-            raise
-        except QueryError as plain:
-            if tree.key not in ("select", "union", "subquery", "pivot"):
-                raise plain from None
-        from sfumato.sql.relation.select import table_of  # plain statements, which are most, do without
-        from sfumato.sql.relation.statement import read_query
+def _compiled(tree: exp.Expression, schema: Schema) -> Statement:
+    said = tree.meta.get(CLOCK)
+    notes = clock_notes(said) if said else ()
+    try:
+        select = compile_tree(tree, schema)
+        return replace(select, notes=(*select.notes, *notes))
+    except TooMuchWork:
+        raise
+    except QueryError as plain:
+        if tree.key not in ("select", "union", "subquery", "pivot"):
+            raise plain from None
+    from sfumato.sql.relation.select import table_of  # plain statements, which are most, do without
+    from sfumato.sql.relation.statement import read_query
 
-        query = read_query(tree, schema)
-        (first, *others) = query.parts
-        if not others and not query.steps and isinstance(first, Flat) and asks_for_rows(first):
-            return replace(compile_rows(first, schema), notes=notes)
-        tables = tuple(
-            build_table(part, schema) if isinstance(part, Flat) else table_of(part, schema) for part in query.parts
-        )
-        tables = (replace(tables[0], notes=(*tables[0].notes, *notes)), *tables[1:])
-        return Tables(tables, tuple(_step(step, tables[0]) for step in query.steps))
+    query = read_query(tree, schema)
+    (first, *others) = query.parts
+    if not others and not query.steps and isinstance(first, Flat) and asks_for_rows(first):
+        return replace(compile_rows(first, schema), notes=notes)
+    tables = tuple(
+        build_table(part, schema) if isinstance(part, Flat) else table_of(part, schema) for part in query.parts
+    )
+    tables = (replace(tables[0], notes=(*tables[0].notes, *notes)), *tables[1:])
+    return Tables(tables, tuple(_step(step, tables[0]) for step in query.steps))
 
 
 def selects_of(statement: Statement) -> tuple[Select, ...]:

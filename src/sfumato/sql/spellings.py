@@ -33,17 +33,15 @@ _FOLDED = (
     *("cast", "trycast", "strtotime", "date", "tsordstodate", "timestrtotime", "datefromparts", "lastday"),
     "anonymous",
 )
-_OF_DATES = (  # words of a text without which there is nothing to work out
+REWRITTEN = (  # words of a text, in capitals, without which there is nothing to do here
     *("INTERVAL", "CURRENT_DATE", "CURRENT_TIMESTAMP", "LOCALTIMESTAMP", "TODAY", "STRPTIME", "DATE", "TIMESTAMP"),
     *("TO_TIMESTAMP", "MAKE_DATE", "DATE_TRUNC", "DATE_ADD", "DATE_SUB", "DATEADD", "TIMESTAMPTZ", "DATETIME"),
     *("TO_DATE", "TO_CHAR", "ISNULL", "ZEROIFNULL", *(name.upper() for name in _NAMED_TIMES)),
 )
 
 
-def in_one_spelling(tree: exp.Expression, words: frozenset[str]) -> exp.Expression:
-    """The tree with other spellings rewritten and constant days worked out. words: those of the text, in capitals."""
-    if not words.intersection(_OF_DATES):
-        return tree
+def in_one_spelling(tree: exp.Expression) -> exp.Expression:
+    """The tree with other spellings rewritten and constant days worked out."""
     said: dict[str, str] = {}
     now = datetime.now().replace(microsecond=0)
     for node in reversed(list(tree.walk())):  # children before their parents
@@ -69,9 +67,8 @@ def asks_clock(text: str) -> bool:
     return _CLOCK.search(text) is not None
 
 
-def clock_notes(tree: exp.Expression) -> tuple[str, ...]:
-    """Note on what the clock said, where a statement asks it."""
-    said: dict[str, str] = tree.meta.get(CLOCK, {})
+def clock_notes(said: dict[str, str]) -> tuple[str, ...]:
+    """Notes on what the clock said, by the name under which it was asked."""
     return tuple(
         f"{name} is {value}, by the clock of the computer that answers: tomorrow the same statement asks another thing"
         for name, value in said.items()
