@@ -10,7 +10,7 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import QueryError
-from sfumato.sql.scope import TIMESTAMPS, quoted
+from sfumato.sql.scope import TIMESTAMPS, bare, quoted
 from sfumato.sql.values.dates import without_zone
 from sfumato.sql.values.functions import call
 from sfumato.sql.values.translate import translate
@@ -107,6 +107,8 @@ def _folded(node: Any) -> Any:
 
     if node.key not in _FOLDED or node.find(exp.Column, exp.Select, exp.AggFunc, exp.Placeholder, exp.Parameter):
         return None
+    if node.key in ("add", "sub") and not {bare(node.this).key, bare(node.expression).key} & {"cast", "interval"}:
+        return None  # no day is in it, for days are literals by now
     if node.key in ("cast", "trycast") and not node.args["to"].is_type("date", *TIMESTAMPS):
         return None
     try:
