@@ -105,10 +105,10 @@ def _folded(node: Any) -> Any:
     """A constant day or time worked out, as a literal; None for any other expression."""
     from sqlglot import exp
 
-    if node.key not in _FOLDED or node.find(exp.Column, exp.Select, exp.AggFunc, exp.Placeholder, exp.Parameter):
-        return None
     if node.key in ("add", "sub") and not {bare(node.this).key, bare(node.expression).key} & {"cast", "interval"}:
         return None  # no day is in it, for days are literals by now
+    if node.key not in _FOLDED or node.find(exp.Column, exp.Select, exp.AggFunc, exp.Placeholder, exp.Parameter):
+        return None
     if node.key in ("cast", "trycast") and not node.args["to"].is_type("date", *TIMESTAMPS):
         return None
     try:
