@@ -189,7 +189,7 @@ def compile_statement(text: str, schema: Schema) -> Statement:
         with compiling():
             tree = parse(text)
             found = _compiled(tree, schema)
-        if CLOCK in tree.meta:  # which says another thing tomorrow
+        if tree.meta.get(CLOCK):  # what it asks for now, it does not ask for later
             return found
         if len(known) >= MOST_KNOWN or len(text) > MOST_CHARACTERS:
             known.clear()
@@ -197,8 +197,9 @@ def compile_statement(text: str, schema: Schema) -> Statement:
     return known[key][1]
 
 
-def _compiled(tree: Any, schema: Schema) -> Statement:
-    notes = clock_notes(tree) if CLOCK in tree.meta else ()
+def _compiled(tree: exp.Expression, schema: Schema) -> Statement:
+    said = tree.meta.get(CLOCK)
+    notes = clock_notes(said) if said else ()
     try:
         select = compile_tree(tree, schema)
         return replace(select, notes=(*select.notes, *notes))

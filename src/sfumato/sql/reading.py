@@ -15,7 +15,7 @@ from sfumato.effort import DEEPEST, MOST_CHARACTERS, MOST_LEVELS, OF_A_NODE, cou
 from sfumato.errors import QueryError
 from sfumato.schema import Schema
 from sfumato.sql.scope import unsupported
-from sfumato.sql.spellings import OF_DATES, TOP, in_one_spelling
+from sfumato.sql.spellings import REWRITTEN, TOP, in_one_spelling
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -90,7 +90,7 @@ def parse(text: str, dialect: str = "duckdb") -> exp.Expression:
     tree: exp.Expression = statements[0]
     words = _remember_names(tree, text)
     spend(OF_A_NODE * sum(1 for _ in tree.walk()))
-    return in_one_spelling(tree) if dialect == "duckdb" and words.intersection(OF_DATES) else tree
+    return in_one_spelling(tree) if dialect == "duckdb" and not words.isdisjoint(REWRITTEN) else tree
 
 
 class Words(frozenset[str]):

@@ -10,7 +10,7 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import QueryError
-from sfumato.sql.scope import TIMESTAMPS, quoted
+from sfumato.sql.scope import TIMESTAMPS, bare, quoted
 from sfumato.sql.values.dates import without_zone
 from sfumato.sql.values.functions import call
 from sfumato.sql.values.translate import translate
@@ -33,7 +33,7 @@ _FOLDED = (
     *("cast", "trycast", "strtotime", "date", "tsordstodate", "timestrtotime", "datefromparts", "lastday"),
     "anonymous",
 )
-OF_DATES = (  # words of a text without which there is nothing to work out
+REWRITTEN = (  # words of a text, in capitals, without which there is nothing to do here
     *("INTERVAL", "CURRENT_DATE", "CURRENT_TIMESTAMP", "LOCALTIMESTAMP", "TODAY", "STRPTIME", "DATE", "TIMESTAMP"),
     *("TO_TIMESTAMP", "MAKE_DATE", "DATE_TRUNC", "DATE_ADD", "DATE_SUB", "DATEADD", "TIMESTAMPTZ", "DATETIME"),
     *("TO_DATE", "TO_CHAR", "ISNULL", "ZEROIFNULL", *(name.upper() for name in _NAMED_TIMES)),
@@ -67,9 +67,8 @@ def asks_clock(text: str) -> bool:
     return _CLOCK.search(text) is not None
 
 
-def clock_notes(tree: exp.Expression) -> tuple[str, ...]:
-    """Note on what the clock said, where a statement asks it."""
-    said: dict[str, str] = tree.meta.get(CLOCK, {})
+def clock_notes(said: dict[str, str]) -> tuple[str, ...]:
+    """Notes on what the clock said, by the name under which it was asked."""
     return tuple(
         f"{name} is {value}, by the clock of the computer that answers: tomorrow the same statement asks another thing"
         for name, value in said.items()
@@ -106,6 +105,8 @@ def _folded(node: Any) -> Any:
     """A constant day or time worked out, as a literal; None for any other expression."""
     from sqlglot import exp
 
+    if node.key in ("add", "sub") and not {bare(node.this).key, bare(node.expression).key} & {"cast", "interval"}:
+        return None  # no day is in it, for days are literals by now
     if node.key not in _FOLDED or node.find(exp.Column, exp.Select, exp.AggFunc, exp.Placeholder, exp.Parameter):
         return None
     if node.key in ("cast", "trycast") and not node.args["to"].is_type("date", *TIMESTAMPS):
