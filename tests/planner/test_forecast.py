@@ -287,5 +287,5 @@ def test_a_statement_without_numbers_is_refused():
 def test_a_report_marks_what_depends_on_the_data():
     from sfumato.planner.plan import make_plan
 
-    text = as_text(make_plan(SMALL, epsilon=1))
+    text = as_text(make_plan(SMALL, epsilon=1, every=True))
     assert "simulated: it depends on the data" in text and "2,000 rows" in text and "What it cannot know" in text

@@ -81,7 +81,7 @@ def test_the_smallest_epsilon_keeps_its_promise_and_no_smaller_one_does():
 
 @pytest.mark.full
 def test_a_wanted_error_gives_an_epsilon_for_every_mechanism_and_the_smallest_is_chosen():
-    plan = make_plan(SMALL, error=50)
+    plan = make_plan(SMALL, error=50, every=True)
     exact = {found.mechanism: found.epsilon for found in plan.outlooks if found.epsilon and not found.about}
     assert plan.choice.name == plan.mechanism == min(exact, key=exact.get)
     assert max(found.epsilon for found in plan.lines) == exact[plan.mechanism]
@@ -116,7 +116,7 @@ def test_the_paper_promises_less_than_the_exact_noise_gives():
 
 
 def test_every_mechanism_is_priced_or_says_why_not():
-    plan = make_plan(SMALL, epsilon=1)
+    plan = make_plan(SMALL, epsilon=1, every=True)
     assert {found.mechanism for found in plan.outlooks} == set(MECHANISMS)
     for found in plan.outlooks:
         assert found.note if found.how == "not priced" else found.overall > 0 and len(found.lines) == len(plan.lines)
@@ -187,7 +187,7 @@ def test_a_plan_and_the_choice_have_one_forecast_of_what_adapts(cells, rows, mon
     """By trial on few cells with stated rows, otherwise by formula; what is said of the only question is the same."""
     leave_only(monkeypatch, ["cells", "hierarchical", "sfumato"])
     schema = line_of(cells, rows)
-    plan = make_plan(schema, epsilon="0.5")
+    plan = make_plan(schema, epsilon="0.5", every=True)
     (mine,) = (found for found in plan.outlooks if found.mechanism == "sfumato")
     assert mine.how == ("simulated" if cells == 40 and rows else "foretold")
     (ranges,) = (found for found in mine.lines if "BETWEEN" in found.query)

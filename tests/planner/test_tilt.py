@@ -97,9 +97,7 @@ def test_one_is_warned_of_kinds_of_question_that_become_useless():
 
 
 def test_a_domain_too_large_to_lay_out_has_the_statements_alone():
-    schema = shop()
-    wide = {**{name: axis for name, axis in schema.to_dict()["attributes"].items()}}
-    wide["place"] = {"type": "integer", "lower": 0, "upper": 999}
+    wide = shop().to_dict()["attributes"] | {"place": {"type": "integer", "lower": 0, "upper": 999}}
     schema = Schema.from_dict({"dataset": "shop", "privacy_unit": "row", "attributes": wide})
     asked = named("SELECT sex, COUNT(*) FROM shop GROUP BY sex", schema)
     assert tilt_towards(asked, schema.domain) is asked

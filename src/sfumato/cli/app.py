@@ -47,7 +47,7 @@ app = typer.Typer(
 app.command("demo", short_help="Try everything on a made-up census whose truth is known.")(demo.demo)
 app.command("init")(init.init)
 app.command("check", short_help="Show what a schema would drop, clip or not read. Not private.")(check.check)
-app.command("plan", short_help="Compare the expected errors of mechanisms, before any release.")(plan.plan)
+app.command("plan", short_help="Show how large errors will be, before any release.")(plan.plan)
 app.command("release", short_help="Publish a table as one file that anyone may query.")(release.release)
 app.command("query", short_help="Ask a release in SQL. Every number has an error bar.")(query.query)
 app.command("info", short_help="Describe a release: columns, guarantee, typical errors.")(info.info)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sfumato.cli.release import WITH, mechanisms_like
+from sfumato.cli.release import WITH, WORKLOAD_ONLY, mechanisms_like
 from sfumato.cli.shared import ANSWER_ONLY, JSON, MANNER
 
 if TYPE_CHECKING:
@@ -24,8 +24,11 @@ def plan(
         None, "--delta", help="Allow Gaussian noise with this delta, such as 1e-9, where it reduces the error."
     ),
     workload: Path | None = typer.Option(
-        None, "--workload", help="A file of the SELECT statements that matter most to you."
+        None,
+        "--workload",
+        help="A file of the SELECT statements that matter most: they get most of the accuracy, the rest stays useful.",
     ),
+    workload_only: bool = WORKLOAD_ONLY,
     error: float | None = typer.Option(
         None, "--error", help="Find the smallest epsilon with which answers are off by at most this many rows."
     ),
@@ -33,14 +36,15 @@ def plan(
     mechanism: str = typer.Option(
         "auto",
         "--mechanism",
-        help="Show one mechanism, question by question. auto compares all of them.",
+        help="Show one mechanism, question by question. auto is the choice of `sfumato release`.",
         autocompletion=mechanisms_like,
     ),
+    every: bool = typer.Option(False, "--all", help="Compare all mechanisms, which takes a few seconds more."),
     options: list[str] = WITH,
     quiet: bool = ANSWER_ONLY,
     as_json: bool = JSON,
 ) -> None:
-    """Compare the expected errors of mechanisms at an epsilon, or find the epsilon that an error needs.
+    """Show how large errors will be at an epsilon, or find the epsilon that an error needs.
 
     Reads no data and spends no budget, so run it as often as you like.
     """
@@ -60,6 +64,8 @@ def plan(
             confidence=confidence,
             mechanism=mechanism,
             workload=workload,
+            workload_only=workload_only,
+            every=every or MANNER.json,
             options=stated_options(options) if options else None,
             step=step,
         )
@@ -103,7 +109,17 @@ def of_plan(plan: Plan) -> dict[str, Any]:
             for one in plan.outlooks
         ],
         "remarks": list(plan.remarks),
+        "examples": [_of_line(line) | {"share_of_rows": _share(line, plan)} for line in plan.examples],
+        "doubled_epsilon": None
+        if plan.doubled is None
+        else {"question": plan.doubled.question, "error": plan.doubled.before, "error_then": plan.doubled.after},
+        "warnings": list(plan.warnings),
     }
+
+
+def _share(line: Line, plan: Plan) -> float | None:
+    """Error as a share of the expected rows, where it is in rows."""
+    return line.stderr / plan.expected_rows if plan.expected_rows and line.unit == "rows" else None
 
 
 def _of_line(line: Line) -> dict[str, Any]:

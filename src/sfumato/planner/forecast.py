@@ -9,6 +9,7 @@ factor's mean over all fullnesses if no rows are stated.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field, replace
 from fractions import Fraction
 from math import inf, isfinite, sqrt
@@ -47,6 +48,7 @@ GAINS_OF_MANY = (0.053, 0.11, 0.29, 0.51, 0.61, 0.61)  # three and more
 MOST_OPTIMISED = 2**10  # cells of one attribute beyond which optimising takes longer than a plan should
 MOST_KINDS = 256  # and kinds of query, likewise
 MOST_COMBINED = 2**20  # and cells in all
+TYPICAL = ("smooth", "rough")  # shapes on which one that is tried is tried again, at twice the epsilon
 MOST_WORK = 2**25  # numbers changed, half a second or so, after which others are tried on no further shape
 MOST_QUERIES = 2**12  # of a workload, beyond which nobody would have each of them measured
 MOST_ANSWERED = 2**22  # queries times cells, beyond which it takes long to say what these would tell of each other
@@ -58,7 +60,8 @@ class Outlook:
 
     overall: root mean square error over the weighted workload, in rows; best, worst: on the best and the worst
     synthetic shape, or with the fewest and the most rows where none are stated. asked: error over what a user named, of
-    a tilted workload; else overall. note: why it was not priced, or what the figures rest on. epsilon: the smallest that keeps all lines within a wanted error; about: found by simulation.
+    a tilted workload; else overall. note: why it was not priced, or what figures rest on. epsilon: the smallest that
+    keeps all lines within a wanted error; about: found by simulation.
     promises: guarantees of a mechanism with a purpose of its own, in place of lines.
     """
 
@@ -208,28 +211,32 @@ def _of_named(workload: Workload, errors: Floats) -> float:
 
 def _by_formula(mechanism: Mechanism, question: Question, budget: Budget, foresight: Foresight) -> Outlook:
     """Forecast of a mechanism over marginals; statements that its formula does not cover are asked of one trial."""
+    errors = np.array([foresight.of_block(block) for block in question.workload.blocks])
+    lines = list(formula_lines(foresight, question.items, question.schema, question.confidence))
+    for place, item in enumerate(question.items):
+        if not isfinite(lines[place].stderr):
+            tried = _tried(mechanism, replace(question, items=(item,)), budget, 0)
+            lines[place] = tried.lines[0] if tried.lines else lines[place]
+    overall, asked = question.workload.overall(errors), _of_named(question.workload, errors)
+    return Outlook(mechanism.name, "foretold", tuple(lines), overall, overall, overall, asked=asked)
+
+
+def formula_lines(foresight: Foresight, items: Sequence[Item], schema: Schema, confidence: float) -> tuple[Line, ...]:
+    """Errors of questions by a formula over marginals; inf for statements that are neither counts nor totals."""
     from sfumato.planner.price import Line
 
-    errors = np.array([foresight.of_block(block) for block in question.workload.blocks])
-    wide, rows = NormalDist().inv_cdf((1 + question.confidence) / 2), question.schema.expected_rows
-
-    def line(item: Item) -> Line:
-        total = _total_of(item)
+    wide = NormalDist().inv_cdf((1 + confidence) / 2)
+    lines = []
+    for item in items:
+        total, error = _total_of(item), inf
         if item.block is not None:
             error = foresight.of_block(item.block)
         elif total is not None and total[0] in foresight.of_sums:
-            name, average = total
-            measure, off = question.schema.measures[name], foresight.of_sums[name]
+            measure, off = schema.measures[total[0]], foresight.of_sums[total[0]]
             middle = float(measure.lower + measure.upper) / 2.0 * foresight.by_kind["all rows"]
-            error = off / max(rows or 1, 1) if average else sqrt(off**2 + middle**2)
-        else:
-            tried = _tried(mechanism, replace(question, items=(item,)), budget, 0)
-            return tried.lines[0] if tried.lines else Line(item.query, inf, inf, item.unit, True)
-        return Line(item.query, error, wide * error, item.unit, True)
-
-    overall = question.workload.overall(errors)
-    asked, lines = _of_named(question.workload, errors), tuple(map(line, question.items))
-    return Outlook(mechanism.name, "foretold", lines, overall, overall, overall, asked=asked)
+            error = off / max(schema.expected_rows or 1, 1) if total[1] else sqrt(off**2 + middle**2)
+        lines.append(Line(item.query, error, wide * error, item.unit, True))
+    return tuple(lines)
 
 
 def _total_of(item: Item) -> tuple[str, bool] | None:
@@ -283,6 +290,29 @@ def _if_full(question: Question, budget: Budget, full: ErrorIfFull, share: float
             error = share * full(schema, question.workload, budget, of=Workload((item.query,), (item.block,)))
         lines.append(Line(item.query, error, wide * error, item.unit, True))
     return tuple(lines)
+
+
+def error_at_twice(mechanism: Mechanism, question: Question, budget: Budget, twice: Budget, before: Outlook) -> float:
+    """Error over the workload at twice the budget, given the forecast at once.
+
+    A simulated one is run again on two of the public shapes only (TYPICAL), which tells by how much it falls.
+    """
+    if before.how != "simulated":
+        return outlook(mechanism, replace(question, items=()), twice, bounds=False).overall
+    from sfumato.planner.simulate import geometric_mean, root_mean_square, try_out
+
+    blocks, overall = question.workload.blocks, question.workload.overall
+
+    def middle(trials: Trials) -> float:
+        errors = [{shape: root_mean_square(off) for shape, off in trials.errors(block).items()} for block in blocks]
+        return geometric_mean([overall(np.array([each[shape] for each in errors])) for shape in TYPICAL])
+
+    try:
+        then = try_out(mechanism, question.schema, twice, question.workload, question.runs, shapes=TYPICAL)
+        once = next(each for facts, each in question.trials.items() if facts[:2] == (mechanism.name, budget))
+    except SfumatoError:
+        return inf
+    return before.overall * middle(then) / middle(once) if set(TYPICAL) <= set(once.by_shape) else inf
 
 
 def _tried(mechanism: Mechanism, question: Question, budget: Budget, most: int | None) -> Outlook:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -133,7 +133,7 @@ def example_items(schema: Schema) -> list[Item]:
     domain, axes = schema.domain, [axis for axis in schema.domain if axis.size > 1] or list(schema.domain)[:1]
     ordered = [axis for axis in axes if axis.ordered and axis.size > 2]
 
-    def counted(words: str, along: dict[str, Queries]) -> Item:
+    def counted(words: str, along: Mapping[str, Queries]) -> Item:
         return Item(words, "rows", over(domain, along))
 
     def values(*chosen: Axis) -> Item:
@@ -153,7 +153,7 @@ def example_items(schema: Schema) -> list[Item]:
     further = [values(axis) for axis in axes[1:2]]
     if len(axes) > 1 and ordered:
         other = next(axis for axis in axes if axis is not ordered[0])
-        both = {ordered[0].name: AllRanges(ordered[0].size), other.name: Identity(other.size)}
+        both: dict[str, Queries] = {ordered[0].name: AllRanges(ordered[0].size), other.name: Identity(other.size)}
         further.append(counted(f"rows in a range of {ordered[0].name}, one value of {other.name}", both))
     further += [values(*axes[:3])] if len(axes) > 3 else []
     further += [values(axis) for axis in axes[2:3]] + [values(*axes[1:3])] * (len(axes) > 2)

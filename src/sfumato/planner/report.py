@@ -8,6 +8,7 @@ from math import inf, isfinite
 from string import ascii_uppercase
 
 from sfumato.answers.results import decimals_for
+from sfumato.arrays import MOST_DENSE
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Cost, readable
 from sfumato.plain_text import aligned, printable
@@ -20,15 +21,26 @@ from sfumato.releases.group_privacy import group_privacy, in_words
 MOST_COMPARED = 7  # questions that fit beside each other
 
 
+@dataclass(frozen=True)
+class Doubled:
+    """Expected errors, in rows, at the epsilon of a plan and at twice as much; of the workload or of one question."""
+
+    before: float
+    after: float
+    question: str = "a query"
+
+
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """Expected errors of every mechanism at one epsilon; or, for a wanted error, the smallest epsilon of each.
+    """Expected errors at one epsilon, of one mechanism or of every; or, for a wanted error, the smallest epsilon.
 
-    choice: the recommended mechanism, why, and what cannot be known. outlooks: every mechanism considered. mechanism,
-    lines: the one asked for, or chosen, question by question. remarks: further sentences. every_query, paper:
-    simultaneous error bound for all unions of cells if every cell is measured, from the exact noise and by theorem 5.2
-    of TR-2010-003. threshold: noisy counts under it are not published by sparse-cells. delta: what the mechanism would
-    spend besides epsilon.
+    choice: the recommended mechanism, why, and what cannot be known. outlooks: every mechanism that was compared, or
+    the one. mechanism, lines: the one asked for, or chosen, question by question. remarks: further sentences.
+    every_query, paper: simultaneous error bound for all unions of cells if every cell is measured, from the exact noise
+    and by theorem 5.2 of TR-2010-003. threshold: noisy counts under it are not published by sparse-cells. delta: what
+    the mechanism would spend besides epsilon. examples: errors of questions in plain words. doubled: what twice the
+    epsilon would buy. warnings: tables that the workload makes useless. stated: whether a workload was given; tilted:
+    whether everything else is served besides it.
     """
 
     dataset: str
@@ -44,13 +56,17 @@ class Plan:
     threshold: int | None = None
     every_query: float | None = None
     paper: float | None = None
-    foretold: tuple[Line, ...] = ()
     delta: Fraction = Fraction(0)
+    examples: tuple[Line, ...] = ()
+    doubled: Doubled | None = None
+    warnings: tuple[str, ...] = ()
+    stated: bool = False
+    tilted: bool = False
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        """Errors of the questions under the mechanism asked for or chosen; by kind of question if not simulated."""
-        return next(found.lines for found in self.outlooks if found.mechanism == self.mechanism) or self.foretold
+        """Errors of the questions under the mechanism asked for or chosen."""
+        return next(found.lines for found in self.outlooks if found.mechanism == self.mechanism)
 
     def __repr__(self) -> str:
         return as_text(self)
@@ -66,30 +82,89 @@ class Comparison:
 
 
 def report(plan: Plan) -> Iterator[str | Comparison]:
-    """Sentences and tables of a plan, in order."""
-    what = f"epsilon {readable(plan.epsilon)}" if plan.epsilon is not None and plan.error is None else ""
-    what = what or f"an error of at most {plan.error:,g}, {plan.confidence * 100:g} % sure"
-    what += f", delta {readable(plan.delta)} (Gaussian noise)" if plan.delta else ""
-    yield f"{plan.dataset}: {plan.cells:,} cells, {what}"
-    if len(plan.outlooks) > 1:
+    """Sentences and tables of a plan, in order: what was asked first, and what is behind it afterwards."""
+    compared = len(plan.outlooks) > 1
+    yield from _in_short(plan)
+    if compared:
         yield from _comparison(plan) if plan.error is None else _epsilons(plan)
-    if plan.lines:
-        yield f"Mechanism {plan.mechanism}, question by question:"
-        yield _questions(plan)
     if promised := _chosen(plan).promises:
         yield f"Mechanism {plan.mechanism}, what is known before any data is read:"
         yield Comparison(("what", "value", "unit"), tuple((one.what, one.shown, one.unit) for one in promised), (0, 2))
+    detailed = bool(plan.lines) and not plan.stated and (compared or plan.choice is None or not plan.examples)
+    if detailed:
+        yield f"Question by question, by mechanism {plan.mechanism}:"
+        yield _questions(plan)
     yield from _footnotes(plan)
+    yield from plan.warnings
     yield from plan.remarks
-    if plan.choice is not None:
-        yield f"It would choose {plan.choice.name}: {plan.choice.why}."
+    if plan.choice is not None and (compared or plan.error is not None):
         yield f"What it cannot know: {plan.choice.unknown}"
-    if plan.error is not None:
-        yield f"All of these need epsilon {_epsilon(_chosen(plan))}."
-    elif plan.epsilon is not None:
+    if plan.error is None and plan.epsilon is not None:
         rho = Cost(plan.epsilon, plan.delta).budget.rho
         yield in_words(group_privacy(plan.epsilon, delta=plan.delta, rho=rho))
-    yield "No data was read and nothing was spent."
+    others = plan.choice is not None and not compared and plan.cells <= MOST_DENSE
+    more = " --all compares every mechanism." if others else ""
+    yield f"No data was read and nothing was spent.{more}"
+
+
+def _in_short(plan: Plan) -> Iterator[str | Comparison]:
+    """Mechanism, expected errors of example questions, and what twice the epsilon would buy."""
+    delta = f", delta {readable(plan.delta)} (Gaussian noise)" if plan.delta else ""
+    if plan.error is not None:
+        wanted = f"an error of at most {plan.error:,g} rows, {plan.confidence * 100:g} % sure"
+        yield f"{plan.dataset}: {plan.cells:,} cells, {wanted}{delta}"
+        why = f": {plan.choice.why}" if plan.choice is not None else ""
+        yield f"All of the questions below need epsilon {_epsilon(_chosen(plan))}, by {plan.mechanism}{why}."
+        if plan.stated and plan.lines:
+            yield f"Your statements, by mechanism {plan.mechanism}:"
+            yield _questions(plan)
+        return
+    yield f"{plan.dataset}: {plan.cells:,} cells, epsilon {readable(plan.epsilon or Fraction(0))}{delta}"
+    if plan.choice is not None:
+        yield f"auto would take {plan.choice.name}: {plan.choice.why}."
+    if plan.doubled is not None and plan.epsilon is not None:
+        yield _doubling(plan.doubled, plan.epsilon)
+    if plan.stated and plan.lines:
+        yield f"Your statements, by mechanism {plan.mechanism}:"
+        yield _questions(plan)
+    if plan.examples:
+        share = f", and as a share of the {plan.expected_rows:,} rows expected" if plan.expected_rows else ""
+        besides = "Other questions: expected" if plan.stated else "Expected"
+        yield f"{besides} error by {plan.mechanism}, how far off an answer typically is{share}:"
+        yield _examples(plan)
+        if not plan.expected_rows:
+            yield "State expected_rows in the schema to see these errors as shares of the table."
+
+
+def _doubling(doubled: Doubled, epsilon: Fraction) -> str:
+    times = doubled.before / max(doubled.after, 1e-9)
+    bought = f"from {_short(doubled.before)} to {_short(doubled.after)} rows, {times:.2g} times less"
+    return f"Doubling epsilon to {readable(2 * epsilon)} would bring the error of {doubled.question} {bought}."
+
+
+def _examples(plan: Plan) -> Comparison:
+    """Example questions with their errors, and shares of the expected rows where errors are in rows."""
+    rows = []
+    for line in plan.examples:
+        share = ""
+        if plan.expected_rows and line.unit == "rows" and isfinite(line.stderr):
+            share = as_percent(line.stderr / plan.expected_rows)
+        question = line.query + (" *" if line.guess else "")
+        rows.append((question, _short(line.stderr), line.unit, share)[: 4 if plan.expected_rows else 3])
+    headers = ("question", "expected error", "unit", "share of all rows")[: 4 if plan.expected_rows else 3]
+    return Comparison(headers, tuple(rows), (0, 2))
+
+
+def as_percent(share: float) -> str:
+    """Share in per cent, to two significant digits.
+
+    >>> as_percent(0.01234), as_percent(1.5), as_percent(0.0000002)
+    ('1.2 %', '150 %', 'under 0.001 %')
+    """
+    if share < 1e-5:
+        return "under 0.001 %"
+    percent = 100.0 * share
+    return f"{percent:,.0f} %" if percent >= 10 else f"{percent:.2g} %"
 
 
 def as_text(plan: Plan) -> str:
@@ -162,7 +237,7 @@ def _questions(plan: Plan) -> Comparison:
 
 def _footnotes(plan: Plan) -> Iterator[str]:
     """Footnotes: dependence on the data, threshold, simultaneous bound."""
-    if any(line.guess for line in plan.lines):
+    if any(line.guess for line in (*plan.examples, *plan.lines)):
         if _chosen(plan).how == "foretold":
             yield f"* depends on the data; by formula, {_foretold_rows(plan)}."
         elif _chosen(plan).how == "simulated":
@@ -172,7 +247,7 @@ def _footnotes(plan: Plan) -> Iterator[str]:
             yield f"* depends on the data; shown for {spread} spread evenly over the cells."
     if plan.threshold is not None:
         yield f"Cells with a noisy count under {plan.threshold:,} are not published; they are known in sum only."
-    if plan.every_query is not None and plan.paper is not None and not plan.foretold:
+    if plan.every_query is not None and plan.paper is not None:
         yield (
             f"If every cell is measured, every union of cells at once is off by at most {plan.every_query:,.0f} rows, "
             f"{plan.confidence * 100:g} % sure (theorem 5.2 of TR-2010-003 promises {plan.paper:,.0f})."

@@ -8,7 +8,7 @@ from the operating system, as always.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
@@ -189,12 +189,13 @@ def try_out(
     most: int | None = None,
     *,
     with_errors: bool = False,
+    shapes: Collection[str] = (),
 ) -> Trials:
     """Run a mechanism on every synthetic shape, for the count alone with its share of the budget.
 
     most: work, as the mechanism counts it, after which no further shape is begun; never seconds, so that a plan is the
     same on every machine. with_errors: also measure the errors that a release states, which takes about as long again;
-    a plan needs those of one run alone (`Trials.in_full`).
+    a plan needs those of one run alone (`Trials.in_full`). shapes: those to run on; all, if none are named.
     """
     plain = schema.model_copy(update={"measures": {}})
     share = budget.split(*schema.weights.values())[0]
@@ -202,6 +203,8 @@ def try_out(
     by_shape: dict[str, tuple[Trial, ...]] = {}
     work, done = runs * mechanism.forecast.work(plain, workload, share, rows), 0
     for number, (shape, table) in enumerate(prior_tables(schema.domain.shape, rows).items()):
+        if shapes and shape not in shapes:
+            continue
         if most is not None and done > most:
             break
         done += work

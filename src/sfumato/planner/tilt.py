@@ -56,7 +56,9 @@ def _scale(workload: Workload, domain: Domain) -> float:
 
 def squares_by_trial(schema: Schema, errors: Callable[[list[Item]], Sequence[float]]) -> Squares:
     """Mean squared errors of the tables that warnings look at, from a forecast of items of a plan."""
-    sets = [axes for kind in range(min(len(schema.domain.axes), 3) + 1) for axes in some_sets(schema.domain, kind, PRICED)]
+    sets = [
+        axes for kind in range(min(len(schema.domain.axes), 3) + 1) for axes in some_sets(schema.domain, kind, PRICED)
+    ]
     items = [Item(", ".join(axis.name for axis in axes), "rows", table(schema, axes)) for axes in sets]
     squares: Squares = {len(axes): {} for axes in sets}
     for axes, error in zip(sets, errors(items), strict=True):

@@ -1,0 +1,180 @@
+"""Plans of mechanisms that are not priced cell by cell: of one purpose, over marginals, and of sparse cells.
+
+One with a purpose of its own states its guarantees. One over marginals of many attributes forecasts its errors by
+formula. A domain that is never laid out is priced by a stand-in for its few published cells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from math import ceil, nan
+from statistics import NormalDist
+
+from sfumato.domain import LARGEST_NUMBER
+from sfumato.errors import QueryError, SfumatoError
+from sfumato.kernel.budget import Budget, Cost
+from sfumato.models import sparse_mechanism
+from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.cells.sparse_cells import planned_threshold
+from sfumato.plain_text import as_rows
+from sfumato.planner.choose import choose_for, choose_mechanism
+from sfumato.planner.forecast import Outlook, formula_lines
+from sfumato.planner.marginal_errors import sparse_stand_in
+from sfumato.planner.price import Line, price
+from sfumato.planner.questions import Item, Statements, example_items, sparse_items, statement_items
+from sfumato.planner.report import Doubled, Plan
+from sfumato.planner.usefulness import epsilon_for
+from sfumato.schema import Schema
+
+HINTED = Fraction(1, 10**9)  # small beside one over the rows of any table
+
+
+def plan_special(
+    mechanism: Mechanism, schema: Schema, spent: Fraction | None, confidence: float, statements: Statements | None
+) -> Plan:
+    """Plan for a mechanism with a purpose of its own: its guarantees without any data."""
+    name = mechanism.name
+    if spent is None:
+        raise QueryError(f"--error is for mechanisms that answer any count; of {name} a plan says what --epsilon buys")
+    workload = None if statements is None else statement_items(statements, schema)[1]
+    mechanism.check(schema, workload)
+    assert mechanism.forecast.promises is not None  # noqa: S101 (each has them: tests/models/base/test_mechanism_special.py)
+    promised = mechanism.forecast.promises(schema, Budget.pure(spent), confidence, workload)
+    outlook = Outlook(name, "promised", promises=promised.figures)
+    facts = (schema.dataset, name, spent, None, confidence, schema.domain.size, schema.expected_rows)
+    return Plan(*facts, None, (outlook,), promised.words)
+
+
+ASKED = {
+    "all rows": "COUNT(*) FROM {}",
+    "one attribute": "COUNT(*) ... GROUP BY one attribute",
+    "two attributes": "COUNT(*) ... GROUP BY two attributes",
+    "three attributes": "COUNT(*) ... GROUP BY three attributes",
+}
+LEAST, MOST = 2.0**-20, 2.0**14  # epsilons among which the smallest is looked for
+HALVINGS = 30
+
+
+def plan_margins(
+    mechanism: Mechanism,
+    schema: Schema,
+    spent: Fraction | None,
+    error: float | None,
+    confidence: float,
+    *,
+    chosen: bool,
+    delta: Fraction,
+) -> Plan:
+    """Plan for a mechanism over marginals: expected errors at an epsilon, or the smallest epsilon for an error."""
+    if error is not None:
+        spent = _least_epsilon(mechanism, schema, error, confidence, delta)
+    assert spent is not None  # noqa: S101 (one of the two was given)
+    choice, cost = choose_for(schema, Cost(spent, delta)) if chosen else (None, Cost(spent, delta))
+    lines = foretold_lines(mechanism, schema, cost.budget, confidence)
+    examples = _margin_examples(mechanism, schema, cost.budget, confidence) or lines
+    if error is not None:
+        lines = tuple(Line(one.query, one.stderr, one.within, one.unit, one.guess, spent) for one in lines)
+    note = "about, as if all pairs of attributes got even shares; it spends more where attributes depend on each other"
+    once, twice = (_overall(mechanism, schema, Cost(each, cost.delta).budget) for each in (spent, 2 * spent))
+    least = None if error is None else spent
+    forecast = Outlook(mechanism.name, "foretold", lines, once, once, once, note, least, about=True)
+    facts = (schema.dataset, mechanism.name, None if error is not None else spent, error, confidence)
+    remarks = (hint,) if not delta and (hint := _delta(mechanism, schema, spent)) is not None else ()
+    plan = Plan(*facts, schema.domain.size, schema.expected_rows, choice, (forecast,), remarks)
+    return replace(plan, delta=cost.delta, examples=examples, doubled=Doubled(once, twice))
+
+
+def _overall(mechanism: Mechanism, schema: Schema, budget: Budget) -> float:
+    """Geometric mean over kinds of query of a mechanism over marginals."""
+    assert mechanism.forecast.foretold is not None  # noqa: S101 (it is one)
+    return mechanism.forecast.foretold(schema, budget).overall(None)
+
+
+def _margin_examples(mechanism: Mechanism, schema: Schema, budget: Budget, confidence: float) -> tuple[Line, ...]:
+    """Expected errors of example questions; none where cells have no numbers, so that no query can be written down."""
+    if schema.domain.size > LARGEST_NUMBER or mechanism.forecast.foretold is None:
+        return ()
+    items = example_items(schema)
+    return formula_lines(mechanism.forecast.foretold(schema, budget), items, schema, confidence)
+
+
+def foretold_lines(mechanism: Mechanism, schema: Schema, budget: Budget, confidence: float) -> tuple[Line, ...]:
+    """Expected errors by number of attributes, for a mechanism with such a forecast; empty for any other."""
+    wide = NormalDist().inv_cdf((1 + confidence) / 2)
+    kinds = _by_kind(mechanism, schema, budget).items()
+    return tuple(Line(ASKED[kind].format(schema.dataset), error, wide * error, "rows", True) for kind, error in kinds)
+
+
+def _by_kind(mechanism: Mechanism, schema: Schema, budget: Budget) -> dict[str, float]:
+    """Forecast of standard errors by number of attributes."""
+    if mechanism.forecast.foretold is None:
+        return {}
+    return dict(mechanism.forecast.foretold(schema, budget).by_kind)
+
+
+def _least_epsilon(mechanism: Mechanism, schema: Schema, error: float, confidence: float, delta: Fraction) -> Fraction:
+    """Smallest epsilon whose forecast keeps within the error, by bisection on a logarithmic scale."""
+
+    def worst(epsilon: float) -> float:
+        lines = foretold_lines(mechanism, schema, Cost(Fraction(epsilon), delta).budget, confidence)
+        return max((line.within for line in lines), default=nan)
+
+    low, high = LEAST, MOST
+    if not worst(high) <= error:
+        raise QueryError(f"{mechanism.name} keeps not all of these within {error:g} rows; allow a larger error")
+    for _ in range(HALVINGS):
+        middle = (low * high) ** 0.5
+        low, high = (low, middle) if worst(middle) <= error else (middle, high)
+    return Fraction(ceil(high * 1000), 1000) if high > 0.01 else Fraction(high)
+
+
+def _delta(mechanism: Mechanism, schema: Schema, epsilon: Fraction) -> str | None:
+    """Sentence on the errors with a delta of 1e-9, for a mechanism over marginals."""
+    try:
+        gaussian = Cost.stated(epsilon, HINTED).budget
+        before, after = (_by_kind(mechanism, schema, each) for each in (Budget.pure(epsilon), gaussian))
+    except SfumatoError:
+        return None
+    kind = "two attributes" if "two attributes" in before else "one attribute"
+    less = [f"{as_rows(after[each])} rows instead of {as_rows(before[each])}" for each in (kind, "all rows")]
+    return f"With --delta 1e-9 (Gaussian noise) counts of {kind} would be off by about {less[0]}, of all by {less[1]}."
+
+
+def plan_sparse(
+    schema: Schema,
+    spent: Fraction | None,
+    error: float | None,
+    confidence: float,
+    statements: Statements | None,
+    *,
+    chosen: bool,
+) -> Plan:
+    """Plan for a domain that is never laid out: one mechanism, priced by its stand-in."""
+    name = sparse_mechanism().name
+    items = (
+        sparse_items(schema)
+        if statements is None
+        else [Item(query, "rows", None, select, True) for query, select in statements]
+    )
+
+    def line(item: Item, epsilon: Fraction) -> Line:
+        return price(item, sparse_stand_in(schema, Budget.pure(epsilon)), confidence)
+
+    if error is not None:
+        counts = [item for item in items if item.unit == "rows"]
+        least = [epsilon_for(lambda epsilon, item=item: line(item, epsilon).within, error) for item in counts]  # type: ignore[misc]
+        pairs = zip(counts, least, strict=True)
+        lines = tuple(replace(line(item, epsilon), epsilon=epsilon) for item, epsilon in pairs)
+        forecast = Outlook(name, "exact", lines, epsilon=max(least))
+    else:
+        assert spent is not None  # noqa: S101 (one of the two was given)
+        forecast = Outlook(name, "exact", tuple(line(item, spent) for item in items))
+    threshold = planned_threshold(schema, Budget.pure(spent)) if spent is not None else None
+    choice = choose_mechanism(schema, Budget.pure(spent or 1)) if chosen else None
+    facts = (schema.dataset, name, spent, error, confidence, schema.domain.size, schema.expected_rows)
+    doubled = None
+    if spent is not None:
+        at_twice = [line(item, 2 * spent).stderr for item in items[:1]]
+        doubled = Doubled(forecast.lines[0].stderr, at_twice[0], items[0].query)
+    return replace(Plan(*facts, choice, (forecast,), (), threshold), doubled=doubled, stated=statements is not None)
