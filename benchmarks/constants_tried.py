@@ -206,7 +206,7 @@ TRIED: dict[str, Tried] = {
     "planner.rules.MANY_CELLS": Tried("2**19", "2**21", ("large plans",)),
     "planner.rules.WORTH_A_LARGE_FILE": Tried("1.25", "2.0", ("large plans",)),
     "planner.choose.WORTH_IT": Tried("0.905", "0.974", ("plans",)),
-    "planner.plan.HINTED": Tried("Fraction(1, 2 * 10**9)", "Fraction(2, 10**9)", ("plans",)),
+    "planner.other_plans.HINTED": Tried("Fraction(1, 2 * 10**9)", "Fraction(2, 10**9)", ("plans",)),
     "planner.plan.NO_GAIN": Tried("0.905", "0.974", ("plans",)),
     "planner.plan.MUCH_MORE": Tried("2.0", "8.0", ("plans for an error",)),
     "planner.marginal_errors.PRICED": Tried("6", "24", ("errors by kind",)),

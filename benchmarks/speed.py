@@ -48,6 +48,14 @@ attributes:
   x: {type: integer, lower: 0, upper: 999999}
   y: {type: integer, lower: 0, upper: 999999}
 """
+PLANNED = """
+dataset: survey
+privacy_unit: row
+attributes:
+  age: {type: integer, lower: 0, upper: 99}
+  smoker: {type: boolean}
+expected_rows: 5000
+"""
 
 
 def main() -> None:
@@ -56,6 +64,7 @@ def main() -> None:
         release_beside_group_by(folder)
         large_cubes(folder)
         start_up(folder)
+        plans(folder)
 
 
 def release_beside_group_by(folder: Path) -> None:
@@ -109,6 +118,14 @@ def start_up(folder: Path) -> None:
     help_ = best(5, *sfumato("--help"))
     asked = best(5, *sfumato("query", folder / "t.sfumato", "SELECT b, COUNT(*) FROM t WHERE a < 40 GROUP BY b"))
     print(f"sfumato --help: {help_.wall:.2f} s; open a release and answer one query from the shell: {asked.wall:.2f} s")
+
+
+def plans(folder: Path) -> None:
+    """CPU of a plan over 200 cells: at an epsilon, for an error, and of every mechanism."""
+    (folder / "plan.yaml").write_text(PLANNED)
+    asked = {"--epsilon 1": ("--epsilon", "1"), "--error 50": ("--error", "50"), "--all": ("--epsilon", "1", "--all")}
+    costs = {name: best(3, *sfumato("plan", "--schema", folder / "plan.yaml", *words)) for name, words in asked.items()}
+    print("plan of 200 cells: " + "; ".join(f"{name} {cost.cpu:.2f} s CPU" for name, cost in costs.items()))
 
 
 def sfumato(*arguments: object) -> list[str]:

@@ -128,10 +128,10 @@ def choose_among(outlooks: list[Outlook], schema: Schema, budget: Budget, worklo
 def with_hints(choice: Choice, outlooks: Sequence[Outlook]) -> Choice:
     """Add hints on mechanisms with less error that `auto` does not take."""
     unknown = choice.unknown
-    asked = next((found.asked for found in outlooks if found.mechanism == choice.name), inf)
+    asked = next((found.named for found in outlooks if found.mechanism == choice.name), choice.expected)
     bound = [found for found in outlooks if MECHANISMS[found.mechanism].answers == "its workload"]
-    if bound and (least := min(bound, key=lambda found: found.asked)).asked < WORTH_IT * asked:
-        unknown += f" {least.mechanism} would have {as_rows(least.asked)} rows on these queries. {ONLY_THE_WORKLOAD}"
+    if bound and (least := min(bound, key=lambda found: found.named)).named < WORTH_IT * asked:
+        unknown += f" {least.mechanism} would have {as_rows(least.named)} rows on these queries. {ONLY_THE_WORKLOAD}"
     better = [(found, MECHANISMS[found.mechanism]) for found in outlooks if found.overall < WORTH_IT * choice.expected]
     if aside := [found for found, mechanism in better if found.how == "simulated" and not mechanism.adaptive]:
         listed = ", ".join(f"{found.mechanism} ({as_rows(found.overall)} rows)" for found in aside)

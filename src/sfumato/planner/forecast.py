@@ -59,8 +59,8 @@ class Outlook:
     """Forecast of one mechanism at one budget.
 
     overall: root mean square error over the weighted workload, in rows; best, worst: on the best and the worst
-    synthetic shape, or with the fewest and the most rows where none are stated. asked: error over what a user named, of
-    a tilted workload; else overall. note: why it was not priced, or what figures rest on. epsilon: the smallest that
+    synthetic shape, or with the fewest and the most rows where none are stated. asked: error over what a user named, if
+    the workload is tilted. note: why it was not priced, or what figures rest on. epsilon: the smallest that
     keeps all lines within a wanted error; about: found by simulation.
     promises: guarantees of a mechanism with a purpose of its own, in place of lines.
     """
@@ -76,6 +76,11 @@ class Outlook:
     about: bool = False
     promises: tuple[Figure, ...] = ()
     asked: float = inf
+
+    @property
+    def named(self) -> float:
+        """Error over what a user named, or over the workload where nothing is served besides."""
+        return self.asked if isfinite(self.asked) else self.overall
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,6 +30,11 @@ from sfumato.schema import Schema
 HINTED = Fraction(1, 10**9)  # small beside one over the rows of any table
 
 
+def with_a_delta(epsilon: Fraction) -> Cost:
+    """Cost with the delta of which a plan without one says what it would buy."""
+    return Cost.stated(epsilon, HINTED)
+
+
 def plan_special(
     mechanism: Mechanism, schema: Schema, spent: Fraction | None, confidence: float, statements: Statements | None
 ) -> Plan:
@@ -132,7 +137,7 @@ def _least_epsilon(mechanism: Mechanism, schema: Schema, error: float, confidenc
 def _delta(mechanism: Mechanism, schema: Schema, epsilon: Fraction) -> str | None:
     """Sentence on the errors with a delta of 1e-9, for a mechanism over marginals."""
     try:
-        gaussian = Cost.stated(epsilon, HINTED).budget
+        gaussian = with_a_delta(epsilon).budget
         before, after = (_by_kind(mechanism, schema, each) for each in (Budget.pure(epsilon), gaussian))
     except SfumatoError:
         return None

@@ -22,7 +22,7 @@ from sfumato.models.cells.sparse_cells import planned_threshold
 from sfumato.plain_text import as_rows
 from sfumato.planner.choose import Choice, choose_for, choose_mechanism, with_hints
 from sfumato.planner.forecast import Outlook, Question, error_at_twice, expected_error, outlook
-from sfumato.planner.other_plans import HINTED, plan_margins, plan_sparse, plan_special
+from sfumato.planner.other_plans import plan_margins, plan_sparse, plan_special, with_a_delta
 from sfumato.planner.questions import Item, Statements, default_items, example_items, read_statements, statement_items
 from sfumato.planner.report import Doubled, Plan
 from sfumato.planner.simulate import MOST_SIMULATED
@@ -41,7 +41,7 @@ def what_a_delta_buys(question: Question, epsilon: Fraction, only: Mechanism | N
     only: the mechanism that was asked for by name; otherwise the choice of `auto` with and without it. Reads no data.
     """
     try:
-        without, with_it = (_expected(question, cost, only) for cost in (Cost(epsilon), Cost.stated(epsilon, HINTED)))
+        without, with_it = (_expected(question, cost, only) for cost in (Cost(epsilon), with_a_delta(epsilon)))
     except SfumatoError:  # such as an epsilon so large that Gaussian noise has no use
         return None
     if without is None or with_it is None:
@@ -227,7 +227,7 @@ def _plan_for_error(
             priced[one.name] = least_epsilon(one, counts, error, line_by_line=False, most=worth_trying)
         about = [found.mechanism for found in priced.values() if found.about and (found.epsilon or enough) < enough]
     else:
-        tried = [one for one in mechanisms if one.adaptive]
+        tried = [one for one in mechanisms if one not in linear]
         about = [one.name for one in tried if _keeps(one, counts, error, enough)]
     outlooks = [priced[name] for name in MECHANISMS if name in priced]
     unknown = "What depends on the data can only be tried on public shapes, not promised"
@@ -292,7 +292,7 @@ def _is_sparse(schema: Schema, only: Mechanism | None) -> bool:
 
 def explain(outlooks: Sequence[Outlook], question: Question) -> tuple[str, ...]:
     """First remark of a mechanism on the comparison, where there is more than one exact error."""
-    priced = {found.mechanism: found.asked for found in outlooks if found.how == "exact" and isfinite(found.asked)}
+    priced = {found.mechanism: found.named for found in outlooks if found.how == "exact" and isfinite(found.named)}
     remarks = (MECHANISMS[name].forecast.remark for name in MECHANISMS if name in priced and len(priced) > 1)
     said = (remark(priced, question.schema, question.workload.asked) for remark in remarks if remark is not None)
     return tuple(text for text in said if text)[:1]

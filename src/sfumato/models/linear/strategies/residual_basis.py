@@ -29,6 +29,7 @@ from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.frozen import dataclass
 from sfumato.queries import Identity, Kron, Queries, Scaled, Stack, Total, Weighted, Workload, default_workload
+from sfumato.queries.workload import NAMED
 
 Places = tuple[int, ...]  # of axes in their domain, rising
 
@@ -51,9 +52,13 @@ def wanted_margins(domain: Domain, workload: Workload | None = None) -> dict[Pla
     if workload is None or workload is default_workload(domain):
         return dict.fromkeys(small_margins(sizes), 1.0)
     weights: dict[Places, float] = {}
-    for block, weight in zip(workload.blocks, workload.weights, strict=True):
+    for block in workload.asked.blocks:
         for places in dict.fromkeys(_asked(block, sizes)):
-            weights[places] = weights.get(places, 0.0) + weight
+            weights[places] = weights.get(places, 0.0) + 1.0
+    if workload.named:  # a tilt: what is wanted if nothing is stated has the rest of the weight
+        usual, rest = small_margins(sizes), (1.0 - NAMED) / NAMED * sum(weights.values())
+        for places in usual:
+            weights[places] = weights.get(places, 0.0) + rest / len(usual)
     return weights
 
 
