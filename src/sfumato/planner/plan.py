@@ -213,13 +213,19 @@ def _plan_for_error(
         return _finish(counts, None, error, only, None, (found,), every=every)
     mechanisms = [*MECHANISMS.values()] if every else [*considered()]
     linear = [one for one in mechanisms if one.forecast.strategy is not None]
-    priced = {one.name: least_epsilon(one, counts, error, line_by_line=False) for one in _each(step, linear)}
+    at_one = {
+        one.name: outlook(one, counts, counts.budget(one, Fraction(1)), patient=False) for one in _each(step, linear)
+    }
+    priced = {
+        one.name: least_epsilon(one, counts, error, line_by_line=False, at_one=at_one[one.name]) for one in linear
+    }
     kept = [found for found in priced.values() if found.epsilon is not None and not found.about]
     exact = [found for found in kept if MECHANISMS[found.mechanism].answers == "everything"]
     if not exact:
         raise QueryError(f"no mechanism keeps all of these within {error:g} rows; allow a larger error")
     best = min(exact, key=lambda found: found.epsilon or Fraction(0))
-    priced[best.mechanism] = least_epsilon(MECHANISMS[best.mechanism], counts, error, line_by_line=True)
+    chosen = MECHANISMS[best.mechanism]
+    priced[chosen.name] = least_epsilon(chosen, counts, error, line_by_line=True, at_one=at_one[chosen.name])
     enough = best.epsilon or Fraction(1)
     if every:
         for one in _each(step, [one for one in mechanisms if one not in linear]):
@@ -235,8 +241,7 @@ def _plan_for_error(
     choice = Choice(best.mechanism, "smallest epsilon of those that can promise the error whatever the data", unknown)
     if not every:
         outlooks = [priced[best.mechanism]]
-    plan = _finish(counts, None, error, MECHANISMS[best.mechanism], choice, tuple(outlooks), every=every)
-    chosen = MECHANISMS[best.mechanism]
+    plan = _finish(counts, None, error, chosen, choice, tuple(outlooks), every=every)
     return replace(plan, warnings=_warnings(chosen, question, question.budget(chosen, enough)))
 
 

@@ -15,6 +15,7 @@ from sfumato.planner.price import Line, price, worst_of
 from sfumato.planner.questions import Item
 from sfumato.planner.usefulness import epsilon_for
 from sfumato.queries.strategy import Strategy
+from sfumato.releases.contents.cube import Cube
 
 MOST = 1000  # epsilon, beyond which nobody is protected and noise is too small to be told from rounding
 CORRECTIONS = 6  # of the guess that errors fall in proportion to epsilon
@@ -24,13 +25,20 @@ CLOSE = 1.3  # times what was too little is near enough to the least
 
 
 def least_epsilon(
-    mechanism: Mechanism, question: Question, error: float, *, line_by_line: bool, most: float = MOST
+    mechanism: Mechanism,
+    question: Question,
+    error: float,
+    *,
+    line_by_line: bool,
+    most: float = MOST,
+    at_one: Outlook | None = None,
 ) -> Outlook:
     """Outlook of a mechanism at the smallest epsilon that keeps every question within `error`, at the confidence.
 
-    line_by_line: also the smallest for each question by itself, which takes longer. most: where trials end.
+    line_by_line: also the smallest for each question by itself, which takes longer. most: where trials end. at_one: its
+    outlook at an epsilon of 1, if that is known.
     """
-    at_one = outlook(mechanism, question, question.budget(mechanism, Fraction(1)), patient=line_by_line)
+    at_one = at_one or outlook(mechanism, question, question.budget(mechanism, Fraction(1)), patient=line_by_line)
     if at_one.how == "not priced":
         return at_one
     try:
@@ -45,7 +53,7 @@ def _exactly(mechanism: Mechanism, question: Question, error: float, at_one: Out
     """Smallest epsilon by search on the exact noise distribution; bisection where cells are published as measured."""
     strategy = strategy_of(mechanism, question, question.budget(mechanism, Fraction(1)))
     assert strategy is not None  # noqa: S101 (priced exactly)
-    cube = stand_in(mechanism, question.schema, question.budget(mechanism, Fraction(1)), strategy)
+    cube = _cube(mechanism, question, strategy, Fraction(1), counts=True)
     find = epsilon_for if mechanism.as_measured else near_epsilon
 
     def smallest(item: Item) -> Fraction:
@@ -93,9 +101,17 @@ def near_epsilon(within: Callable[[Fraction], float], error: float) -> Fraction:
 
 
 def _line(mechanism: Mechanism, question: Question, item: Item, strategy: Strategy, epsilon: Fraction) -> Line:
-    cube = stand_in(mechanism, question.schema, question.budget(mechanism, epsilon), strategy)
+    cube = _cube(mechanism, question, strategy, epsilon, counts=item.block is not None)
     line = price(item, cube, question.confidence)
     return line if isfinite(line.within) else replace(line, within=inf)
+
+
+def _cube(mechanism: Mechanism, question: Question, strategy: Strategy, epsilon: Fraction, *, counts: bool) -> Cube:
+    """Stand-in at an epsilon; counts: with its share of the budget for counts alone, which takes less time."""
+    schema, budget = question.schema, question.budget(mechanism, epsilon)
+    if counts and schema.measures:
+        schema, budget = schema.model_copy(update={"measures": {}}), budget.split(*schema.weights.values())[0]
+    return stand_in(mechanism, schema, budget, strategy)
 
 
 def _about(mechanism: Mechanism, question: Question, error: float, at_one: Outlook, most: float) -> Outlook:

@@ -51,7 +51,14 @@ class Strategy:
 
     def load(self, power: int) -> int:
         """L1 sensitivity (power 1) or squared L2 sensitivity (power 2) of the weighted queries."""
-        return int(self.weighted.l1 if power == 1 else self.weighted.l2_squared)
+        if power not in self._loads:
+            self._loads[power] = int(self.weighted.l1 if power == 1 else self.weighted.l2_squared)
+        return self._loads[power]
+
+    @cached_property
+    def _loads(self) -> dict[int, int]:
+        """Sensitivities computed so far, by power; a search over epsilons asks for them again and again."""
+        return {}
 
     @cached_property
     def shares(self) -> Codes:
