@@ -124,3 +124,16 @@ def test_a_mechanism_of_one_purpose_says_what_it_promises(folder):
     refused(plan("--error", "10", "--mechanism", "pac"), "--epsilon")
     refused(plan("--epsilon", "1", "--mechanism", "pac", "--with", "target=age"), "positive=VALUE")
     refused(plan("--epsilon", "1", "--with", "target=sex"), "--mechanism")
+
+
+@pytest.mark.full
+def test_json_has_every_mechanism_the_examples_and_what_twice_the_epsilon_buys(folder):
+    Path("s.yaml").write_text(SCHEMA.replace("upper: 49", "upper: 4"))
+    Path("w.sql").write_text("SELECT sex, COUNT(*) FROM people GROUP BY sex")
+    told = json.loads(plan("--epsilon", "1", "--workload", "w.sql", "--json").stdout)
+    assert {one["name"] for one in told["mechanisms"]} == set(MECHANISMS)
+    assert len(told["examples"]) == 6 and told["warnings"] == []
+    first = told["examples"][0]
+    assert first["question"] == "all rows" and first["share_of_rows"] == pytest.approx(first["expected_error"] / 5000)
+    assert told["doubled_epsilon"]["error_then"] < told["doubled_epsilon"]["error"]
+    refused(plan("--epsilon", "1", "--workload-only"), "--workload")

@@ -143,10 +143,13 @@ def example_items(schema: Schema) -> list[Item]:
     wanted = [counted("all rows", {}), values(axes[0])]
     wanted += [counted(f"rows in a range of {axis.name}", {axis.name: AllRanges(axis.size)}) for axis in ordered[:1]]
     wanted += [values(*axes[:2])] if len(axes) > 1 else []
-    averages = [question for question in of_measures(schema) if not schema.expected_rows or question[2]]
-    for query, select, guess in averages[:1]:
-        name, what = query.partition("(")[2].partition(")")[0], "average" if guess else "sum"
-        wanted.append(Item(f"{what} of {name} over all rows", _unit_of(select), None, select, guess))
+    totals = [
+        Item(f"{'average' if guess else 'sum'} of {select.aggregates[0].numerator[0].of} over all rows", *rest)
+        for _, select, guess in of_measures(schema)
+        for rest in [(_unit_of(select), None, select, guess)]
+    ]
+    totals.sort(key=lambda item: not item.guess)  # averages first
+    wanted += totals[:1]
     if 2 < len(axes) <= MOST_IN_A_CELL:
         every = {axis.name: Identity(axis.size) for axis in axes}
         wanted.append(counted("rows in the rarest cell: one value of each attribute", every))
@@ -163,6 +166,7 @@ def example_items(schema: Schema) -> list[Item]:
         for part, words in parts
         if axes[0].size >= 2 * part
     ]
+    further += totals[1:]
     return wanted + further[: max(0, MOST_EXAMPLES - len(wanted))]
 
 
