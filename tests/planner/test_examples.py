@@ -94,8 +94,7 @@ def test_margins_have_one_forecast():
         next(line.stderr for line in found.lines if line.query.startswith(word)) for word in ("AVG", "SUM")
     )
     assert average == pytest.approx(foretold.of_sums["pay"] / 100_000) and total > 100_000 * average
-    if plan.choice.name == "margins":
-        assert plan.choice.expected == mine.overall
+    assert plan.choice.name == mine.mechanism == found.mechanism and plan.choice.expected == mine.overall
 
 
 def test_a_workload_shows_the_statements_and_everything_else():

@@ -19,6 +19,7 @@ from sfumato.domain import Domain
 from sfumato.errors import SfumatoError
 from sfumato.kernel.budget import Budget
 from sfumato.least_squares.expected_error import expected_errors
+from sfumato.models import considered
 from sfumato.models.base.mechanism import Mechanism
 from sfumato.plain_text import as_rows
 from sfumato.planner.marginal_errors import PRICED, WORDS, Squares, squares_by_kind, table
@@ -80,7 +81,6 @@ def useless_kinds(
     not warned of. Of a mechanism whose error depends on the data, `hierarchical` tells what would be without it.
     squares: mean squared errors with the workload, where these are known already.
     """
-    from sfumato.models import MECHANISMS
     from sfumato.planner.simulate import ROWS_PER_CELL
 
     domain, rows = schema.domain, schema.expected_rows or ROWS_PER_CELL * schema.domain.size
@@ -90,7 +90,7 @@ def useless_kinds(
         squares = squares_by_kind(schema, mechanism, workload, budget, content)
     if not squares:
         return ()
-    priced = mechanism if mechanism.forecast.strategy is not None else MECHANISMS["hierarchical"]
+    priced = mechanism if mechanism.forecast.strategy is not None else _plain_tree()
     usual = squares_by_kind(schema, priced, default_workload(domain), budget)
     warnings = []
     for kind in range(1, len(squares)):
@@ -110,3 +110,9 @@ def useless_kinds(
                 f"{as_rows(sqrt(usual[kind][worst]))}."
             )
     return tuple(warnings)
+
+
+def _plain_tree() -> Mechanism:
+    """First mechanism of `auto` with an exact error that neither publishes noisy cells nor searches for a strategy."""
+    exact = (one for one in considered() if one.forecast.strategy is not None)
+    return next(one for one in exact if not one.as_measured and not one.forecast.optimised)
