@@ -29,12 +29,15 @@ from growing import (
 
 import sfumato as sf
 from sfumato import effort
+from sfumato.answers.distinct import MOST_COUNTS
 from sfumato.effort import MOST_CHARACTERS, MOST_DIGITS, MOST_ITEMS, MOST_RULES, MOST_SELECTS, MOST_SETS, MOST_TEXT
 from sfumato.errors import QueryError, SfumatoError
 from sfumato.releases.release import Release
+from sfumato.releases.rows.decode import BATCH
 from sfumato.schema import Schema
 from sfumato.sql import compile_statement
 from sfumato.sql.relation.lookups import MOST_ROWS
+from sfumato.sql.select_list import MOST_DISTINCT
 from sfumato.sql.table.build import MOST_COLUMNS, MOST_LISTED
 from sfumato.sql.values.functions import like
 
@@ -252,6 +255,8 @@ LAW = (
     ("`LIKE`, `ILIKE`", "length of the text times that of the pattern, 512 places of which are one step", "steps"),
     ("a text that `\\|\\|`, `CONCAT` and the like make", "doubles with each level", f"{effort.MOST_TEXT:,} characters"),
     ("a whole number that arithmetic makes", "doubles with each level", f"{effort.MOST_DIGITS} digits"),
+    ("values of a `COUNT(DISTINCT ...)`; these times the groups", "linear", f"{MOST_DISTINCT:,}; {MOST_COUNTS:,}"),
+    ("synthetic rows", "linear", f"{BATCH:,}"),
     ("conditions with `OR` and `NOT` across attributes", "at worst the product of both sides", "1,000 boxes"),
     (
         "an expression of attributes",
