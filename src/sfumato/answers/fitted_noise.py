@@ -258,7 +258,7 @@ class FittedNoise(NoiseSource):
         return result
 
     def _at_once(self, fit: ByGroup, query: SumWeights, present: Codes) -> list[Terms] | None:
-        """Noise terms of all groups from sparse weights (`errors_by_group`)."""
+        """Noise terms of all groups in `present`, computed together; None where the fit needs them group by group."""
         group, number = query.group, np.full(int(query.group.max(initial=0)) + 1, -1)
         here = present[present < len(number)]
         number[here] = np.arange(len(here))

@@ -122,7 +122,7 @@ def _less(value: Floats, sure: bool) -> Weights:
 
 
 def _value_bounds(amount: Amount, schema: Schema) -> tuple[float, float]:
-    """Least and greatest contribution of a single row to an amount."""
+    """Least and greatest value that a single row can add to an amount, before its factor."""
     if amount.of is None:
         return 1.0, 1.0
     if amount.of in schema.measures:

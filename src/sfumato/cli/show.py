@@ -247,7 +247,7 @@ def program() -> str:
 
 
 def _here(path: str) -> str:
-    """Make a path relative to the present folder, if it leads down from it."""
+    """A path quoted for the shell: relative to the current folder if inside it, else absolute."""
     absolute, here = Path(path).absolute(), Path.cwd()
     below = os.path.join(".", absolute.relative_to(here)) if absolute.is_relative_to(here) else str(absolute)  # noqa: PTH118
     return shlex.quote(below)

@@ -64,7 +64,10 @@ class Grid:
 
     @cached_property
     def _spans(self) -> list[Floats]:
-        """Eigenvalues of levels on spaces, per axis; for few tables the Kronecker product of all axes."""
+        """Eigenvalue of each level on each eigenspace, a matrix (spaces, levels) per axis.
+
+        Where there are few tables, one matrix in all: the Kronecker product over the axes.
+        """
         spans = [np.triu(np.tile(s / np.array(w), (len(w), 1))) for s, w in zip(self.sizes, self.widths, strict=True)]
         few = prod(map(len, self.widths)) <= FEW_TABLES
         return [reduce(lambda one, other: np.asarray(np.kron(one, other)), spans)] if few else spans
@@ -92,7 +95,7 @@ def _asked_of_levels(gram: Gram, widths: tuple[int, ...]) -> Floats:
 
 
 def _left(gram: Gram, width: int) -> float:
-    """Trace of V on the vectors that sum to zero within each of `width` even nodes, exactly."""
+    """Exact trace of a Gram matrix on vectors that sum to zero within each of `width` nodes of nearly equal size."""
     cuts = even_cuts(gram.n, width)
     return float(gram.diagonal.sum() - (gram.squares(np.ones(gram.n), cuts) / np.diff(cuts)).sum())
 

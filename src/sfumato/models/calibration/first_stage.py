@@ -53,7 +53,11 @@ OTHERS = 3.0  # kinds of question that a part for margins makes worse: pairs, la
 
 @dataclass(frozen=True)
 class MarginsFirst:
-    """One-way marginals to measure first. along: runs of values, None for none; part: share of the budget."""
+    """One-way marginals to measure before everything else.
+
+    along: the attributes, and into how many runs of values each is cut; None to measure no marginals.
+    part: share of the budget spent on them.
+    """
 
     domain: Domain
     along: Along | None = None

@@ -37,10 +37,12 @@ def sums_along(
     level: float | None = None,
     ordered: Sequence[bool] = (),
 ) -> tuple[dict[Places, Table], Spreads]:
-    """Tables of a measure, in its steps, from noisy sums along one and two axes; and the spread of other sets.
+    """Estimate one- and two-way tables of a measure's sums, in its steps, by shrinking noisy ones.
 
-    counts: estimated rows of each margin. largest: most steps that a row adds or takes away. level: steps of the centre
-    above zero, for a measure that is never negative. ordered: flags of axes.
+    Returns the tables by set of axes, () for the total, and the overdispersion of sets of axes that have no table.
+    noisy: sums and their noise variance, by set of axes. counts: estimated rows, by set of axes. largest: most steps
+    that a row adds or takes away. level: the measure's centre in steps above zero, if it is never negative; then
+    multiplicative fits are tried beside additive ones. ordered: whether each axis has an order; empty: none has.
     """
     total, variance = pooled(list(noisy.items()), ())
     rows = max(float(counts[()]), 1.0)

@@ -79,7 +79,7 @@ def _marks(one: Distribution) -> list[str] | None:
 
 
 def _grades(one: Distribution) -> Markup:
-    """Line that shows how many numbers are good, fair and lost."""
+    """Thin SVG bar of the shares of counts known to within a tenth, to within a half, and worse."""
     parts, at = [], 0.0
     for number, kind in zip(one.grades, ("close", "rough", "lost"), strict=True):
         share = number / len(one.counts)

@@ -111,7 +111,7 @@ _ARITHMETIC: dict[str, Callable[..., Cell]] = {
 
 
 def added(forms: Sequence[Form]) -> Form:
-    """The sum of forms."""
+    """Sum of aggregates without numbers yet; if all are weighted sums of rows, it is one such sum, `merged`."""
     if all(map(is_linear, forms)):
         return Ratio(merged([amount for form in forms for amount in form.top]))  # type: ignore[union-attr]
     found: Value = forms[0]
@@ -175,7 +175,11 @@ def _amounts_within(amounts: Amounts, rows: Predicate, every: Predicate) -> Amou
 
 
 def merged(amounts: Sequence[Amount]) -> Amounts:
-    """Amounts of the same kind as amounts of unions, where their rows are disjoint; none are lost that stay alone."""
+    """Amounts with the same total, united where possible; one over no rows if all cancel out.
+
+    Among amounts that differ in predicate and factor only, factors of equal predicates are added, and disjoint
+    predicates of equal factors are united.
+    """
     kinds: dict[Amount, dict[Predicate, float]] = {}
     for amount in amounts:
         kind = replace(amount, predicate=_NOTHING, factor=1.0)

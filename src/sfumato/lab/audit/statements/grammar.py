@@ -35,7 +35,7 @@ class Statement:
 
 
 def draw(schema: Schema, random: Random, *, careful: bool) -> Statement:
-    """Draw one statement of moderate size."""
+    """Draw one random statement of moderate size. careful: of SQL that a plain engine must answer alike."""
     grammar = _Grammar(Expressions(schema, random, careful), quoted(schema.dataset))
     if not careful and random.random() < 0.1:
         grammar = replace(grammar, table="release")

@@ -85,7 +85,7 @@ def noise_rates(entropy: Entropy, releases: int) -> Floats:
 
 
 def times_learnt(entropy: Entropy, releases: int, repetitions: int, alpha: Fraction) -> tuple[int, int]:
-    """Number of releases in which the paper's learner finds the vector, and in which the transform does."""
+    """Number of releases from which the paper's learner finds the hidden vector, and a Walsh-Hadamard transform."""
     every = [parity(entropy, repetitions=repetitions, seed=seed, alpha=alpha) for seed in range(releases)]
     return sum(one.learnt == HIDDEN for one in every), sum(one.found.learnt.vector == HIDDEN for one in every)
 
