@@ -68,6 +68,15 @@ def test_a_model_is_asked_for_its_measurements_alone():
     assert 0 < found.low <= 5 <= found.high == 8
 
 
+def test_margins_are_asked_for_guaranteed_intervals_of_their_counts():
+    """Margins keep no measurements of single regions; bounds that hold for every table decide what is sure."""
+    release = released("margins", 4.0, 1)
+    ((found,),) = release.query("SELECT COUNT(DISTINCT town) FROM t").rows
+    assert 0 < found.value == found.low <= 5 <= found.high <= 8 and found.stderr > 0
+    ((sure,),) = release.query("SELECT COUNT(DISTINCT town) FROM t", interval="guaranteed").rows
+    assert (sure.value, sure.low, sure.high) == (found.value, found.low, found.high)
+
+
 @pytest.mark.parametrize(
     ("mechanism", "sql", "message"),
     [

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from sfumato.answers.distinct import check_settled
 from sfumato.answers.evaluate import Evaluation, View
 from sfumato.answers.formulas import estimates_by_rule
 from sfumato.answers.guaranteed_columns import guaranteed, narrower, possible, sums_tested
@@ -262,6 +263,8 @@ def select_as(content: Viewed, select: Select, confidence: float, manner: Manner
                 estimates = guaranteed(column, estimates, at, source)
             elif sums * (OF_A_SUM + source.work + at.view.cells.size) <= MOST_COMPARED:
                 estimates = _no_wider(column, estimates, at, source)
+        if isinstance(column.rule, Distinct):
+            check_settled(column.rule, estimates, at)
         return possible(column, estimates, content.schema) if manner.possible or surely else estimates
 
     many = manner.one_of_many or any(_counts_values(column) for column in select.aggregates)

@@ -6,7 +6,8 @@ between that of the sure and that of the possible values. The estimate is the nu
 above 0 is not counted.
 
 A model spreads rows over values that have none. So with a model error, "no row has this value" is tested by the
-measurements inside the value's cells alone (`Sign`), and every listed value may have rows.
+measurements inside the value's cells alone (`Sign`), and every listed value may have rows. Where a fit keeps no such
+measurements, the number is unknown, until guaranteed intervals of the counts decide (guaranteed_columns.py).
 """
 
 from __future__ import annotations
@@ -94,21 +95,34 @@ def distinct_values(rule: Distinct, evaluation: Evaluation) -> list[Estimate]:
     for start in range(0, len(counts), values) if values else [0] * len(groups.base.present):
         here = counts[start : start + values]
         least, most = values_with_rows(here)
-        if any(count.model > 0.0 for count in here):
-            least, most = _sure_by_measurement(rule, at, groups.present[start : start + values]), values
         unknown = bool(here) and all(isnan(count.value) for count in here)
+        if any(count.model > 0.0 for count in here):
+            sure = _sure_by_measurement(at, groups.present[start : start + values])
+            least, most, unknown = sure or 0, values, unknown or sure is None
         error = (most - least) / 2.0 / NormalDist().inv_cdf((1.0 + confidence) / 2.0)
         value, error = (nan, nan) if unknown else (float(least), error)
         estimates.append(Estimate(value, error, float(least), float(most), confidence, error))
     return estimates if rule.grouped else estimates * len(evaluation.groups.present)
 
 
-def _sure_by_measurement(rule: Distinct, at: Evaluation, present: Codes) -> int:
-    """Number of values whose own measurements say that there are rows."""
+def _sure_by_measurement(at: Evaluation, present: Codes) -> int | None:
+    """Number of values whose own measurements say that there are rows; None where a fit keeps none."""
     signs = at.view.noises.signs_of_rows(at.group[:, None] == present, at.view.cells)
-    if signs is None:
+    return None if signs is None else sum(sign.is_sure(at.confidence) for sign in signs)
+
+
+def settled(estimate: Estimate) -> Estimate:
+    """A number of values that was unknown, by the guaranteed ends that it has now: those that surely have rows."""
+    if not isnan(estimate.value):
+        return estimate
+    error = (estimate.high - estimate.low) / 2.0 / NormalDist().inv_cdf((1.0 + estimate.confidence) / 2.0)
+    return replace(estimate, value=estimate.low, stderr=error, noise=error)
+
+
+def check_settled(rule: Distinct, estimates: Iterable[Estimate], evaluation: Evaluation) -> None:
+    """Refuse a COUNT(DISTINCT) that neither measurements nor guaranteed intervals of the counts decide."""
+    if not evaluation.undetermined and any(isnan(one.value) for one in estimates):
         raise QueryError(
             f"COUNT(DISTINCT {rule.of}): this release is fitted by a model, which gives rows to values that have none; "
             f"{_INSTEAD} {rule.of}"
         )
-    return sum(sign.is_sure(at.confidence) for sign in signs)

@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from sfumato.answers.distinct import values_with_rows
+from sfumato.answers.distinct import settled, values_with_rows
 from sfumato.answers.evaluate import Evaluation, Sum
 from sfumato.answers.fit import Fit
 from sfumato.answers.fitted_noise import spread_over
@@ -208,7 +208,8 @@ def _halving(holds: Callable[[int], bool], last: int) -> int:
 def guaranteed(column: Column, estimates: list[Estimate], at: Evaluation, source: Source) -> list[Estimate]:
     """Replace the intervals of a column's estimates by guaranteed ones, for every present group."""
     bounds = _Columns(at, source).ends(column, (1.0 - at.confidence) / 2.0)
-    return [with_ends(one, around(one, ends)) for one, ends in zip(estimates, bounds, strict=True)]
+    found = [with_ends(one, around(one, ends)) for one, ends in zip(estimates, bounds, strict=True)]
+    return [settled(one) for one in found] if isinstance(column.rule, Distinct) else found
 
 
 def around(typical: Estimate, ends: Ends) -> Ends:
