@@ -131,7 +131,9 @@ def test_a_process_of_its_own_says_the_same(folder, arguments):
 def test_plan_in_both_directions(folder):
     Path("s.yaml").write_text(SCHEMA.replace("upper: 99}", "upper: 9}"))
     there = sfumato("plan", "--schema", "s.yaml", "--epsilon", "1")
-    assert there.returncode == 0 and "GROUP BY age" in there.stdout and "theorem 5.2" in there.stdout
+    assert there.returncode == 0 and "rows with one value of age" in there.stdout and "auto would take" in there.stdout
+    each = sfumato("plan", "--schema", "s.yaml", "--epsilon", "1", "--all")
+    assert each.returncode == 0 and "GROUP BY age" in each.stdout and "theorem 5.2" in each.stdout
     back = sfumato("plan", "--schema", "s.yaml", "--error", "50", "--confidence", "0.95")
     assert back.returncode == 0 and "smallest epsilon" in back.stdout
     Path("w.sql").write_text("SELECT sex, COUNT(*) FROM census GROUP BY sex; SELECT AVG(charge) FROM census;")

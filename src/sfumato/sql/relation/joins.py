@@ -148,16 +148,19 @@ def _taken(both: Relation, left: Relation, right: Relation, pairs: Pairs) -> Rel
 
 
 def _filled(found: Relation, using: Sequence[str], side: str) -> Relation:
-    """Keys of USING, taken from whichever side has the row."""
+    """Keys of USING, taken from whichever side has the row; under a table's own name each side keeps its own."""
     if side not in ("RIGHT", "FULL") or not using:
         return found
-    columns, fields = list(found.columns), list(found.fields)
     for name in using:
-        mine, theirs = (place for place, one in enumerate(fields) if one.name.lower() == name.lower())
-        pairs = zip(found.cells(mine), found.cells(theirs), strict=True)
-        columns.append(tuple(other if one is None else one for one, other in pairs))
-        fields[mine] = replace(fields[mine], tree=Ref(len(columns) - 1))
-    return replace(found, columns=tuple(columns), fields=tuple(fields))
+        fields = list(found.fields)
+        alike = [place for place, one in enumerate(fields) if one.name.lower() == name.lower()]
+        mine = next(place for place in alike if not fields[place].hidden)
+        pairs = zip(found.cells(mine), found.cells(alike[-1]), strict=True)
+        keys = tuple(other if one is None else one for one, other in pairs)
+        own = [replace(fields[mine], hidden=True)] if fields[mine].table else []
+        fields[mine : mine + 1] = [Field(fields[mine].name, Ref(len(found.columns))), *own]
+        found = replace(found, columns=(*found.columns, keys), fields=tuple(fields))
+    return found
 
 
 def _unknown(relation: Relation) -> Any:
