@@ -181,9 +181,9 @@ WITH t AS (SELECT COUNT(*) AS total FROM people) SELECT region, COUNT(*) AS n, C
     CROSS JOIN t GROUP BY region, t.total ORDER BY region;
 SELECT c.m, c.n - p.n AS change FROM (SELECT MONTH(day) AS m, COUNT(*) AS n FROM events GROUP BY 1) AS c LEFT JOIN
     (SELECT MONTH(day) AS m, COUNT(*) AS n FROM events GROUP BY 1) AS p ON p.m = c.m - 1 ORDER BY c.m;
-WITH a AS (SELECT MONTH(day) AS m, COUNT(*) AS n FROM events WHERE MONTH(day) < 4 GROUP BY 1), b AS (SELECT MONTH(day) AS
-    m, COUNT(*) AS n FROM events WHERE MONTH(day) > 2 GROUP BY 1) SELECT m, a.m AS one, b.m AS other, a.n - b.n AS d FROM a
-    FULL JOIN b USING (m) WHERE COALESCE(a.m, 0) <> 3 ORDER BY m;
+WITH a AS (SELECT MONTH(day) AS m, COUNT(*) AS n FROM events WHERE MONTH(day) < 4 GROUP BY 1), b AS (SELECT
+    MONTH(day) AS m, COUNT(*) AS n FROM events WHERE MONTH(day) > 2 GROUP BY 1) SELECT m, a.m AS one, b.m AS other,
+    a.n - b.n AS d FROM a FULL JOIN b USING (m) WHERE COALESCE(a.m, 0) <> 3 ORDER BY m;
 SELECT l.name, COUNT(*) AS n FROM people AS p JOIN (VALUES ('F', 'women'), ('M', 'men')) AS l(code, name) ON p.sex =
     l.code GROUP BY l.name ORDER BY l.name;
 WITH land(shop, country) AS (VALUES ('Bonn', 'DE'), ('Graz', 'AT'), ('Bern', 'CH')) SELECT country, COUNT(*) AS n,
