@@ -46,8 +46,8 @@ def join_threes(tables: Sequence[Three], close: float = CLOSE) -> list[Floats]:
     for index, table in enumerate(tables):
         stacks[table.signs is None, tuple(_rounded_up(size) for size in table.shape)].append(index)
     result: dict[int, Floats] = {}
-    for (_, shape), members in stacks.items():
-        a, b, c = shape if len(members) > 1 else tables[members[0]].shape
+    for members in stacks.values():
+        a, b, c = (max(sizes) for sizes in zip(*(tables[index].shape for index in members), strict=True))
         together = max(1, AT_ONCE // (a * b + a * c + b * c))
         for start in range(0, len(members), together):
             some = members[start : start + together]
@@ -117,29 +117,36 @@ class _Stack:
         )
         self.totals, self.contrast, self.tilts = self.totals[these], self.contrast[these], self.tilts[:, these]
 
-    def _summed(self, pair: int) -> tuple[Floats, Floats]:
-        """Margins along a pair, and the same with the signs of all three axes, (tables, values, values) each."""
+    def _summed(self, pair: int, *, signed: bool = False) -> Floats:
+        """Margins along a pair, (tables, values, values); signed: of rows with the product of the signs of all axes."""
         f, g, h = self.factors
-        third = self.signs[2 - pair][:, None, :]  # of the axis that is summed over
         first, second = ((g, h.transpose(0, 2, 1)), (f, h), (f.transpose(0, 2, 1), g))[pair]
-        plain = self.factors[pair] * (first @ second)
-        if not self.tilted:
-            return plain, plain
-        a, b = SIDES[pair]
-        signed = self.factors[pair] * ((first * third) @ second) * self.signs[a][:, :, None] * self.signs[b][:, None, :]
-        mean, half = (self.tilts[0] + self.tilts[1]) / 2.0, (self.tilts[0] - self.tilts[1]) / 2.0
-        mean, half = mean[:, None, None], half[:, None, None]
-        return mean * plain + half * signed, mean * signed + half * plain
+        now = first @ second
+        if self.tilted:
+            positive, negative = self.tilts[:, :, None, None]
+            mean, half = (positive + negative) / 2.0, (positive - negative) / 2.0
+            (a, b), third = SIDES[pair], self.signs[2 - pair]  # of the axis that is summed over
+            odd = (first * third[:, None, :]) @ second
+            odd *= self.signs[a][:, :, None] * self.signs[b][:, None, :]
+            now, odd = (odd, now) if signed else (now, odd)
+            now *= mean
+            now += half * odd
+        now *= self.factors[pair]
+        return np.asarray(now, dtype=np.float64)
 
     def _fit(self, pair: int) -> Floats:
         """Scale to the wanted margin of a pair; sums of absolute errors before, (tables,)."""
-        now, wanted = self._summed(pair)[0], self.wanted[pair]
-        self.factors[pair] = self.factors[pair] * np.where(now > LITTLE, wanted / np.maximum(now, LITTLE), 0.0)
-        return np.asarray(np.abs(now - wanted).sum(axis=(1, 2)))
+        now, wanted = self._summed(pair), self.wanted[pair]
+        scaled = wanted / np.maximum(now, LITTLE)
+        scaled *= now > LITTLE
+        scaled *= self.factors[pair]
+        self.factors[pair] = scaled
+        now -= wanted
+        return np.asarray(np.abs(now, out=now).sum(axis=(1, 2)))
 
     def _tilt(self) -> None:
         """Bring all tables nearer to their contrasts."""
-        rows, signed = (each.sum(axis=(1, 2)) for each in self._summed(0))
+        rows, signed = (self._summed(0, signed=each).sum(axis=(1, 2)) for each in (False, True))
         for way, sign in enumerate((1.0, -1.0)):
             wanted = np.maximum(rows + sign * self.contrast, 0.0) / np.maximum(rows + sign * signed, LITTLE)
             self.tilts[way] *= np.clip(wanted, 1.0 - MOST_TILT, 1.0 + MOST_TILT)
