@@ -249,7 +249,7 @@ LARGEST_CLUSTER = 2**12  # rows that come together, beyond which a normal law sa
 def of_whole_rows(intervals: Intervals, confidence: float) -> Intervals:
     """Widen model-based intervals of counts by the clustering of rows, and round their ends outwards to whole rows."""
     value, stderr, model = intervals.value, intervals.stderr, intervals.model
-    bent = (0.0 < model) & (model < inf) & np.isfinite(value)
+    bent = (model > 0.0) & (model < inf) & np.isfinite(value)
     few, tail = np.zeros(len(value)), np.full(len(value), -inf)
     if bent.any():
         with np.errstate(all="ignore"):

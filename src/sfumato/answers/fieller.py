@@ -290,7 +290,7 @@ class NormalErrors(Sequence["tuple[Term, ...] | None"]):
     @overload
     def __getitem__(self, group: slice) -> Sequence[tuple[Term, ...] | None]: ...
 
-    def __getitem__(self, group: int | slice) -> tuple[Term, ...] | None | Sequence[tuple[Term, ...] | None]:
+    def __getitem__(self, group: int | slice) -> tuple[Term, ...] | Sequence[tuple[Term, ...] | None] | None:
         if isinstance(group, slice):
             return NormalErrors(self.noise[group], self.model[group], self.unknown[group], self.back)
         if self.unknown[group]:

@@ -1,8 +1,8 @@
 """Intervals of linear answers in many groups at once, where all errors are normal.
 
 What `linear_interval` (fieller.py) does for one group is done for all of them as arrays, to the same digits. A sum of
-several normal errors is normal: its width is z standard errors. A single one keeps the width that noise_sum.py finds on
-the lattice that stands for a normal distribution, so that an answer does not depend on how many groups it is asked with.
+several normal errors is normal: its width is z standard errors. A single one keeps the width that noise_sum.py finds
+on the lattice that stands for a normal distribution, so that an answer does not depend on how many groups are asked.
 """
 
 from __future__ import annotations
