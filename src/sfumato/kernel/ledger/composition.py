@@ -71,9 +71,10 @@ def composed(losses: Sequence[Loss], delta: Fraction | None) -> Composed:
     3.45
     """
     sums, by_order = _sums(losses), _by_best_order(losses, told_delta(losses) if delta is None else delta)
-    if by_order is None or (by_order.epsilon >= sums.epsilon and (delta is None or sums.delta <= delta)):
+    if by_order is None:
         return sums
-    return by_order
+    is_less = by_order.epsilon * 1000 < sums.epsilon * 999  # else the sum, a round number, is told
+    return by_order if is_less or (delta is not None and sums.delta > delta) else sums
 
 
 def told_delta(losses: Sequence[Loss]) -> Fraction:

@@ -34,11 +34,11 @@ def refuse_overspending(
         return
     name, set_total = _called(account), f"sfumato ledger set {shlex.quote(account.dataset)} --epsilon"
     cost = f"epsilon {readable(asked.epsilon)}" + (f" and delta {readable(asked.delta)}" if asked.delta else "")
-    if beyond or (needed.epsilon <= total and whole is not None and needed.delta > whole):
+    if asked.delta and (needed.delta >= 1 if whole is None else beyond or needed.delta > whole):
         raise BudgetExhausted(
-            f"asked for delta {readable(asked.delta)} on dataset {name}, whose total is {readable(whole or NOTHING)} "
-            f"({readable(account.spent_delta)} is in use); use pure epsilon (no --delta), a smaller --delta or, if the "
-            f"data owner agrees, raise the total: `{set_total} {readable(account.total)} --delta "
+            f"asked for delta {readable(asked.delta)} on dataset {name}: {readable(account.spent_delta)} of its total "
+            f"{readable(Fraction(1) if whole is None else whole)} is spent; use pure epsilon (no --delta), a smaller "
+            f"--delta or, if the data owner agrees, raise the total: `{set_total} {readable(account.total)} --delta "
             f"{readable(max(asked.delta, needed.delta))}{where}`"
             + (" and budget: {delta: ...} in the schema" if stated_delta is not None else "")
         )
@@ -168,7 +168,7 @@ class Wanted:
             exact["limit_delta"] = delta_of(self.limit_delta)
         if self.rho is not None:
             exact["rho"] = as_epsilon(self.rho, "rho")
-            if not self.delta or epsilon_for(self.rho, self.delta) > self.epsilon:
+            if not exact["delta"] or epsilon_for(exact["rho"], exact["delta"]) > exact["epsilon"]:
                 raise LedgerError("a reservation names a rho from which its epsilon and delta do not follow")
         for name, amount in exact.items():
             object.__setattr__(self, name, amount)
