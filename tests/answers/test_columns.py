@@ -162,7 +162,9 @@ def test_ends_in_the_place_of_wider_ones_take_both_parts_of_the_error_with_them(
     typical = Estimate(517.0, 6.8, 503.7, 530.3, 0.95, noise=4.08, model=5.44)
     near = with_ends(typical, Ends(516.0, 527.0))
     assert near.stderr == pytest.approx(10.0 / 1.959964, rel=1e-6)
-    assert near.noise / near.model == pytest.approx(0.75) and hypot(near.noise, near.model) == pytest.approx(near.stderr)
+    assert near.noise / near.model == pytest.approx(0.75) and hypot(near.noise, near.model) == pytest.approx(
+        near.stderr
+    )
     assert with_ends(typical, Ends(400.0, 600.0)).stderr == 6.8
     unknown = with_ends(Estimate(0.0, inf, -inf, inf, 0.95, noise=1.0, model=inf), Ends(0.0, 9.0))
     assert unknown.stderr == unknown.model == pytest.approx(9.0 / 1.959964, rel=1e-6)
