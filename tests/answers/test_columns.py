@@ -151,7 +151,7 @@ def test_a_standard_error_is_no_larger_than_the_interval_shown_allows(mechanism)
     both = release.query("SELECT COUNT(*) AS n FROM t GROUP BY x, y", interval="both").column("n")
     for one in both:
         farther = max(one.high - one.value, one.value - max(one.low, 0.0))
-        if (max(one.low, 0.0), one.high) == one.sure and 0.0 <= one.low:
+        if (max(one.low, 0.0), one.high) == one.sure and one.low >= 0.0:
             assert z * one.stderr <= farther * (1 + 1e-9)
             lowered += z * one.stderr >= farther * (1 - 1e-9)
         assert one.stderr == pytest.approx(hypot(one.noise, one.model))

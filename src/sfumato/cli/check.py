@@ -77,7 +77,8 @@ def show(found: Checked, schema: Schema) -> None:
         have = "has" if found.nobody == 1 else "have"
         say(f"{counted(found.nobody, 'row')} {have} no {schema.privacy_unit.column}.")
     say(
-        f"Left out, for something that is missing, unreadable or not listed: {counted(found.rows - found.placed, 'row')}."
+        "Left out, for something that is missing, unreadable or not listed: "
+        f"{counted(found.rows - found.placed, 'row')}."
     )
     if schema.privacy_unit.column is not None:
         unit, most = schema.privacy_unit.column, schema.privacy_unit.contributions

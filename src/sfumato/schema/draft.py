@@ -2,8 +2,8 @@
 
 Where neither of these says more, bounds and lists of values stay blank. Taking them from the table would publish them:
 the largest income in a table is somebody's income. The same goes for the values inside an ENUM type, so type names are
-recognised but copied on demand only, with a line for the curator (`DECLARED`). Where there is no type, a column's name suggests one, for the curator to correct. No value
-is looked at.
+recognised, and their values are copied on demand only, with a line for the curator (`DECLARED`). Where there is no
+type, a column's name suggests one, for the curator to correct. No value is looked at.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def _records(result: Result) -> list[dict[str, Any]]:
 
 
 def _cut(wanted: list[dict[str, Any]], release: Release, sql: str) -> list[dict[str, Any]]:
-    """The records that were kept, with the guaranteed interval and its error wherever it is narrower in what is possible."""
+    """The records that were kept, with the guaranteed interval and its error wherever it is possibly narrower."""
     sure = _records(release.query(sql, interval="guaranteed"))
     possible = _records(release.query(sql, possible=True))
     assert len(sure) == len(possible) == len(wanted)

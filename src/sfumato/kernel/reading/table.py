@@ -121,7 +121,8 @@ class Table:
         declared = getattr(self.engine, "declarations", None)
         if declared is None:
             raise TableError(NOTHING_DECLARED)
-        return declared()
+        found: tuple[str, str] = declared()
+        return found
 
     def check(self, schema: Schema) -> None:
         """Refuse, before anything is spent, a schema that this table cannot serve.

@@ -139,7 +139,8 @@ class DuckDB:
         if declared is None:
             raise TableError(NOTHING_DECLARED)
         failed = f"the declarations of {self.origin.shown} cannot be read; leave --from-declarations out"
-        return silenced(lambda: declared(self.session.connection), failed)
+        found: tuple[str, str] = silenced(lambda: declared(self.session.connection), failed)
+        return found
 
     def check(self, statement: exp.Expression) -> None:
         """Accept every statement: it is written for DuckDB, which could only refuse values, and none is read yet."""
