@@ -22,6 +22,7 @@ from sfumato.domain.predicates import Predicate
 from sfumato.frozen import dataclass
 from sfumato.models.margins.joining import Step, all_ties, plan_steps
 from sfumato.models.margins.table import Places
+from sfumato.releases.rows.balance import balanced
 from sfumato.releases.rows.measures import summed
 from sfumato.releases.rows.model import Block, Grouping, RandomNumbers, RowModel, gather_margin
 from sfumato.releases.rows.raking import possible_margins
@@ -79,7 +80,9 @@ class Drawing:
         if held:
             return rows[:, :count]
         if together > count:
-            rows = rows[:, random.order(together)[:count]]
+            rows = rows[:, random.order(together)]
+            shares = [self.wanted.shares_of(place) for place in range(len(self.sizes))]
+            rows = rows[:, balanced(rows, count, shares, random)]
         return rows
 
     def _mend(self, rows: Codes, random: RandomNumbers, held: Places = ()) -> None:
@@ -175,6 +178,11 @@ class Wanted:
     shares: Floats
     starts: Codes
     along: tuple[tuple[Strides, ...], ...]
+
+    def shares_of(self, place: int) -> Floats:
+        """Shares of the values of one attribute."""
+        at = self.places.index((place,))
+        return self.shares[self.starts[at] : self.starts[at + 1]]
 
     @classmethod
     def by(cls, axes: int, known: Mapping[Places, Floats]) -> Wanted:

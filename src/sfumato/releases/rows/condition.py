@@ -236,7 +236,7 @@ class Chosen:
             blocks.append(self._kept(random))
             lacking -= len(next(iter(blocks[-1].codes.values())))
             if lacking <= 0:
-                return _one_after_the_other(blocks)[np.arange(len(places))]
+                return Block.joined(blocks)[np.arange(len(places))]
         raise QueryError(
             f"of {MOST_BLOCKS * BLOCK:,} rows drawn {len(places) - lacking:,} fulfil the condition, and "
             f"{len(places):,} are asked for; ask for fewer rows, or for a condition on fewer attributes"
@@ -247,8 +247,3 @@ class Chosen:
         block = self.model.draw(places, random)[random.order(BLOCK)]
         share = np.broadcast_to(self.where.weights(self.schema.domain, block.codes)[0], BLOCK)
         return block[np.flatnonzero(random.uniform(BLOCK) < share)]
-
-
-def _one_after_the_other(blocks: Sequence[Block]) -> Block:
-    codes = {name: np.concatenate([block.codes[name] for block in blocks]) for name in blocks[0].codes}
-    return Block(codes, {name: np.concatenate([block.means[name] for block in blocks]) for name in blocks[0].means})

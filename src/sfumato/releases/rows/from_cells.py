@@ -12,6 +12,7 @@ import numpy as np
 from sfumato.arrays import Codes, Floats
 from sfumato.domain.predicates import Predicate
 from sfumato.frozen import dataclass
+from sfumato.releases.rows.balance import draw_balanced
 from sfumato.releases.rows.condition import EVERYTHING, share_of_cells, uniform_inside, volumes_under
 from sfumato.releases.rows.measures import Sums, fit_means, summed
 from sfumato.releases.rows.model import Block, Grouping, RandomNumbers, gather_margin
@@ -52,7 +53,16 @@ class RowsOfCells:
         return RowsOfGroups(self, tuple(map(self.schema.domain.place, names)))
 
     def draw(self, places: Floats, random: RandomNumbers) -> Block:
-        return self.block(np.searchsorted(self._ends, places, side="right"))
+        def at(places: Floats, _: RandomNumbers) -> Block:
+            return self.block(np.searchsorted(self._ends, places, side="right"))
+
+        return draw_balanced(at, places, self._shares, random)
+
+    @cached_property
+    def _shares(self) -> dict[str, Floats]:
+        """Rows of each attribute's values."""
+        layout = LaidOut(self.rows.shape)
+        return {name: layout.along(self.rows, (place,)) for place, name in enumerate(self.schema.domain.names)}
 
     def block(self, cells: Codes) -> Block:
         """Rows in given cells, (rows,)."""
@@ -179,11 +189,20 @@ class RowsOfListedCells:
 
     def margin(self, groupings: Sequence[Grouping]) -> Floats:
         """Marginal counts of the listed cells with an even share of the remainder, as the release answers."""
-        label = self._labels(groupings)
+        return self._gathered(groupings, self.values["count"], self.remainder["count"])
+
+    def _gathered(self, groupings: Sequence[Grouping], counts: Floats, remainder: float) -> Floats:
+        """Sums over the listed cells, with an even share of a remainder, under the condition."""
         shape = tuple(grouping.size for grouping in groupings)
-        counts = np.bincount(label, weights=self.values["count"] * self._share, minlength=prod(shape))
-        each = self.remainder["count"] / self._hidden if self._hidden else 0.0
-        return np.asarray(counts.reshape(shape) + self._hidden_by(groupings) * each, dtype=np.float64)
+        summed = np.bincount(self._labels(groupings), weights=counts * self._share, minlength=prod(shape))
+        each = remainder / self._hidden if self._hidden else 0.0
+        return np.asarray(summed.reshape(shape) + self._hidden_by(groupings) * each, dtype=np.float64)
+
+    @cached_property
+    def _shares(self) -> dict[str, Floats]:
+        """Rows of each attribute's values."""
+        groupings = [Grouping.of(axis, axis.size) for axis in self.schema.domain]
+        return {by.name: self._gathered([by], self.rows[:-1], float(self.rows[-1])) for by in groupings}
 
     def _labels(self, groupings: Sequence[Grouping]) -> Codes:
         """Group of each listed cell, (listed,)."""
@@ -200,6 +219,9 @@ class RowsOfListedCells:
         return np.asarray(np.maximum(volumes - shown.reshape(volumes.shape), 0.0))
 
     def draw(self, places: Floats, random: RandomNumbers) -> Block:
+        return self._at(places, random) if self.first else draw_balanced(self._at, places, self._shares, random)
+
+    def _at(self, places: Floats, random: RandomNumbers) -> Block:
         domain = self.schema.domain
         group = places.astype(np.int64)
         index = self._order[np.searchsorted(self._ends, places, side="right")]

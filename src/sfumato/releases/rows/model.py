@@ -57,6 +57,13 @@ class Block:
     means: Mapping[str, Floats]
     within: Mapping[str, tuple[Floats, Floats]] = field(default_factory=dict)
 
+    @classmethod
+    def joined(cls, blocks: Sequence[Block]) -> Block:
+        """Rows of several blocks, one after the other, before a condition narrows their values."""
+        first = blocks[0]
+        codes = {name: np.concatenate([block.codes[name] for block in blocks]) for name in first.codes}
+        return cls(codes, {name: np.concatenate([block.means[name] for block in blocks]) for name in first.means})
+
     def __getitem__(self, order: Codes) -> Block:
         return Block(
             {name: codes[order] for name, codes in self.codes.items()},
