@@ -260,14 +260,14 @@ def measure_contrasts(
 
     signs: of each attribute. Returns the contrasts, and the measurement as it is kept.
     """
-    seen = curator.margin([schema.domain.names[place] for place in places])
+    names = [schema.domain.names[place] for place in places]
+    seen = curator.margin(names, {name: haar.classes for name, haar in zip(names, signs, strict=True)})
     listed = [
         [np.flatnonzero(haar.level == level) for haar, level in zip(signs, levels, strict=True)]
         for levels in levels_of(signs, depth)
     ]
-    by_family = [[haar.signs[here].astype(np.int64) for haar, here in zip(signs, rows, strict=True)] for rows in listed]
-    families = [Kron(*map(Weighted, factors)) for factors in by_family]
-    queries = families[0] if len(families) == 1 else Stack(*families)  # bounds of products need no sum over all cells
+    by_family = [[haar.of_classes[here] for haar, here in zip(signs, rows, strict=True)] for rows in listed]
+    queries = Stack(*(Kron(*map(Weighted, factors)) for factors in by_family))
     measured, noisy, ahead = seen.measure(queries, budget), np.zeros([len(haar.level) for haar in signs]), 0
     for rows in listed:
         shape = [len(here) for here in rows]

@@ -25,7 +25,7 @@ from itertools import product
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats
+from sfumato.arrays import Codes, Floats, Whole
 from sfumato.frozen import dataclass
 from sfumato.models.calibration.model_error import LEAST, SIZES, WIDER, learned_sizes, posterior
 from sfumato.models.margins.shrinkage import fit_margins
@@ -170,6 +170,16 @@ class Haar:
     def levels(self) -> list[int]:
         """Levels that there are; an axis may have quarters and no halves."""
         return np.unique(self.level).tolist()
+
+    @cached_property
+    def classes(self) -> Codes:
+        """Class of every value, (values,): values that all contrasts give the same signs are told apart by none."""
+        return np.asarray(np.unique(self.signs, axis=1, return_inverse=True)[1], dtype=np.int64).reshape(-1)
+
+    @cached_property
+    def of_classes(self) -> Whole:
+        """Haar signs of the classes, (contrasts, classes)."""
+        return np.asarray(self.signs[:, np.unique(self.classes, return_index=True)[1]], dtype=np.int64)
 
     def turned(self) -> tuple[Floats, Codes]:
         """Rotation of the two contrasts of quarters into even and odd, (contrasts, contrasts), and parity of each row.
