@@ -23,10 +23,12 @@ import numpy as np
 from sfumato.answers.evaluate import View
 from sfumato.answers.question import Gathered, Kinds
 from sfumato.arrays import Codes, Floats
+from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement, Noise
 from sfumato.models.margins import file as margins_file
+from sfumato.models.margins.conditional import MOST_CONDITIONS, Source, rows_given
 from sfumato.models.margins.joining import CLOSE, NONE, join_counts, join_sums, join_unbiased, level_of
 from sfumato.models.margins.noise import ErrorsOf, FromTables, JoinedNoise, longest_reach, longest_tail
 from sfumato.models.margins.rows import RowsOfMargins
@@ -369,7 +371,27 @@ class Margins(ContentOfCells):
             few = [places for places in tables if 0 < len(places) <= 2 or (places and not self.unbiased)]
             whole = {places: self._added_up(of, self.every(places)) for places in few} if self.unbiased else {}
             sums[of] = {places: whole.get(places, tables[places].estimate) for places in few}
-        return RowsOfMargins(self.schema, float(self.tables["count"][()].estimate), self._along, larger, sums)
+        total = float(self.tables["count"][()].estimate)
+        return RowsOfMargins(self.schema, total, self._along, larger, sums, self._rows_given)
+
+    def _rows_given(self, where: Predicate) -> RowModel:
+        """Model of the rows that fulfil a condition, kept for the last few conditions."""
+        known = self._conditional_rows
+        if where not in known:
+            while len(known) >= MOST_CONDITIONS:
+                known.pop(next(iter(known)))
+            limits = MOST_JOINED, MOST_ATTRIBUTES
+            source = Source(self.schema, self.tables, self._estimate, self.unbiased, self._rows_given, *limits)
+            known[where] = rows_given(where, source, self.row_model)
+        return known[where]
+
+    @cached_property
+    def _conditional_rows(self) -> dict[Predicate, RowModel]:
+        return {}
+
+    def _estimate(self, of: str, kinds: Mapping[int, Codes], fine: bool) -> Floats:
+        """Joined estimates of one statistic along some axes, by classes of values."""
+        return self.joined(kinds, fine=fine)[of]
 
     def _along(self, places: Places) -> Floats:
         """Joined counts of single values along some axes."""

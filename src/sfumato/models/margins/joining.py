@@ -364,13 +364,15 @@ class Step:
         return np.asarray(np.searchsorted(self.ends, places, side="right") - cells * values, dtype=np.int64)
 
 
-def plan_steps(one_way: Sequence[Floats], known: Mapping[Places, Floats], ties: Floats) -> list[Step]:
+def plan_steps(
+    one_way: Sequence[Floats], known: Mapping[Places, Floats], ties: Floats, first: Places = ()
+) -> list[Step]:
     """Order of the attributes and their conditional distributions, greedily along the largest dependence.
 
     one_way: margins. known: non-negative tables along two axes and more. ties: (attributes, attributes), mutual
-    information.
+    information. first: attributes whose values rows have before.
     """
-    left, placed, steps = set(range(len(one_way))), list[int](), []
+    left, placed, steps = set(range(len(one_way))).difference(first), list(first), []
     while left:
         near = {
             attribute: ties[attribute, placed].max() if placed else ties[attribute].sum() for attribute in sorted(left)
