@@ -17,12 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
+from math import log, pi
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.frozen import dataclass
 from sfumato.models.margins.joining import LENGTHS, join_counts
+from sfumato.models.margins.sparse import Fit, sparser
 from sfumato.models.margins.table import Noisy, Places, Table, independent, pooled, spread_out, subsets, sum_out
 
 ALONE = 0.1  # of the variance along an order that every value has by itself
@@ -100,7 +102,22 @@ def shrink_pairs(
             result[places] = Shrunk(products[places], nothing, nothing)
         else:
             result[places] = pair.shrunk(products[places], prior)
+            result[places] = _or_sparse(seen[places], products[places], said[places], pair, prior, result[places])
     return result
+
+
+def _or_sparse(
+    noisy: Noisy, product: Floats, said: Sequence[Floats], pair: _Pair, prior: Floats, shrunk: Shrunk
+) -> Shrunk:
+    """Shrunk estimate of a pair, or that of a likelier model of a table that is mostly empty."""
+    if not said:  # the first pass
+        return shrunk
+    dependent = Fit(shrunk.estimate, shrunk.noise + shrunk.model, pair.evidence(noisy[0] - product, prior))
+    fit = sparser(noisy, dependent, product, said)
+    if fit is dependent:
+        return shrunk
+    noise = np.minimum(fit.variance, fit.variance**2 / noisy[1])
+    return Shrunk(fit.estimate, noise, fit.variance - noise)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +168,16 @@ class _Pair:
         estimate = product + rows @ (guess + trust * (self.measured - guess)) @ columns.T
         noise = np.minimum(trust**2 * self.variance, left)
         return Shrunk(estimate, *(rows**2 @ part @ (columns**2).T for part in (noise, left - noise)))
+
+
+    def evidence(self, off: Floats, prior: Floats) -> float:
+        """Log likelihood of the noisy cells, whatever mean and spread. off: cells less the product of their margins."""
+        both = self.likelihood + prior
+        best = float(both.max())
+        likelihood = best + log(float(np.exp(both - best).sum())) - log(float(np.exp(prior).sum()))
+        others = off.size - self.measured.size  # of margins, where the product is off by noise alone
+        rest = max(float(np.square(off).sum() - np.square(self.measured).sum()), 0.0)
+        return likelihood - 0.5 * (others * log(self.variance) + rest / self.variance + off.size * log(2.0 * pi))
 
 
 def _learned_prior(likelihoods: Sequence[Floats]) -> Floats:
