@@ -37,6 +37,7 @@ BEYOND_PAIRS = 0.4  # of the usual spread of its pairs, that of what three attri
 LOOSE = 0.05  # of the misfit that three pairs say, by which that of their three attributes is off without interaction
 OF_ONE = 0.1  # of the budget of tables, that a set of three attributes may be worth
 CLEAR = 0.1  # of the rows, that the noise of a misfit of three attributes may be
+STANDS_OUT = 2.0  # times its noise, that an interaction must be for a search to start with it
 MOST_TESTED = 240  # sets of three attributes
 MOST_IN_THREES = 20  # attributes, up to which all sets of three are foretold
 WHOLE = range(4, 7)  # attributes for which the whole table is
@@ -102,7 +103,8 @@ def foretell(
             besides = np.square(np.array(within) / (OF_NORMAL * total)).sum(axis=1)[:, None] * rows**2
             belief = _believed(tested, of_threes, rows, number, besides, pure, LOOSE)
             errors[-1][at] = _errors_by_belief(rows, number, belief)
-            more = np.exp(belief @ np.log(SPREADS)) > of_sets[at]
+            clear = STANDS_OUT * of_threes.noise / (OF_NORMAL * total)
+            more = np.exp(belief @ np.log(SPREADS)) > np.maximum(of_sets[at], clear)
             dense += [places for places, flag in zip(tested, more.tolist(), strict=True) if flag]
     weights, worth = _weights(axes, orders)
     return Foretold(

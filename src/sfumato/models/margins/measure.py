@@ -53,8 +53,8 @@ class Settings:
     misfit: Fraction = Fraction(1, 2500)
     contrasts: Fraction = Fraction(15, 100)
     most_misfits: Fraction = Fraction(4, 100)
-    three: Fraction = Fraction(1, 1000)
-    most_threes: Fraction = Fraction(2, 100)
+    three: Fraction = Fraction(1, 2000)
+    most_threes: Fraction = Fraction(1, 100)
     check: Fraction = Fraction(5, 100)
     most_searched: int = 20
     count: int = COUNT

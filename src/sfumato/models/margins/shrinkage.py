@@ -16,6 +16,7 @@ tables of three attributes and more towards their maximum-entropy join, cell by 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from itertools import combinations
 from math import log, pi
 
@@ -24,7 +25,7 @@ import numpy as np
 from sfumato.arrays import Codes, Floats
 from sfumato.frozen import dataclass
 from sfumato.models.margins.joining import LENGTHS, join_counts
-from sfumato.models.margins.sparse import Fit, sparser
+from sfumato.models.margins.sparse import ODDS, Fit, by_ratios, sparser
 from sfumato.models.margins.table import Noisy, Places, Table, independent, pooled, spread_out, subsets, sum_out
 
 ALONE = 0.1  # of the variance along an order that every value has by itself
@@ -75,11 +76,12 @@ class Directions:
 
 @dataclass(frozen=True, eq=False)
 class Shrunk:
-    """Shrunk estimate, and its error variances by cell from noise and from the model."""
+    """Shrunk estimate, its error variances by cell from noise and from the model, and the log likelihood if known."""
 
     estimate: Floats
     noise: Floats
     model: Floats
+    evidence: float = -np.inf
 
 
 def shrink_pairs(
@@ -205,7 +207,8 @@ def shrink_cells(noisy: Floats, variance: float, guess: Floats) -> Shrunk:
         if likelihood > best:
             best, prior = likelihood, spread
     trust = prior / (prior + variance)
-    return Shrunk(guess + trust * off, trust**2 * variance, (1.0 - trust) ** 2 * prior)
+    evidence = best - 0.5 * off.size * log(2.0 * pi)
+    return Shrunk(guess + trust * off, trust**2 * variance, (1.0 - trust) ** 2 * prior, evidence)
 
 
 def _alike(values: int, ordered: bool) -> Floats:
@@ -413,10 +416,21 @@ def larger_tables(noisy: Sequence[tuple[Places, Noisy]], known: Mapping[Places, 
             for smaller in combinations(places, len(places) - 1)
         }
         guess = join_counts([tables[axis,].estimate for axis in places], parts)
-        shrunk = shrink_cells(*pooled(noisy, places), guess)
+        shrunk = _cells_or_ratios(pooled(noisy, places), guess, parts)
         agreed = _agreeing(shrunk.estimate, shrunk.noise + shrunk.model, parts, axes)
         tables[places] = with_tails(places, agreed, shrunk)
     return {places: tables[places] for places in wanted}
+
+
+def _cells_or_ratios(noisy: Noisy, guess: Floats, parts: Mapping[Places, Floats]) -> Shrunk:
+    """Shrink a noisy table towards its join, by the likelier of normal deviations and of ratios with empty cells."""
+    shrunk, axes = shrink_cells(*noisy, guess), range(guess.ndim)
+    most = reduce(np.minimum, [spread_out(margin, places, axes) for places, margin in parts.items()])
+    fit = by_ratios(noisy, guess, most)
+    if fit.evidence - ODDS < shrunk.evidence:
+        return shrunk
+    noise = np.minimum(fit.variance, fit.variance**2 / noisy[1])
+    return Shrunk(fit.estimate, noise, fit.variance - noise)
 
 
 def _agreeing(table: Floats, unsure: Floats, parts: Mapping[Places, Floats], axes: range) -> Floats:
