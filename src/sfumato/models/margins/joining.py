@@ -56,21 +56,21 @@ def join_counts(
         off = 0.0
         if number < TILTS:
             for places, (signs, wanted) in contrasts.items():
-                joint = joint * _tilt(sum_out(joint, places, among), places, signs, wanted, among)
+                joint *= _tilt(sum_out(joint, places, among), places, signs, wanted, among)
         for places in largest:
-            joint, missed = _proportional(joint, places, known[places])
-            off = max(off, missed)
+            off = max(off, _fit(joint, places, known[places]))
         if off <= close * total and (not contrasts or number >= TILTS - 1):
             break
     return joint
 
 
-def _proportional(joint: Floats, places: Places, wanted: Floats) -> tuple[Floats, float]:
-    """Table scaled to a wanted margin along some axes, and the sum of absolute errors of its margin before."""
+def _fit(joint: Floats, places: Places, wanted: Floats) -> float:
+    """Scale a table to a wanted margin along some axes, in place; the sum of absolute errors of its margin before."""
     among = range(joint.ndim)
     now = sum_out(joint, places, among)
-    factor = np.where(now > LITTLE, wanted / np.maximum(now, LITTLE), 0.0)
-    return joint * spread_out(factor, places, among), float(np.abs(now - wanted).sum())
+    factor = wanted / np.maximum(now, LITTLE) * (now > LITTLE)
+    joint *= spread_out(factor, places, among)
+    return float(np.abs(now - wanted).sum())
 
 
 def _tilt(table: Floats, places: Places, signs: Sequence[Floats], wanted: float, among: Sequence[int]) -> Floats:
@@ -113,8 +113,7 @@ def join_products(counts: Floats, alone: Mapping[Places, Floats], level: float) 
     for _ in range(ROUNDS):
         off = 0.0
         for places, wanted in above.items():
-            joint, missed = _proportional(joint, places, wanted)
-            off = max(off, missed)
+            off = max(off, _fit(joint, places, wanted))
         if off <= close:
             break
     return joint - level * counts
@@ -343,13 +342,15 @@ class Step:
         return np.asarray(np.searchsorted(self.ends, places, side="right") - cells * values, dtype=np.int64)
 
 
-def plan_steps(one_way: Sequence[Floats], known: Mapping[Places, Floats], ties: Floats) -> list[Step]:
+def plan_steps(
+    one_way: Sequence[Floats], known: Mapping[Places, Floats], ties: Floats, first: Places = ()
+) -> list[Step]:
     """Order of the attributes and their conditional distributions, greedily along the largest dependence.
 
     one_way: margins. known: non-negative tables along two axes and more. ties: (attributes, attributes), mutual
-    information.
+    information. first: attributes whose values rows have before.
     """
-    left, placed, steps = set(range(len(one_way))), list[int](), []
+    left, placed, steps = set(range(len(one_way))).difference(first), list(first), []
     while left:
         near = {
             attribute: ties[attribute, placed].max() if placed else ties[attribute].sum() for attribute in sorted(left)

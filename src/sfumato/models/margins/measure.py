@@ -157,17 +157,15 @@ class _Survey:
 
         amount, total = self._for_one_row(budget), sum(worth.values())
         shape, signs = self.schema.domain.shape, [Haar.of(margin) for margin in one_way]
-        pairs, before = list(misfits), []
-        for pair in pairs:
-            precision = 0.0
-            for places, share in worth.items():
-                if {*pair} <= {*places}:
-                    part = share / total * amount
-                    precision += (part**2 / 2.0 if budget.is_pure else 2.0 * part) / prod(
-                        shape[place] for place in places
-                    )
-            by_views = 1.0 / sqrt(precision) if precision > 0 else inf
-            before.append(min(max(0.0, misfits[pair]) / 2.0, by_views))
+        precisions: dict[Places, float] = defaultdict(float)
+        for places, share in worth.items():
+            part = share / total * amount
+            precision = (part**2 / 2.0 if budget.is_pure else 2.0 * part) / prod(shape[place] for place in places)
+            for pair in combinations(places, 2):
+                precisions[pair] += precision
+        by_views = {pair: 1.0 / sqrt(precision) if precision > 0 else inf for pair, precision in precisions.items()}
+        pairs = list(misfits)
+        before = [min(max(0.0, misfits[pair]) / 2.0, by_views.get(pair, inf)) for pair in pairs]
         share = float(self.settings.contrasts) * amount
         alone = 2.0 / share**2 if budget.is_pure else 0.5 / share
         both = [(signs[a], signs[b]) for a, b in pairs]

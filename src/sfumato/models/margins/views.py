@@ -34,6 +34,7 @@ from sfumato.releases.contents.content import NOT_UNBIASED
 
 SIZES = np.logspace(0.0, 5.0, 101)  # standard deviations of noise that are weighed against each other
 HALVINGS = 100
+AT_ONCE = 2**14  # numbers, in arithmetic on cells by noise
 AGAIN = 0.15  # of one-way errors, that is not mended by order and by the sums of pairs
 
 
@@ -80,8 +81,10 @@ def _of_margin(margin: Floats, precision: float, axes: int) -> Floats:
 def _of_pair(product: Floats, misfit: float) -> Floats:
     """Expected error of a pair at every noise in `SIZES`, and unmeasured, (noises + 1,)."""
     expected = (misfit / max(float(product.sum()), 1.0) / OF_NORMAL * product.reshape(-1)) ** 2
-    at = [float(np.sqrt(expected * s2 / (expected + s2)).sum()) for s2 in SIZES**2]
-    return np.append(OF_NORMAL * np.array(at), misfit)
+    together = max(1, AT_ONCE // len(expected))  # noises, so that a large table takes little memory
+    noises = (SIZES[start : start + together, None] ** 2 for start in range(0, len(SIZES), together))
+    at = [np.sqrt(expected * each / (expected + each)).sum(axis=1) for each in noises]
+    return np.append(OF_NORMAL * np.concatenate(at), misfit)
 
 
 @dataclass(frozen=True, eq=False)
