@@ -33,6 +33,7 @@ TRUST = 5.0  # cells that the prior of ratios is worth
 ROUNDS = 15  # of learning the weights of ratios
 LEAKS = (0.0, 0.01, 0.03, 0.1)  # shares of rows besides a functional dependency
 ODDS = 7.0  # in logarithms, against such a model before a pair is seen: a thousand to one
+FAR = 0.5  # of the rows, that a pair which is mostly empty is from the product of its margins at least
 SURE = 50.0  # log odds beyond which nothing changes
 LITTLE = 1e-12
 
@@ -51,6 +52,8 @@ def sparser(noisy: Noisy, shrunk: Fit, product: Floats, said: Sequence[Floats]) 
 
     product: table of the product of its margins. said: predictions from other pairs.
     """
+    if float(np.abs(shrunk.estimate - product).sum()) < FAR * float(product.sum()):
+        return shrunk
     fits = [determined(noisy, product), _turned(determined((noisy[0].T, noisy[1]), product.T))]
     most = np.minimum(product.sum(axis=1)[:, None], product.sum(axis=0))
     fits += [by_ratios(noisy, guess, most) for guess in (product, *said[-1:])]
