@@ -111,9 +111,7 @@ class _Tilt:
         """Bring a table nearer to the contrast, by a factor on cells of positive and one on cells of negative sign."""
         table = _sum_out(joint, self.places)
         total, now = float(table.sum()), float((table * self.signs).sum())
-        one, other = (
-            max(total + way * self.wanted, 0.0) / max(total + way * now, LITTLE) for way in (1.0, -1.0)
-        )
+        one, other = (max(total + way * self.wanted, 0.0) / max(total + way * now, LITTLE) for way in (1.0, -1.0))
         factors = np.clip(np.where(self.signs > 0, one, other), 1.0 - MOST_TILT, 1.0 + MOST_TILT)
         joint *= spread_out(factors, self.places, range(joint.ndim))
 
@@ -233,7 +231,8 @@ def _likeliest(off: Floats, variance: float, places: Codes, lengths: Sequence[in
 
     off: (n,), deviations from the mean, of values at these places of their order. lengths: of the kernels.
     """
-    likelihoods = np.array([*_smooth_likelihoods(off, variance, places, lengths[:-1]), _rough_likelihoods(off, variance)])
+    smooth = _smooth_likelihoods(off, variance, places, lengths[:-1])
+    likelihoods = np.array([*smooth, _rough_likelihoods(off, variance)])
     best, size = divmod(int(likelihoods.argmax()), len(SIZES))
     covariance = SIZES[size] ** 2 * kernel(places, lengths[best])
     return np.asarray(np.linalg.inv(variance * (covariance + np.eye(len(off)))), dtype=np.float64)

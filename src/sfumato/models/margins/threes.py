@@ -19,8 +19,8 @@ import numpy as np
 from sfumato.arrays import Codes, Flags, Floats
 from sfumato.models.margins.joining import CLOSE, LITTLE, MOST_TILT, ROUNDS, TILTS, join_counts
 
-# Where pairs contradict each other, factors drift apart without end while their product does not: such a table is fitted
-# cell by cell. No factor grows by more than 1 / LITTLE in a round.
+# Where pairs contradict each other, factors drift apart without end while their product does not: such a table is
+# fitted cell by cell. No factor grows by more than 1 / LITTLE in a round.
 FAR, LOOKS = 1e150, 8  # that is far, and rounds after which it is looked at
 AT_ONCE = 2**16  # numbers of a stack, so that it stays in a processor's cache
 
