@@ -286,15 +286,15 @@ class Domain:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_places", {axis.name: place for place, axis in enumerate(self.axes)})
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(axis.name for axis in self.axes)
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         return tuple(axis.size for axis in self.axes)
 
-    @property
+    @cached_property
     def size(self) -> int:
         return math.prod(self.shape)
 

@@ -372,7 +372,11 @@ class Step:
 
     def draw(self, rows: Codes, random: RandomNumbers) -> Codes:
         """Draw a value for every row independently. rows: codes (attributes, rows)."""
-        return self._values(self._cells(rows), random.uniform(rows.shape[1]))
+        return self.at(rows, random.uniform(rows.shape[1]))
+
+    def at(self, rows: Codes, within: Floats) -> Codes:
+        """Value at a quantile of every row's distribution. rows: codes (attributes, rows); within: (rows,)."""
+        return self._values(self._cells(rows), within)
 
     def draw_evenly(self, rows: Codes, random: RandomNumbers) -> Codes:
         """Draw values by stratified sampling among the rows that share the given values; rows: (attributes, rows)."""
