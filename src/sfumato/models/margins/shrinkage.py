@@ -277,6 +277,7 @@ FITTING_ROUNDS = 10  # of fitting a pair to its margins
 LEAST = 1e-9  # of the rows, in a cell of a pair
 AT_ONCE = 2**18  # numbers of matrices that are worked on together
 MOST_VALUES = 600  # of an attribute whose directions are looked for; the time that it takes grows with their cube
+MOST_CELLS = 2**18  # of a pair that is measured, or kept if it was not
 MOST_TOGETHER = 2400  # values of all attributes that mediate, likewise
 
 Pairs = Mapping[Places, Floats]
@@ -285,13 +286,18 @@ Variation = Mapping[tuple[int, Places], Floats]  # by attribute and pair
 
 
 def all_pairs(one_way: Sequence[Floats], seen: Mapping[Places, Noisy], ordered: Sequence[bool]) -> dict[Places, Table]:
-    """Estimates of all two-way tables.
+    """Estimates of two-way tables: all, but for those of more than `MOST_CELLS` cells that nothing is known of.
 
-    one_way: margins, with one sum. seen: noisy pairs; the others are predicted from these.
+    one_way: margins, with one sum. seen: noisy pairs; the others are predicted from these. A table that is left out is
+    the product of its margins wherever it is asked for.
     """
     total, axes = float(one_way[0].sum()), len(one_way)
-    product = {(a, b): independent([one_way[a], one_way[b]], total) for a in range(axes) for b in range(a + 1, axes)}
     small = _small([len(margin) for margin in one_way])
+    product = {
+        (a, b): independent([one_way[a], one_way[b]], total)
+        for a, b in combinations(range(axes), 2)
+        if (a, b) in seen or (small[a] and small[b]) or len(one_way[a]) * len(one_way[b]) <= MOST_CELLS
+    }
     among: dict[Places, Floats] = {(a, b): each for (a, b), each in product.items() if small[a] and small[b]}
     near = {places: noisy for places, noisy in seen.items() if places in among}
     shares = [margin / max(total, LEAST) for margin in one_way]
@@ -408,7 +414,7 @@ def _variation(
 ) -> dict[tuple[int, Places], Floats]:
     """Covariance of an attribute's values over all its other pairs, by attribute and pair, (values, values) each."""
     least = LEAST * max(float(one_way[0].sum()), 1.0)
-    whole = [np.zeros((len(margin), len(margin))) for margin in one_way]
+    whole = {axis: np.zeros((len(one_way[axis]),) * 2) for places in seen for axis in places}
     own: dict[tuple[int, Places], Floats] = {}
     for places in seen:
         a, b = places
