@@ -92,6 +92,10 @@ class _Stack:
 
     def joined(self, close: float) -> list[Floats]:
         """Fit until every margin is met to within this share of the rows, and lay the tables out."""
+        with np.errstate(over="ignore", invalid="ignore"):  # of margins that contradict each other: see `_laid_out`
+            return self._joined(close)
+
+    def _joined(self, close: float) -> list[Floats]:
         result: dict[int, Floats] = {}
         left: Codes = np.arange(len(self.tables))
         for number in range(ROUNDS):
