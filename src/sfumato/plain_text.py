@@ -132,6 +132,15 @@ def _some_rows(rows: float) -> str:
     return f"{rows:,.0f}" if rows >= 10 else f"{rows:.2g}"
 
 
+def counted(number: int, what: str, plural: str = "s") -> str:
+    """A number of things in words.
+
+    >>> counted(1, "measure"), counted(4096, "cell")
+    ('1 measure', '4,096 cells')
+    """
+    return f"{number:,} {what}{plural * (number != 1)}"
+
+
 def write_fraction(amount: Fraction) -> str:
     """A fraction as ledgers and receipts have it.
 

@@ -215,11 +215,8 @@ def rows_shown(
     estimates: by column, one for each present group.
     """
     codes = {name: groups.code(name).tolist() for name in select.group_by}
-
-    def cell(column: Key | Column, row: int) -> Label | Estimate:
-        if isinstance(column, Column):
-            return estimates[column][row]
-        return domain[column.attribute].label(codes[column.attribute][row])
+    keys = {column.attribute: domain[column.attribute] for column in select.columns if isinstance(column, Key)}
+    labels = {name: {code: axis.label(code) for code in dict.fromkeys(codes[name])} for name, axis in keys.items()}
 
     def rank(by: Any, row: int, missing: float) -> float:
         column = select.columns[by] if isinstance(by, int) else by
@@ -234,7 +231,14 @@ def rows_shown(
         missing = -np.inf if nulls_first != descending else np.inf
         rows.sort(key=lambda row, by=by, missing=missing: rank(by, row, missing), reverse=descending)  # type: ignore[misc]
     end = None if select.limit is None else select.offset + select.limit
-    return tuple(tuple(cell(column, row) for column in select.columns) for row in rows[select.offset : end])
+    rows = rows[select.offset : end]
+    columns: list[Iterable[Label | Estimate]] = []
+    for column in select.columns:
+        if isinstance(column, Column):
+            columns.append(map(estimates[column].__getitem__, rows))
+        else:
+            columns.append(map(labels[column.attribute].__getitem__, map(codes[column.attribute].__getitem__, rows)))
+    return tuple(zip(*columns, strict=True))
 
 
 def _notes(select: Select, evaluation: Evaluation) -> tuple[str, ...]:

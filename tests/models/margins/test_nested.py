@@ -16,7 +16,7 @@ from sfumato.models.margins.nested import NestedMargins
 
 VALUES, GROUPS, ROWS = 900, 30, 60_000
 OF = np.arange(VALUES) * GROUPS // VALUES
-REGIONS = {f"R{g}": [f"v{v}" for v in np.flatnonzero(OF == g)] for g in range(GROUPS)}
+REGIONS = {f"R{g}": [f"v{v}" for v in np.flatnonzero(g == OF)] for g in range(GROUPS)}
 
 
 def schema(**more: object) -> sf.Schema:

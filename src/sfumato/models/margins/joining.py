@@ -56,21 +56,21 @@ def join_counts(
         off = 0.0
         if number < TILTS:
             for places, (signs, wanted) in contrasts.items():
-                joint = joint * _tilt(sum_out(joint, places, among), places, signs, wanted, among)
+                joint *= _tilt(sum_out(joint, places, among), places, signs, wanted, among)
         for places in largest:
-            joint, missed = _proportional(joint, places, known[places])
-            off = max(off, missed)
+            off = max(off, _fit(joint, places, known[places]))
         if off <= close * total and (not contrasts or number >= TILTS - 1):
             break
     return joint
 
 
-def _proportional(joint: Floats, places: Places, wanted: Floats) -> tuple[Floats, float]:
-    """Table scaled to a wanted margin along some axes, and the sum of absolute errors of its margin before."""
+def _fit(joint: Floats, places: Places, wanted: Floats) -> float:
+    """Scale a table to a wanted margin along some axes, in place; the sum of absolute errors of its margin before."""
     among = range(joint.ndim)
     now = sum_out(joint, places, among)
-    factor = np.where(now > LITTLE, wanted / np.maximum(now, LITTLE), 0.0)
-    return joint * spread_out(factor, places, among), float(np.abs(now - wanted).sum())
+    factor = wanted / np.maximum(now, LITTLE) * (now > LITTLE)
+    joint *= spread_out(factor, places, among)
+    return float(np.abs(now - wanted).sum())
 
 
 def _tilt(table: Floats, places: Places, signs: Sequence[Floats], wanted: float, among: Sequence[int]) -> Floats:
@@ -113,8 +113,7 @@ def join_products(counts: Floats, alone: Mapping[Places, Floats], level: float) 
     for _ in range(ROUNDS):
         off = 0.0
         for places, wanted in above.items():
-            joint, missed = _proportional(joint, places, wanted)
-            off = max(off, missed)
+            off = max(off, _fit(joint, places, wanted))
         if off <= close:
             break
     return joint - level * counts
@@ -151,13 +150,15 @@ BLOCK = 64  # values of a margin of many that are brought to their sum at once
 MOST_SMOOTHED = 600  # values; the time that it takes grows with their cube
 
 
-def kernels(values: int, ordered: bool) -> list[Floats]:
-    """Prior correlation matrices of an axis, (values, values) each: exponential kernels by length, and the identity."""
-    alone = np.eye(values)
-    if not ordered or values < 3:
-        return [alone]
-    gaps = np.abs(np.subtract.outer(np.arange(values), np.arange(values)))
-    return [np.exp(-gaps / length) + ROUGH * alone for length in LENGTHS if length < values] + [alone]
+def kernel_lengths(values: int, ordered: bool) -> list[int]:
+    """Lengths of the kernels of an axis, 0 for that of values each by itself, which comes last."""
+    return [length for length in LENGTHS if ordered and length < values and values > 2] + [0]
+
+
+def kernel(places: Codes, length: int) -> Floats:
+    """Prior correlation matrix of values at some places of an order, (values, values); the identity for length 0."""
+    alone = np.eye(len(places))
+    return np.exp(-np.abs(np.subtract.outer(places, places)) / length) + ROUGH * alone if length else alone
 
 
 def one_way_margin(noisy: Floats, variance: float, total: float, ordered: bool) -> Floats:
@@ -175,11 +176,11 @@ def one_way_errors(noisy: Floats, variance: float, total: float, ordered: bool) 
         return by_halves(noisy.astype(np.float64), total, SPIKE_OF_MANY * float(np.sqrt(variance))), left
     if values < 3:
         return onto_total(noisy, total), left
-    shapes, estimate = kernels(values, ordered), noisy.astype(np.float64)
+    lengths, estimate = kernel_lengths(values, ordered), noisy.astype(np.float64)
     regular = np.ones(values, dtype=bool)  # what is no spike
     for _ in range(values if ordered else 1):
         off = noisy[regular] - noisy[regular].mean()
-        precision = _likeliest(off, variance, [shape[np.ix_(regular, regular)] for shape in shapes])
+        precision = _likeliest(off, variance, np.flatnonzero(regular), lengths)
         pull = precision @ off
         estimate[regular] = noisy[regular] - variance * pull
         left[regular] = np.maximum(variance - variance**2 * np.diag(precision), 0.0)
@@ -192,20 +193,40 @@ def one_way_errors(noisy: Floats, variance: float, total: float, ordered: bool) 
     return onto_total(estimate, total), left
 
 
-def _likeliest(off: Floats, variance: float, shapes: list[Floats]) -> Floats:
+def _likeliest(off: Floats, variance: float, places: Codes, lengths: Sequence[int]) -> Floats:
     """Precision matrix of noisy counts, (n, n), under the kernel and scale of largest marginal likelihood.
 
-    off: (n,), deviations from the mean.
+    off: (n,), deviations from the mean, of values at these places of their order. lengths: of the kernels.
     """
-    best, result = -np.inf, np.zeros((len(off), len(off)))
-    for shape in shapes:
-        lengths, directions = np.linalg.eigh(shape)
-        along = directions.T @ off
-        spreads = variance * (SIZES[:, None] ** 2 * np.maximum(lengths, 0.0) + 1.0)
-        likelihoods = -0.5 * (np.log(spreads) + along**2 / spreads).sum(axis=1)
-        size = int(likelihoods.argmax())
-        if likelihoods[size] > best:
-            best, result = float(likelihoods[size]), (directions / spreads[size]) @ directions.T
+    likelihoods = np.array([*_smooth_likelihoods(off, variance, places, lengths[:-1]), _rough_likelihoods(off, variance)])
+    best, size = divmod(int(likelihoods.argmax()), len(SIZES))
+    covariance = SIZES[size] ** 2 * kernel(places, lengths[best])
+    return np.asarray(np.linalg.inv(variance * (covariance + np.eye(len(off)))), dtype=np.float64)
+
+
+def _rough_likelihoods(off: Floats, variance: float) -> Floats:
+    """Log likelihoods of deviations that are independent, by size, (sizes,)."""
+    spreads = variance * (SIZES**2 + 1.0)
+    return np.asarray(-0.5 * (len(off) * np.log(spreads) + (off**2).sum() / spreads))
+
+
+def _smooth_likelihoods(off: Floats, variance: float, places: Codes, lengths: Sequence[int]) -> Floats:
+    """Log likelihoods of deviations along an order, by kernel length and size, (lengths, sizes) (Kalman filter).
+
+    An exponential kernel is that of a first-order autoregression, so a value depends on all before it through the one
+    before: one pass along the order replaces the eigendecompositions of all kernels.
+    """
+    smooth = np.broadcast_to(variance * SIZES**2, (len(lengths), len(SIZES)))  # variance of the curve
+    rough = ROUGH * smooth + variance  # of a value around it
+    steps = np.exp(-np.diff(places, prepend=places[0]) / np.array(lengths, dtype=np.float64).reshape(-1, 1, 1))
+    result, mean, left = np.zeros(smooth.shape), np.zeros(smooth.shape), smooth
+    for place, value in enumerate(off.tolist()):
+        step = steps[:, :, place]
+        mean, left = step * mean, step**2 * left + (1.0 - step**2) * smooth
+        spread = left + rough
+        residual, gain = value - mean, left / spread
+        result -= 0.5 * (np.log(spread) + residual**2 / spread)
+        mean, left = mean + gain * residual, (1.0 - gain) * left
     return result
 
 
@@ -343,13 +364,15 @@ class Step:
         return np.asarray(np.searchsorted(self.ends, places, side="right") - cells * values, dtype=np.int64)
 
 
-def plan_steps(one_way: Sequence[Floats], known: Mapping[Places, Floats], ties: Floats) -> list[Step]:
+def plan_steps(
+    one_way: Sequence[Floats], known: Mapping[Places, Floats], ties: Floats, first: Places = ()
+) -> list[Step]:
     """Order of the attributes and their conditional distributions, greedily along the largest dependence.
 
     one_way: margins. known: non-negative tables along two axes and more. ties: (attributes, attributes), mutual
-    information.
+    information. first: attributes whose values rows have before.
     """
-    left, placed, steps = set(range(len(one_way))), list[int](), []
+    left, placed, steps = set(range(len(one_way))).difference(first), list(first), []
     while left:
         near = {
             attribute: ties[attribute, placed].max() if placed else ties[attribute].sum() for attribute in sorted(left)

@@ -1,8 +1,8 @@
 """Content of a release of marginals in which long attributes enter by groups, with their values below (hierarchy.py).
 
 A query's classes of values are refined so that each lies in one group, or covers whole groups (`Line`). Groups are
-joined as usual (content.py), and a class has its share of its group. The error of a sum with weights w over classes f of
-group g and cells r of the other attributes, with Q(r | g) the shares of these, has three independent parts:
+joined as usual (content.py), and a class has its share of its group. The error of a sum with weights w over classes f
+of group g and cells r of the other attributes, with Q(r | g) the shares of these, has three independent parts:
 
     errors of the joined table by groups, with weights  sum over f of p(f) w(f, r)
     errors of counts by value, V_f each, centred in the group:   sum of V_f (E_Q w)^2

@@ -23,7 +23,7 @@ from math import inf, prod, sqrt
 import numpy as np
 
 from sfumato.answers.evaluate import NoiseSource, Sum, Terms, distinct_ends
-from sfumato.answers.fieller import normal_terms
+from sfumato.answers.fieller import NormalErrors
 from sfumato.answers.guaranteed_columns import Source
 from sfumato.answers.noise_sum import Ends, half_width, lowest
 from sfumato.answers.question import ByStatistic, Gathered, Groups, WeightRange
@@ -77,12 +77,7 @@ class JoinedNoise(NoiseSource):
                 largest = max(float(np.abs(w).max()) for w in (*split, *whole) if w is not None)
                 left = np.broadcast_to(errors.unknown.covariances(split, whole, axes)[where], noise.shape)
                 unknown |= (np.diagonal(left, axis1=1, axis2=2) > (NOTHING * largest) ** 2).any(axis=1)
-        return [
-            None
-            if unknown[group]
-            else (*normal_terms(noise[group], back, model=False), *normal_terms(model[group], back, model=True))
-            for group in range(len(groups.present))
-        ]
+        return NormalErrors(noise, model, unknown, back)
 
     def _weights(self, by_statistic: ByStatistic, of: str, end: str) -> Floats | None:
         """Weights of one statistic at one end of its interval, in the shape of the table; None for none."""

@@ -12,16 +12,19 @@ half a row accepts none or one, as otherwise rare cells would stay empty in ever
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
+from sfumato.domain.predicates import Predicate
 from sfumato.frozen import dataclass
 from sfumato.models.margins.joining import Step, all_ties, plan_steps
 from sfumato.models.margins.table import Places
+from sfumato.releases.rows.balance import balanced
 from sfumato.releases.rows.measures import summed
-from sfumato.releases.rows.model import Block, Grouping, RandomNumbers, gather_margin
+from sfumato.releases.rows.model import Block, Grouping, RandomNumbers, RowModel, gather_margin
 from sfumato.releases.rows.raking import possible_margins
 from sfumato.schema import Schema
 
@@ -29,6 +32,7 @@ SWEEPS = 40  # over all attributes, at most
 MOST_WORK = 6 * 10**9  # rows that ask a table, over all sweeps of one block: a minute or two
 FITS = 0.05  # of what the chi-square of a sample would be: nearer than this no table need be
 ANYWHERE = 0.3  # of an attribute's ties, shared evenly: for choosing another one by which new values are drawn
+NOTHING_HELD: Mapping[int, Codes] = {}
 FEWEST = 2**14  # rows that are drawn together; if fewer are wanted they are taken out of these
 
 
@@ -46,8 +50,11 @@ class Drawing:
     wanted: Wanted
 
     @classmethod
-    def by(cls, one_way: Sequence[Floats], known: Mapping[Places, Floats]) -> Drawing:
-        """Sampler for non-negative one-way margins and tables along two and more axes, all with one sum."""
+    def by(cls, one_way: Sequence[Floats], known: Mapping[Places, Floats], first: Places = ()) -> Drawing:
+        """Sampler for non-negative one-way margins and tables along two and more axes, all with one sum.
+
+        first: attributes whose values are given to `draw`.
+        """
         ties = all_ties(one_way, known)
         even = ANYWHERE * ties.sum(axis=1, keepdims=True) / len(one_way)
         paired = np.zeros(ties.shape)
@@ -55,23 +62,34 @@ class Drawing:
             if len(places) == 2:
                 paired[places] = paired[places[::-1]] = 1.0
         sizes = tuple(len(margin) for margin in one_way)
-        steps = tuple(plan_steps(one_way, known, ties))
+        steps = tuple(plan_steps(one_way, known, ties, first))
         every = {(place,): margin for place, margin in enumerate(one_way)} | dict(known)
         return cls(sizes, known, (ties + even) * paired, steps, Wanted.by(len(sizes), every))
 
-    def draw(self, count: int, random: RandomNumbers) -> Codes:
-        """Draw rows: codes (attributes, rows)."""
+    def draw(self, count: int, random: RandomNumbers, held: Mapping[int, Codes] = NOTHING_HELD) -> Codes:
+        """Draw rows: codes (attributes, rows). held: values that rows have and keep, (rows,) each, by attribute."""
         together = max(count, FEWEST)
+        if held:  # every row as often as needed, and in the end its first copy
+            together = count * -(-together // count)
         rows: Codes = np.zeros((len(self.sizes), together), dtype=np.int64)
+        for place, codes in held.items():
+            rows[place] = np.tile(codes, together // count)
         for step in self.steps:
             rows[step.place] = step.draw_evenly(rows, random)
-        self._mend(rows, random)
+        self._mend(rows, random, tuple(held))
+        if held:
+            return rows[:, :count]
         if together > count:
-            rows = rows[:, random.order(together)[:count]]
+            rows = rows[:, random.order(together)]
+            shares = [self.wanted.shares_of(place) for place in range(len(self.sizes))]
+            rows = rows[:, balanced(rows, count, shares, random)]
         return rows
 
-    def _mend(self, rows: Codes, random: RandomNumbers) -> None:
-        """Sweep over the attributes until all tables fit; rows: codes (attributes, rows), changed in place."""
+    def _mend(self, rows: Codes, random: RandomNumbers, held: Places = ()) -> None:
+        """Sweep over the attributes until all tables fit; rows: codes (attributes, rows), changed in place.
+
+        held: attributes that keep their values.
+        """
         work = rows.shape[1] * sum(len(each) for each in self.wanted.along)
         if not work:
             return
@@ -83,11 +101,17 @@ class Drawing:
                 break
             mending.weigh(1.0 + misfits)  # or a strong tie would be one voice among a hundred weak ones
             for place in random.order(len(rows)):
+                if place in held:
+                    continue
                 mending.turn(int(place), self._other_values(int(place), rows, random), random)
         bad = mending.impossible()
         good = np.setdiff1d(np.arange(rows.shape[1]), bad)
         if len(bad) and len(good):
-            rows[:, bad] = rows[:, good[(random.uniform(len(bad)) * len(good)).astype(np.int64)]]
+            if held:
+                bad, good = alike(rows[list(held)], bad, good, random)
+            else:
+                good = good[(random.uniform(len(bad)) * len(good)).astype(np.int64)]
+            rows[:, bad] = rows[:, good]
 
     def _other_values(self, place: int, rows: Codes, random: RandomNumbers) -> Codes:
         """Propose a value for every row, given one other attribute chosen by its dependence; (rows,)."""
@@ -97,6 +121,20 @@ class Drawing:
         other = int(np.searchsorted(ends / ends[-1], random.uniform(1)[0], side="right"))
         table = self.known[min(place, other), max(place, other)]
         return Step.by(place, (other,), table if other < place else table.T).draw(rows, random)
+
+
+def alike(codes: Codes, bad: Codes, good: Codes, random: RandomNumbers) -> tuple[Codes, Codes]:
+    """A random good row with the same codes for every bad row that has one: bad rows, and theirs.
+
+    codes: (attributes, rows). bad, good: indices of rows.
+    """
+    label = np.unique(codes, axis=1, return_inverse=True)[1].reshape(-1)
+    good = good[random.order(len(good))]
+    good = good[np.argsort(label[good], kind="stable")]
+    low, high = (np.searchsorted(label[good], label[bad], side=side) for side in ("left", "right"))
+    there = high > low
+    chosen = low + (random.uniform(len(bad)) * (high - low)).astype(np.int64)
+    return bad[there], good[chosen[there]]
 
 
 ROUNDING = 50.0  # times what a cell expects, up to one row: so far off it is content
@@ -140,6 +178,11 @@ class Wanted:
     shares: Floats
     starts: Codes
     along: tuple[tuple[Strides, ...], ...]
+
+    def shares_of(self, place: int) -> Floats:
+        """Shares of the values of one attribute."""
+        at = self.places.index((place,))
+        return self.shares[self.starts[at] : self.starts[at + 1]]
 
     @classmethod
     def by(cls, axes: int, known: Mapping[Places, Floats]) -> Wanted:
@@ -249,8 +292,9 @@ ROUNDS = 5  # of fitting what is expected of rows to all sums
 class RowsOfMargins:
     """Row model of a content of marginals.
 
-    answers: joined counts along one or two axes, of any sign. larger: tables of more axes that rows keep too. sums: of
-    each measure by axes, in the measure's steps.
+    answers: joined counts along some axes, of any sign. larger: tables of more axes that rows keep too. sums: of each
+    measure by axes, in the measure's steps. conditional: the model of the rows that fulfil a condition. first: axes of
+    the groups by which places are given.
     """
 
     schema: Schema
@@ -258,16 +302,28 @@ class RowsOfMargins:
     answers: Callable[[Places], Floats]
     larger: Mapping[Places, Floats]
     sums: Mapping[str, Mapping[Places, Floats]]
+    conditional: Callable[[Predicate], RowModel]
+    first: Places = ()
 
     def margin(self, groupings: Sequence[Grouping]) -> Floats:
-        """Estimated counts by one or two groupings of attribute values."""
+        """Estimated counts by groupings of attribute values."""
         places = tuple(self.schema.domain.place(grouping.name) for grouping in groupings)
         table = self.answers(tuple(sorted(places)))
-        return gather_margin(table if places == tuple(sorted(places)) else table.T, groupings)
+        return gather_margin(np.transpose(table, np.argsort(np.argsort(places))), groupings)
+
+    def given(self, where: Predicate) -> RowModel:
+        return self.conditional(where)
+
+    def by(self, names: Sequence[str]) -> RowsOfMargins:
+        return replace(self, first=tuple(map(self.schema.domain.place, names)))
 
     def draw(self, places: Floats, random: RandomNumbers) -> Block:
         """Draw a block of rows, with means of the measures."""
-        rows = self._drawing.draw(len(places), random)
+        held: dict[int, Codes] = {}
+        if self.first:
+            shape = [self.schema.domain.shape[place] for place in self.first]
+            held = dict(zip(self.first, np.unravel_index(places.astype(np.int64), shape), strict=True))
+        rows = self._drawing.draw(len(places), random, held)
         codes = dict(zip(self.schema.domain.names, rows, strict=True))
         return Block(codes, {name: self._means(name, rows) for name in self.sums})
 
@@ -283,7 +339,7 @@ class RowsOfMargins:
     def _drawing(self) -> Drawing:
         """Sampler of rows as codes, made on first use."""
         singles, pairs = possible_margins(self.schema.domain, self.answers)
-        return Drawing.by([single for _, single in singles], dict(pairs) | dict(self.larger))
+        return Drawing.by([single for _, single in singles], dict(pairs) | dict(self.larger), self.first)
 
 
 def row_means(rows: Codes, sums: Mapping[Places, Floats], largest: float) -> Floats:

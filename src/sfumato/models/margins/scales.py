@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from functools import reduce
+from functools import cached_property, reduce
+from heapq import heappop, heappush
 from itertools import product
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats
+from sfumato.arrays import Codes, Floats, Whole
 from sfumato.frozen import dataclass
 from sfumato.models.calibration.model_error import LEAST, SIZES, WIDER, learned_sizes, posterior
 from sfumato.models.margins.shrinkage import fit_margins
@@ -165,6 +166,21 @@ class Haar:
                     level.append(depth)
         return cls(np.concatenate(signs), np.array(level, dtype=np.int64))
 
+    @cached_property
+    def levels(self) -> list[int]:
+        """Levels that there are; an axis may have quarters and no halves."""
+        return np.unique(self.level).tolist()
+
+    @cached_property
+    def classes(self) -> Codes:
+        """Class of every value, (values,): values that all contrasts give the same signs are told apart by none."""
+        return np.asarray(np.unique(self.signs, axis=1, return_inverse=True)[1], dtype=np.int64).reshape(-1)
+
+    @cached_property
+    def of_classes(self) -> Whole:
+        """Haar signs of the classes, (contrasts, classes)."""
+        return np.asarray(self.signs[:, np.unique(self.classes, return_index=True)[1]], dtype=np.int64)
+
     def turned(self) -> tuple[Floats, Codes]:
         """Rotation of the two contrasts of quarters into even and odd, (contrasts, contrasts), and parity of each row.
 
@@ -214,7 +230,7 @@ class Contrasts:
 
 def levels_of(signs: Sequence[Haar], depth: int = MEASURED) -> list[tuple[int, ...]]:
     """Combinations of levels of the axes in families below a depth; a row enters one contrast of each."""
-    levels = product(*(np.unique(haar.level).tolist() for haar in signs))  # an axis may have quarters and no halves
+    levels = product(*(haar.levels for haar in signs))
     return sorted((each for each in levels if sum(each) < depth), key=sum)
 
 
@@ -224,7 +240,8 @@ def worth_measuring(before: Floats, pairs: Sequence[Sequence[Haar]], variance_of
     before: (pairs,), prior standard deviation of the contrast of halves; that of finer ones falls with the root of
     their rows. pairs: signs of both axes. variance_of: noise variance of one contrast measured alone.
     """
-    costs = [[sum(sum(each) == family for each in levels_of(signs)) for family in range(MEASURED)] for signs in pairs]
+    families_of = [[sum(each) for each in levels_of(signs)] for signs in pairs]
+    costs = [[each.count(family) for family in range(MEASURED)] for each in families_of]
     depths: Codes = np.zeros(len(pairs), dtype=np.int64)
     places, families = np.nonzero(np.array(costs).reshape(len(pairs), MEASURED))
     if not len(places):
@@ -233,11 +250,32 @@ def worth_measuring(before: Floats, pairs: Sequence[Sequence[Haar]], variance_of
     places, families = places[order], families[order]
     cost, sizes = np.array(costs, dtype=np.float64)[places, families], before[places] * 0.5 ** (families / 2.0)
     noise = np.sqrt(variance_of) * (np.cumsum(cost) if pure else np.sqrt(np.cumsum(cost)))
-    gained = cost * sizes * (1.0 - 1.0 / np.hypot(1.0, sizes / noise[:, None]))  # with so many, by each
     if sizes[0] >= noise[0]:
-        best = int(np.argmax(np.tril(gained).sum(axis=1))) + 1
+        best = _largest_gain(cost * sizes, sizes, noise)
         np.maximum.at(depths, places[:best], families[:best] + 1)
     return depths
+
+
+def _largest_gain(worth: Floats, sizes: Floats, noise: Floats) -> int:
+    """Number n of contrasts, the first n, of largest total gain: sum of worth * (1 - 1 / hypot(1, size / noise[n - 1])).
+
+    Noise grows with n, so a run of numbers gains at most what its last one would with the noise of its first; runs are
+    gone through by falling bounds until none can be better (branch and bound).
+    """
+
+    def gain(number: int, at: int) -> float:
+        off = noise[at]
+        return float((worth[:number] * (1.0 - off / np.sqrt(off**2 + sizes[:number] ** 2))).sum())
+
+    waiting = [(-gain(len(worth), 0), 0, len(worth))]  # less the bound, first and end of a run
+    while waiting:
+        _, first, end = heappop(waiting)
+        if end - first == 1:
+            break
+        middle = (first + end) // 2
+        for low, high in ((first, middle), (middle, end)):
+            heappush(waiting, (-gain(high, low), low, high))
+    return first + 1
 
 
 def corrected(

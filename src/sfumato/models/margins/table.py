@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import combinations, combinations_with_replacement
+from math import prod
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -360,7 +361,11 @@ class JoinedErrors:
 
 def along(matrix: Floats, values: Floats, axis: int) -> Floats:
     """Multiply an array by a matrix along one axis."""
-    return np.asarray(np.moveaxis(np.tensordot(matrix, values, axes=(1, axis)), 0, axis), dtype=np.float64)
+    if axis == values.ndim - 1:
+        return np.asarray(values @ matrix.T, dtype=np.float64)
+    before, (size, *after) = values.shape[:axis], values.shape[axis:]
+    result = matrix @ values.reshape(*before, size, prod(after))
+    return np.asarray(result.reshape(*before, len(matrix), *after), dtype=np.float64)
 
 
 def along_all(matrices: Sequence[Floats], values: Floats) -> Floats:

@@ -180,9 +180,9 @@ class Recorder:
         """Recorder of `Curator.subset`, on the same tape."""
         return self.__before(self.__inner.subset(seed, number))
 
-    def margin(self, names: Sequence[str]) -> Recorder:
+    def margin(self, names: Sequence[str], classes: Mapping[str, Codes] | None = None) -> Recorder:
         """Recorder of `Curator.margin`, on the same tape."""
-        return self.__before(self.__inner.margin(names))
+        return self.__before(self.__inner.margin(names, classes))
 
     def recode(self, axes: Mapping[str, tuple[Axis, Codes]]) -> Recorder:
         """Recorder of `Curator.recode`, on the same tape."""
