@@ -40,7 +40,7 @@ from sfumato.models.margins.scales import (
     levels_of,
     of_three,
 )
-from sfumato.models.margins.table import Places, Table, along_all, sum_kinds
+from sfumato.models.margins.table import WIDER, Places, Table, along_all, sum_kinds
 from sfumato.models.margins.threes import Three, join_threes
 from sfumato.queries import Identity, Kron, Stack, Weighted
 from sfumato.schema import Schema
@@ -111,7 +111,6 @@ MOST_SETS = {2: 1000, 3: 240, 4: 48}  # that are looked at
 MOST_CELLS = 2**16  # of a set that is looked at
 MOST_TRIPLES, MOST_CELLS_OF_TRIPLES = 1000, 2**20  # whose contrast of halves is measured
 ROUGHLY = 1e-4  # of the rows, to which sets are joined for a look
-WIDER = 1.1  # times the measured size, as errors have longer tails than the normal ones they are taken for
 GROUPS = (1, 2, 4, 8, 16, 32, 64, 128)  # in which sets are taken, besides each by itself
 CLEAR = 0.25  # of what is claimed of a group, as which its noise may be to take sets in more groups
 LEAST, MOST = 0.1, 1e4  # factors on the variances of what was measured, and of pairs
