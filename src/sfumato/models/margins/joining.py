@@ -150,13 +150,15 @@ BLOCK = 64  # values of a margin of many that are brought to their sum at once
 MOST_SMOOTHED = 600  # values; the time that it takes grows with their cube
 
 
-def kernels(values: int, ordered: bool) -> list[Floats]:
-    """Prior correlation matrices of an axis, (values, values) each: exponential kernels by length, and the identity."""
-    alone = np.eye(values)
-    if not ordered or values < 3:
-        return [alone]
-    gaps = np.abs(np.subtract.outer(np.arange(values), np.arange(values)))
-    return [np.exp(-gaps / length) + ROUGH * alone for length in LENGTHS if length < values] + [alone]
+def kernel_lengths(values: int, ordered: bool) -> list[int]:
+    """Lengths of the kernels of an axis, 0 for that of values each by itself, which comes last."""
+    return [length for length in LENGTHS if ordered and length < values and values > 2] + [0]
+
+
+def kernel(places: Codes, length: int) -> Floats:
+    """Prior correlation matrix of values at some places of an order, (values, values); the identity for length 0."""
+    alone = np.eye(len(places))
+    return np.exp(-np.abs(np.subtract.outer(places, places)) / length) + ROUGH * alone if length else alone
 
 
 def one_way_margin(noisy: Floats, variance: float, total: float, ordered: bool) -> Floats:
@@ -174,11 +176,11 @@ def one_way_errors(noisy: Floats, variance: float, total: float, ordered: bool) 
         return by_halves(noisy.astype(np.float64), total, SPIKE_OF_MANY * float(np.sqrt(variance))), left
     if values < 3:
         return onto_total(noisy, total), left
-    shapes, estimate = kernels(values, ordered), noisy.astype(np.float64)
+    lengths, estimate = kernel_lengths(values, ordered), noisy.astype(np.float64)
     regular = np.ones(values, dtype=bool)  # what is no spike
     for _ in range(values if ordered else 1):
         off = noisy[regular] - noisy[regular].mean()
-        precision = _likeliest(off, variance, [shape[np.ix_(regular, regular)] for shape in shapes])
+        precision = _likeliest(off, variance, np.flatnonzero(regular), lengths)
         pull = precision @ off
         estimate[regular] = noisy[regular] - variance * pull
         left[regular] = np.maximum(variance - variance**2 * np.diag(precision), 0.0)
@@ -191,20 +193,40 @@ def one_way_errors(noisy: Floats, variance: float, total: float, ordered: bool) 
     return onto_total(estimate, total), left
 
 
-def _likeliest(off: Floats, variance: float, shapes: list[Floats]) -> Floats:
+def _likeliest(off: Floats, variance: float, places: Codes, lengths: Sequence[int]) -> Floats:
     """Precision matrix of noisy counts, (n, n), under the kernel and scale of largest marginal likelihood.
 
-    off: (n,), deviations from the mean.
+    off: (n,), deviations from the mean, of values at these places of their order. lengths: of the kernels.
     """
-    best, result = -np.inf, np.zeros((len(off), len(off)))
-    for shape in shapes:
-        lengths, directions = np.linalg.eigh(shape)
-        along = directions.T @ off
-        spreads = variance * (SIZES[:, None] ** 2 * np.maximum(lengths, 0.0) + 1.0)
-        likelihoods = -0.5 * (np.log(spreads) + along**2 / spreads).sum(axis=1)
-        size = int(likelihoods.argmax())
-        if likelihoods[size] > best:
-            best, result = float(likelihoods[size]), (directions / spreads[size]) @ directions.T
+    likelihoods = np.array([*_smooth_likelihoods(off, variance, places, lengths[:-1]), _rough_likelihoods(off, variance)])
+    best, size = divmod(int(likelihoods.argmax()), len(SIZES))
+    covariance = SIZES[size] ** 2 * kernel(places, lengths[best])
+    return np.asarray(np.linalg.inv(variance * (covariance + np.eye(len(off)))), dtype=np.float64)
+
+
+def _rough_likelihoods(off: Floats, variance: float) -> Floats:
+    """Log likelihoods of deviations that are independent, by size, (sizes,)."""
+    spreads = variance * (SIZES**2 + 1.0)
+    return np.asarray(-0.5 * (len(off) * np.log(spreads) + (off**2).sum() / spreads))
+
+
+def _smooth_likelihoods(off: Floats, variance: float, places: Codes, lengths: Sequence[int]) -> Floats:
+    """Log likelihoods of deviations along an order, by kernel length and size, (lengths, sizes) (Kalman filter).
+
+    An exponential kernel is that of a first-order autoregression, so a value depends on all before it through the one
+    before: one pass along the order replaces the eigendecompositions of all kernels.
+    """
+    smooth = np.broadcast_to(variance * SIZES**2, (len(lengths), len(SIZES)))  # variance of the curve
+    rough = ROUGH * smooth + variance  # of a value around it
+    steps = np.exp(-np.diff(places, prepend=places[0]) / np.array(lengths, dtype=np.float64).reshape(-1, 1, 1))
+    result, mean, left = np.zeros(smooth.shape), np.zeros(smooth.shape), smooth
+    for place, value in enumerate(off.tolist()):
+        step = steps[:, :, place]
+        mean, left = step * mean, step**2 * left + (1.0 - step**2) * smooth
+        spread = left + rough
+        residual, gain = value - mean, left / spread
+        result -= 0.5 * (np.log(spread) + residual**2 / spread)
+        mean, left = mean + gain * residual, (1.0 - gain) * left
     return result
 
 
