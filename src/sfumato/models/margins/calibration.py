@@ -278,12 +278,15 @@ def _families(axes: tuple[tuple[bytes, tuple[int, ...]], ...], depth: int) -> tu
 
     axes: signs of classes of values, and the level of each row. Many sets of attributes have the same.
     """
-    signs = [Haar(np.frombuffer(each, dtype=np.int64).reshape(len(level), -1), np.array(level)) for each, level in axes]
+    signs = [
+        Haar(np.frombuffer(each, dtype=np.int64).reshape(len(level), -1).astype(np.float64), np.array(level))
+        for each, level in axes
+    ]
     listed = [
         [np.flatnonzero(haar.level == level) for haar, level in zip(signs, levels, strict=True)]
         for levels in levels_of(signs, depth)
     ]
-    by_family = [[haar.signs[here] for haar, here in zip(signs, rows, strict=True)] for rows in listed]
+    by_family = [[haar.signs[here].astype(np.int64) for haar, here in zip(signs, rows, strict=True)] for rows in listed]
     return listed, Stack(*(Kron(*map(Weighted, factors)) for factors in by_family))
 
 
@@ -350,7 +353,8 @@ def _halves_of(content: Margins, sets: Mapping[Places, Sequence[Haar]]) -> dict[
     summed = {part: sum_kinds(known[part].estimate, [blocks[place] for place in part]) for part in needed}
     threes = [places for places in sets if places not in known]
     margins = [
-        Three(*([summed[part] for part in combinations(places, order)] for order in (1, 2))) for places in threes
+        Three([summed[axis,] for axis in places], [summed[pair] for pair in combinations(places, 2)])
+        for places in threes
     ]
     tables = summed | dict(zip(threes, join_threes(margins, ROUGHLY), strict=True))
     first = [np.unique(kind, return_index=True)[1] for kind in blocks]

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
+from string import ascii_letters
 
 import numpy as np
 
@@ -88,7 +89,8 @@ def _fit(joint: Floats, places: Places, wanted: Floats) -> float:
 
 def _sum_out(joint: Floats, places: Places) -> Floats:
     """Margin of a table along some axes."""
-    return np.asarray(np.einsum(joint, [*range(joint.ndim)], [*places]))
+    kept = "".join(ascii_letters[axis] for axis in places)
+    return np.asarray(np.einsum(f"{ascii_letters[: joint.ndim]}->{kept}", joint), dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -403,8 +403,8 @@ def mediated(one_way: Sequence[Floats], pairs: Pairs, ridges: Sequence[float]) -
             own = np.linalg.inv(inverse[both[:, :, None], both[:, None, :]])[:, :size, size:]
             block = first[:, :, None], second[:, None, :]
             explained = (every[block] - own + expected[block]) * expected[block] * total
-            margins = (np.array([one_way[pair[side]] for pair in batch]) for side in (0, 1))
-            result |= zip(batch, fit_margins(explained, *margins, FITTING_ROUNDS // 2), strict=True)
+            rows, columns = (np.array([one_way[pair[side]] for pair in batch]) for side in (0, 1))
+            result |= zip(batch, fit_margins(explained, rows, columns, FITTING_ROUNDS // 2), strict=True)
         results.append({places: result[places] for places in pairs})
     return results
 
