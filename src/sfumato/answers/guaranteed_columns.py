@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import ceil, floor, inf, isfinite, isnan, log2
+from statistics import NormalDist
 from typing import ClassVar
 
 import numpy as np
@@ -357,8 +358,18 @@ def whole(ends: Ends) -> Ends:
 
 
 def with_ends(estimate: Estimate, ends: Ends) -> Estimate:
-    """Estimate with guaranteed bounds in place of its own interval."""
+    """Estimate with guaranteed bounds in place of its own interval.
+
+    The standard error is at most that of a normal error whose interval reaches the farther end; `noise` and `model`
+    keep their proportion.
+    """
     guaranteed = replace(estimate, low=ends.low, high=ends.high)
+    z = NormalDist().inv_cdf((1.0 + estimate.confidence) / 2.0)
+    most = max(ends.high - estimate.value, estimate.value - ends.low) / z
+    if most < estimate.stderr:  # neither is NaN
+        kept = most / estimate.stderr  # 0 of an infinite one
+        noise, model = (error * kept if isfinite(error) else most for error in (estimate.noise, estimate.model))
+        guaranteed = replace(guaranteed, stderr=most, noise=noise, model=model)
     return guaranteed if estimate.real is None else replace(guaranteed, real=guaranteed.excludes_zero)
 
 

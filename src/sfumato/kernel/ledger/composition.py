@@ -8,8 +8,8 @@ of adding up are valid (docs/privacy.md, section 13, has the theorems and their 
             min(epsilon, alpha * epsilon^2 / 2) of a pure one. A sum of r at that order is (r + gap, delta)-private,
             with the gap of the conversion in budget.py. Thresholds stand beside: their epsilons and deltas are added.
 
-What is told of an account is the smaller epsilon, by the best order. What is *refused* goes by sums, or by the one
-order that follows from the total, so that it also holds if a curator looks at one release before he asks for the next.
+What is told of an account is the smaller epsilon, by the best order. What is *refused* goes by sums, or by a few orders
+that follow from the total, so that it also holds if a curator looks at one release before he asks for the next.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.budget import MOST, SMALLEST_DELTA, conversion_gap, order_for, rho_for, rounded
 
 NOTHING = Fraction(0)
+ORDERS = 6  # by which it is decided whether a release fits: with sums, seven ways
 UP, DOWN = Context(prec=18, rounding=ROUND_CEILING), Context(prec=4, rounding=ROUND_FLOOR)
 
 
@@ -88,15 +89,14 @@ def told_delta(losses: Sequence[Loss]) -> Fraction:
 
 
 def fits(losses: Sequence[Loss], total: Fraction, delta: Fraction | None) -> bool:
-    """Whether releases keep to a total (epsilon, delta), by sums or by the order that follows from the total.
+    """Whether releases keep to a total (epsilon, delta), by sums or by one of the orders that follow from the total.
 
     Exact comparisons, no tolerance: the privacy of the dataset rests on them.
     """
     sums = _sums(losses)
     if sums.epsilon <= total and (sums.delta < 1 if delta is None else sums.delta <= delta):
         return True
-    left = _left_at_order(losses, total, told_delta(losses) if delta is None else delta)
-    return left is not None and left[1] >= 0
+    return _fit_at_some_order(losses, total, told_delta(losses) if delta is None else delta)
 
 
 def largest_next(losses: Sequence[Loss], total: Fraction, delta: Fraction | None, at: Fraction = NOTHING) -> Fraction:
@@ -152,11 +152,18 @@ def _by_best_order(losses: Sequence[Loss], delta: Fraction) -> Composed | None:
     return Composed(rounded(max(NOTHING, together) + beside.epsilon, UP), delta, rho)
 
 
-def _left_at_order(losses: Sequence[Loss], total: Fraction, delta: Fraction) -> tuple[Fraction, Fraction] | None:
-    """The order that follows from a total, and the divergence that is left at it; None where it has no room."""
+def _fit_at_some_order(losses: Sequence[Loss], total: Fraction, delta: Fraction) -> bool:
+    """Whether divergences add up to no more than the total allows at one of `ORDERS` orders.
+
+    The first is the best one of a single zCDP release of the total; where pure releases take a part of it, what is left
+    for the others is best counted at higher orders.
+    """
     beside, rest = _sums(loss for loss in losses if loss.by_sums_only), [x for x in losses if not x.by_sums_only]
-    if not SMALLEST_DELTA <= delta - beside.delta < 1 or delta >= 1:
-        return None
-    x = order_for(total, delta)
-    gap = conversion_gap(x, delta - beside.delta)
-    return 1 + x, total - beside.epsilon - gap - sum((loss.at(1 + x) for loss in rest), NOTHING)
+    room = delta - beside.delta
+    if not SMALLEST_DELTA <= room < 1:
+        return False
+    first = order_for(total, delta)
+    return any(
+        sum((loss.at(1 + x) for loss in rest), conversion_gap(x, room) + beside.epsilon) <= total
+        for x in (first * 2**step for step in range(ORDERS))
+    )

@@ -35,10 +35,11 @@ def refuse_overspending(
     name, set_total = _called(account), f"sfumato ledger set {shlex.quote(account.dataset)} --epsilon"
     cost = f"epsilon {readable(asked.epsilon)}" + (f" and delta {readable(asked.delta)}" if asked.delta else "")
     if asked.delta and (needed.delta >= 1 if whole is None else beyond or needed.delta > whole):
+        limit = readable(Fraction(1) if whole is None else whole)
+        state = f"its total is {limit}" if beyond else f"{readable(account.spent_delta)} of its total {limit} is spent"
         raise BudgetExhausted(
-            f"asked for delta {readable(asked.delta)} on dataset {name}: {readable(account.spent_delta)} of its total "
-            f"{readable(Fraction(1) if whole is None else whole)} is spent; use pure epsilon (no --delta), a smaller "
-            f"--delta or, if the data owner agrees, raise the total: `{set_total} {readable(account.total)} --delta "
+            f"asked for delta {readable(asked.delta)} on dataset {name}: {state}; use pure epsilon (no --delta), a "
+            f"smaller --delta or, if the data owner agrees, raise the total: `{set_total} {readable(account.total)} --delta "
             f"{readable(max(asked.delta, needed.delta))}{where}`"
             + (" and budget: {delta: ...} in the schema" if stated_delta is not None else "")
         )

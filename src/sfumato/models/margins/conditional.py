@@ -51,7 +51,7 @@ class Source:
 def rows_given(where: Predicate, source: Source, rows: RowModel) -> RowModel:
     """Model of the rows that fulfil a condition, from joined tables; by rejection where these would be too large.
 
-    rows: the model of all rows.
+    Also where tables are unbiased: these do not tell how three attributes go together. rows: the model of all rows.
     """
     domain = source.schema.domain
     distinct = {domain.place(name): kind for name, kind in classes_of(where, source.schema).items() if kind.any()}
@@ -64,10 +64,11 @@ def rows_given(where: Predicate, source: Source, rows: RowModel) -> RowModel:
         return size * classes <= source.most_cells and len({*places, *along}) <= source.most_attributes
 
     widest = tuple(sorted(set(range(len(domain.shape))) - {*along}, key=lambda place: -domain.shape[place])[:2])
-    if not fits(widest) or (mixed and prod(domain.shape[place] for place in along) > MOST_KEPT):
-        return Chosen(rows, where, source.schema)
     tables = ConditionalTables(source, where, kinds)
-    larger = {places for places in source.tables["count"] if len(places) > 2 and not source.unbiased and fits(places)}
+    if source.unbiased or not fits(widest) or (mixed and prod(domain.shape[place] for place in along) > MOST_KEPT):
+        counted = tables.total if fits(()) and (along in source.tables["count"] or not source.unbiased) else None
+        return Chosen(rows, where, source.schema, counted)
+    larger = {places for places in source.tables["count"] if len(places) > 2 and fits(places)}
     kept = sorted(larger | ({along} if mixed else set()))
     sums = {
         of: {places: tables.table(of, places, fine=False) for places in known if 0 < len(places) <= 2}
@@ -107,8 +108,8 @@ class ConditionalTables:
         return {}
 
     def _counts(self, places: Places) -> Floats:
-        if not places or self.source.unbiased:
-            return self.table("count", places, fine=not places)
+        if not places:
+            return np.asarray(self.total)
         if len(places) == 1:
             table = self.table("count", places, fine=True)
             return table * (self.total / max(float(table.sum()), LITTLE))

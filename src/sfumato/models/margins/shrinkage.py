@@ -16,13 +16,16 @@ tables of three attributes and more towards their maximum-entropy join, cell by 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from itertools import combinations
+from math import log, pi
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.frozen import dataclass
 from sfumato.models.margins.joining import LENGTHS, join_counts
+from sfumato.models.margins.sparse import NEARLY, ODDS, Fit, by_ratios, sparser
 from sfumato.models.margins.table import Noisy, Places, Table, independent, pooled, spread_out, subsets, sum_out
 
 ALONE = 0.1  # of the variance along an order that every value has by itself
@@ -73,11 +76,12 @@ class Directions:
 
 @dataclass(frozen=True, eq=False)
 class Shrunk:
-    """Shrunk estimate, and its error variances by cell from noise and from the model."""
+    """Shrunk estimate, its error variances by cell from noise and from the model, and the log likelihood if known."""
 
     estimate: Floats
     noise: Floats
     model: Floats
+    evidence: float = -np.inf
 
 
 def shrink_pairs(
@@ -100,7 +104,22 @@ def shrink_pairs(
             result[places] = Shrunk(products[places], nothing, nothing)
         else:
             result[places] = pair.shrunk(products[places], prior)
+            result[places] = _or_sparse(seen[places], products[places], said[places], pair, prior, result[places])
     return result
+
+
+def _or_sparse(
+    noisy: Noisy, product: Floats, said: Sequence[Floats], pair: _Pair, prior: Floats, shrunk: Shrunk
+) -> Shrunk:
+    """Shrunk estimate of a pair, or that of a likelier model of a table that is mostly empty."""
+    if not said:  # the first pass
+        return shrunk
+    dependent = Fit(shrunk.estimate, shrunk.noise + shrunk.model, pair.evidence(noisy[0] - product, prior))
+    fit = sparser(noisy, dependent, product, said)
+    if fit is dependent:
+        return shrunk
+    noise = np.minimum(fit.variance, fit.variance**2 / noisy[1])
+    return Shrunk(fit.estimate, noise, fit.variance - noise)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,8 +167,18 @@ class _Pair:
         trust, left = _posterior(self.measured - guess, spread, self.variance)
         rows, columns = (each.vectors for each in self.along)
         estimate = product + rows @ (guess + trust * (self.measured - guess)) @ columns.T
-        noise = np.minimum(trust**2 * self.variance, left)
-        return Shrunk(estimate, *(rows**2 @ part @ (columns**2).T for part in (noise, left - noise)))
+        by_noise = np.minimum(trust**2 * self.variance, left)
+        noise, model = (rows**2 @ part @ (columns**2).T for part in (by_noise, left - by_noise))
+        return Shrunk(estimate, noise, model)
+
+    def evidence(self, off: Floats, prior: Floats) -> float:
+        """Log likelihood of the noisy cells, whatever mean and spread. off: cells less the product of their margins."""
+        both = self.likelihood + prior
+        best = float(both.max())
+        likelihood = best + log(float(np.exp(both - best).sum())) - log(float(np.exp(prior).sum()))
+        others = off.size - self.measured.size  # of margins, where the product is off by noise alone
+        rest = max(float(np.square(off).sum() - np.square(self.measured).sum()), 0.0)
+        return likelihood - 0.5 * (others * log(self.variance) + rest / self.variance + off.size * log(2.0 * pi))
 
 
 def _learned_prior(likelihoods: Sequence[Floats]) -> Floats:
@@ -177,7 +206,8 @@ def shrink_cells(noisy: Floats, variance: float, guess: Floats) -> Shrunk:
         if likelihood > best:
             best, prior = likelihood, spread
     trust = prior / (prior + variance)
-    return Shrunk(guess + trust * off, trust**2 * variance, (1.0 - trust) ** 2 * prior)
+    evidence = best - 0.5 * off.size * log(2.0 * pi)
+    return Shrunk(guess + trust * off, trust**2 * variance, (1.0 - trust) ** 2 * prior, evidence)
 
 
 def _alike(values: int, ordered: bool) -> Floats:
@@ -247,6 +277,7 @@ FITTING_ROUNDS = 10  # of fitting a pair to its margins
 LEAST = 1e-9  # of the rows, in a cell of a pair
 AT_ONCE = 2**18  # numbers of matrices that are worked on together
 MOST_VALUES = 600  # of an attribute whose directions are looked for; the time that it takes grows with their cube
+MOST_CELLS = 2**18  # of a pair that is measured, or kept if it was not
 MOST_TOGETHER = 2400  # values of all attributes that mediate, likewise
 
 Pairs = Mapping[Places, Floats]
@@ -255,13 +286,18 @@ Variation = Mapping[tuple[int, Places], Floats]  # by attribute and pair
 
 
 def all_pairs(one_way: Sequence[Floats], seen: Mapping[Places, Noisy], ordered: Sequence[bool]) -> dict[Places, Table]:
-    """Estimates of all two-way tables.
+    """Estimates of two-way tables: all, but for those of more than `MOST_CELLS` cells that nothing is known of.
 
-    one_way: margins, with one sum. seen: noisy pairs; the others are predicted from these.
+    one_way: margins, with one sum. seen: noisy pairs; the others are predicted from these. A table that is left out is
+    the product of its margins wherever it is asked for.
     """
     total, axes = float(one_way[0].sum()), len(one_way)
-    product = {(a, b): independent([one_way[a], one_way[b]], total) for a in range(axes) for b in range(a + 1, axes)}
     small = _small([len(margin) for margin in one_way])
+    product = {
+        (a, b): independent([one_way[a], one_way[b]], total)
+        for a, b in combinations(range(axes), 2)
+        if (a, b) in seen or (small[a] and small[b]) or len(one_way[a]) * len(one_way[b]) <= MOST_CELLS
+    }
     among: dict[Places, Floats] = {(a, b): each for (a, b), each in product.items() if small[a] and small[b]}
     near = {places: noisy for places, noisy in seen.items() if places in among}
     shares = [margin / max(total, LEAST) for margin in one_way]
@@ -378,7 +414,7 @@ def _variation(
 ) -> dict[tuple[int, Places], Floats]:
     """Covariance of an attribute's values over all its other pairs, by attribute and pair, (values, values) each."""
     least = LEAST * max(float(one_way[0].sum()), 1.0)
-    whole = [np.zeros((len(margin), len(margin))) for margin in one_way]
+    whole = {axis: np.zeros((len(one_way[axis]),) * 2) for places in seen for axis in places}
     own: dict[tuple[int, Places], Floats] = {}
     for places in seen:
         a, b = places
@@ -410,10 +446,21 @@ def larger_tables(noisy: Sequence[tuple[Places, Noisy]], known: Mapping[Places, 
             for smaller in combinations(places, len(places) - 1)
         }
         guess = join_counts([tables[axis,].estimate for axis in places], parts)
-        shrunk = shrink_cells(*pooled(noisy, places), guess)
+        shrunk = _cells_or_ratios(pooled(noisy, places), guess, parts)
         agreed = _agreeing(shrunk.estimate, shrunk.noise + shrunk.model, parts, axes)
         tables[places] = with_tails(places, agreed, shrunk)
     return {places: tables[places] for places in wanted}
+
+
+def _cells_or_ratios(noisy: Noisy, guess: Floats, parts: Mapping[Places, Floats]) -> Shrunk:
+    """Shrink a noisy table towards its join, by the likelier of normal deviations and of ratios with empty cells."""
+    shrunk, axes = shrink_cells(*noisy, guess), range(guess.ndim)
+    most = reduce(np.minimum, [spread_out(margin, places, axes) for places, margin in parts.items()])
+    fit = by_ratios(noisy, guess, most)
+    if fit.evidence - ODDS < shrunk.evidence:
+        return shrunk
+    noise = np.minimum(fit.variance, fit.variance**2 / noisy[1])
+    return Shrunk(np.maximum(fit.estimate, NEARLY * guess), noise, fit.variance - noise)
 
 
 def _agreeing(table: Floats, unsure: Floats, parts: Mapping[Places, Floats], axes: range) -> Floats:

@@ -161,8 +161,9 @@ class Search:
     pure: bool
 
     def best(self) -> Views:
-        """Best views from two starts: all attributes and pairs alone, and the whole table where it is small."""
-        starts = [self._inside[: len([places for places in self.foretold.sets if len(places) <= 2])]]
+        """Best views from two starts: attributes, pairs and dense threes, and the whole table where it is small."""
+        dense = {*self.foretold.dense}
+        starts = [self._inside[[len(places) <= 2 or places in dense for places in self.foretold.sets]]]
         if self._logs.sum() <= np.log(MOST_CELLS) and len(self.sizes) <= MOST_ATTRIBUTES:
             starts.append(np.ones((1, len(self.sizes)), dtype=bool))
         small = (sets[self._cells_of(sets) <= np.log(MOST_CELLS)] for sets in starts)

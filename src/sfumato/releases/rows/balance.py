@@ -39,8 +39,9 @@ def balanced(rows: Codes, many: int, wanted: Sequence[Floats], random: RandomNum
     for _ in range(SWEEPS if pairs else 0):
         if max(float(np.abs(each).max()) for each in off) <= 1.0:
             break
-        out, into = random.order(len(chosen))[:pairs], random.order(len(spare))[:pairs]
-        gain = np.zeros(pairs)
+        out, into = _some(len(chosen), pairs, random), _some(len(spare), pairs, random)
+        out, into = out[: len(into)], into[: len(out)]
+        gain = np.zeros(len(out))
         for codes, wants, lacks in zip(rows, expected, off, strict=True):
             now = _beyond(lacks) ** 2
             coming, going = ((now - _beyond(lacks + by) ** 2) / (wants + 1.0) for by in (-1.0, 1.0))
@@ -61,8 +62,16 @@ def balanced(rows: Codes, many: int, wanted: Sequence[Floats], random: RandomNum
     return chosen
 
 
+def _some(many: int, few: int, random: RandomNumbers) -> Codes:
+    """About `few` of the numbers 0 .. many - 1, each once, in random order."""
+    if few * 4 > many:
+        return random.order(many)[:few]
+    found = np.unique((random.uniform(few) * many).astype(np.int64))
+    return found[random.order(len(found))]
+
+
 def _beyond(off: Floats) -> Floats:
-    """Residuals beyond one row: a value that expects a twentieth of a row may have one, or rare ones would have none."""
+    """Residuals beyond one row: a value that expects a twentieth of one may have it, or rare ones would have none."""
     return np.asarray(np.sign(off) * np.maximum(np.abs(off) - 1.0, 0.0))
 
 

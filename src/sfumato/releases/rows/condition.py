@@ -207,27 +207,33 @@ def span_inside(axis: Axis, values: ValueSet, cells: Codes, uniform: Floats) -> 
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """Row model by rejection sampling: drawn rows are kept by the share of their cell that fulfils a condition."""
+    """Row model by rejection sampling: drawn rows are kept by the share of their cell that fulfils a condition.
+
+    counted: the release's own count of the rows that fulfil it, where it has one.
+    """
 
     model: RowModel
     where: Predicate
     schema: Schema
+    counted: float | None = None
 
     @cached_property
     def _pool(self) -> Block:
-        """Chosen rows by which counts are estimated where the release cannot answer them."""
+        """Chosen rows by which counts are estimated where the release does not answer them."""
         return self._kept(RandomNumbers(0))
 
-    @cached_property
+    @property
     def total(self) -> float:
-        """Estimate of the rows that fulfil the condition, from drawn ones."""
+        """Count of the rows that fulfil the condition: the release's own, or estimated from drawn ones."""
+        if self.counted is not None:
+            return self.counted
         return self.model.total * len(next(iter(self._pool.codes.values()))) / BLOCK
 
     def margin(self, groupings: Sequence[Grouping]) -> Floats:
         shape = tuple(grouping.size for grouping in groupings)
         labels = [grouping.labels(self._pool.codes[grouping.name]) for grouping in groupings]
         held = np.bincount(np.ravel_multi_index(labels, shape), minlength=prod(shape)).reshape(shape)
-        return np.asarray(held * self.model.total / BLOCK, dtype=np.float64)
+        return np.asarray(held * self.total / max(held.sum(), 1), dtype=np.float64)
 
     def draw(self, places: Floats, random: RandomNumbers) -> Block:
         blocks: list[Block] = []
