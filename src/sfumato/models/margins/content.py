@@ -183,11 +183,7 @@ class Margins(ContentOfCells):
         return join_unbiased(bases, {places: table.estimate for places, table in tables.items()})
 
     def _join(
-        self,
-        tables: Mapping[Places, Table],
-        axes: int,
-        close: float = CLOSE,
-        contrasts: Contrasts = NONE,
+        self, tables: Mapping[Places, Table], axes: int, close: float = CLOSE, contrasts: Contrasts = NONE
     ) -> Floats:
         """Joined counts along a number of axes."""
         estimates = {places: table.estimate for places, table in tables.items()}
