@@ -53,6 +53,7 @@ from sfumato.schema import Schema
 MOST_JOINED = 2**22  # cells that are joined for one question
 FINE = 2**19  # cells up to which all values are told apart, so that a question has one answer however it is asked
 MOST_NAMED = 3  # sets of attributes in a refusal
+Contrasts = Mapping[Places, tuple[Sequence[Floats], float]]  # signs of the values of each axis, and the wanted sum
 MOST_ATTRIBUTES = 12  # in one question; every set of them has a share in its error
 
 
@@ -134,15 +135,38 @@ class Margins(ContentOfCells):
         places = tuple(kinds)
         if self.unbiased:
             return {of: self._added_up(of, kinds) for of in self.tables}
-        fine = fine and prod(self.domain.shape[axis] for axis in places) <= FINE
-        tables = {of: self._known(of, places, self.every(places) if fine else kinds) for of in self.tables}
-        contrasts = self._contrasts(places) if fine else {}
-        joined = {"count": self._join(tables["count"], len(places), close, contrasts)}
+        if not fine or prod(self.domain.shape[axis] for axis in places) > FINE:
+            return self._join_all(kinds, close, {})
+        joined = self._of_single_values(places, close)
+        return {of: sum_kinds(joint, [kinds[axis] for axis in places]) for of, joint in joined.items()}
+
+    def _of_single_values(self, places: Places, close: float) -> dict[str, Floats]:
+        """Joined estimates of every statistic by single values; those of the last questions are kept, `FINE` cells."""
+        recent = self._recent[:]  # a copy, as other threads may ask too
+        for known, joined in recent:
+            if known == (places, close):
+                return joined
+        joined = self._join_all(self.every(places), close, self._contrasts(places))
+        for joint in joined.values():
+            joint.setflags(write=False)
+        recent.append(((places, close), joined))
+        while sum(each["count"].size for _, each in recent) > FINE:
+            recent.pop(0)
+        self._recent[:] = recent
+        return joined
+
+    @cached_property
+    def _recent(self) -> list[tuple[tuple[Places, float], dict[str, Floats]]]:
+        """Results of `_of_single_values` for the last questions, by axes and tolerance."""
+        return []
+
+    def _join_all(self, kinds: Mapping[int, Codes], close: float, contrasts: Contrasts) -> dict[str, Floats]:
+        """Joined estimates of every statistic by classes of values."""
+        tables = {of: self._known(of, tuple(kinds), kinds) for of in self.tables}
+        joined = {"count": self._join(tables["count"], len(kinds), close, contrasts)}
         for of in list(self.tables)[1:]:
             joined[of] = join_sums(joined["count"], {part: table.estimate for part, table in tables[of].items()})
-        if not fine:
-            return joined
-        return {of: sum_kinds(joint, [kinds[axis] for axis in places]) for of, joint in joined.items()}
+        return joined
 
     def _known(self, of: str, places: Places, kinds: Mapping[int, Codes]) -> dict[Places, Table]:
         """Tables along subsets of some axes, aggregated to classes, with axes renumbered from 0."""
@@ -159,11 +183,7 @@ class Margins(ContentOfCells):
         return join_unbiased(bases, {places: table.estimate for places, table in tables.items()})
 
     def _join(
-        self,
-        tables: Mapping[Places, Table],
-        axes: int,
-        close: float = CLOSE,
-        contrasts: Mapping[Places, tuple[Sequence[Floats], float]] = NONE,
+        self, tables: Mapping[Places, Table], axes: int, close: float = CLOSE, contrasts: Contrasts = NONE
     ) -> Floats:
         """Joined counts along a number of axes."""
         estimates = {places: table.estimate for places, table in tables.items()}
@@ -177,7 +197,7 @@ class Margins(ContentOfCells):
         larger = {places: each for places, each in estimates.items() if len(places) > 1}
         return join_counts(one_way, larger, close, contrasts)
 
-    def _contrasts(self, places: Places) -> dict[Places, tuple[Sequence[Floats], float]]:
+    def _contrasts(self, places: Places) -> Contrasts:
         """Wanted contrasts of halves of three axes among some, with signs, axes renumbered from 0."""
         contrasts = self.spreads["count"].contrasts if "count" in self.spreads else {}
         result: dict[Places, tuple[Sequence[Floats], float]] = {}

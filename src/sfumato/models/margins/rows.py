@@ -128,7 +128,7 @@ class Drawing:
         """
         ends = np.cumsum(self.ties[place])
         if not ends[-1] > 0:
-            return rows[place]
+            return np.asarray(rows[place])
         other = int(np.searchsorted(ends / ends[-1], chances[0], side="right"))
         table = self.known[min(place, other), max(place, other)]
         return Step.by(place, (other,), table if other < place else table.T).at(rows, chances[1:])
