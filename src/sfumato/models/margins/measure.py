@@ -124,7 +124,7 @@ def _nested(curator: Curator, schema: Schema, budget: Budget, below: Mapping[int
     for place, each in below.items():
         noise, totals = measured[place].noise.continuous_variance, groups.tables["count"][place,].estimate
         estimate = values_below(measured[place].answers.astype(np.float64), noise, each.groups, totals)
-        share = shares_within(estimate, each.groups, len(totals))
+        within_group = shares_within(estimate, each.groups, len(totals))
         alone = curator.recode({name: part for name, part in by_groups.items() if name != names[place]})
         sizes = {other: alone.domain.shape[other] for other in range(axes) if other != place}
         looked = [other for other, size in sizes.items() if size * len(estimate) <= MOST_COMPARED]
@@ -134,7 +134,7 @@ def _nested(curator: Curator, schema: Schema, budget: Budget, below: Mapping[int
             joined = groups.joined(groups.every(pair))["count"]
             table = joined if pair[0] == place else joined.T
             known[other] = table / np.maximum(table.sum(axis=1, keepdims=True), 1e-9)
-            whole = np.rint(table[each.groups] * share[:, None]).astype(np.int64)
+            whole = np.rint(table[each.groups] * within_group[:, None]).astype(np.int64)
             guesses.append(([names[one] for one in pair], (whole if pair[0] == place else whole.T).reshape(-1)))
         uneven = {}
         if looked:
