@@ -48,7 +48,8 @@ class Settings:
 
     Of the budget for counts: one_way for each attribute's first margin, misfit for each pair's, each up to a most;
     contrasts for Haar contrasts of pairs, check for calibration. Of the budget for tables: three for each misfit of
-    three attributes. most_searched: attributes up to which views are searched for; with more, pairs are measured.
+    three attributes. most_searched: attributes up to which views are searched for; with more, pairs are measured. values: of an attribute's even share, for the single values of one that
+    enters by groups; compared: of that, to tell how they differ in other attributes.
     count: weight of counts against those of measures. pairs: share of two-way tables in a measure's budget.
     """
 
@@ -63,6 +64,8 @@ class Settings:
     most_searched: int = 20
     count: int = COUNT
     pairs: Fraction = Fraction(1, 3)
+    values: Fraction = Fraction(1, 4)
+    compared: Fraction = Fraction(1, 8)
     most_cells: int = 2**18  # of a pair
     most_cells_of_sums: int = 2**10  # of a pair that a measure is summed by
 
@@ -99,19 +102,20 @@ def margins(
 
 
 def _nested(curator: Curator, schema: Schema, budget: Budget, below: Mapping[int, Hierarchy]) -> NestedMargins:
-    """Count the values of long attributes; measure marginals of all attributes with groups in their place.
-
-    Each long attribute has half of an even share of the budget, of which an eighth tells how its values differ.
-    """
+    """Count the values of long attributes; measure marginals of all attributes with groups in their place."""
     from sfumato.models.margins.hierarchy import coarse, shares_within, unevenness, values_below
     from sfumato.models.margins.nested import NestedMargins, Values
     from sfumato.models.margins.table import WIDER
 
     names, axes = schema.domain.names, len(schema.domain.axes)
-    for_values, for_tables = budget.split(len(below), 2 * axes - len(below))
+    settings = Settings()
+    of_all = settings.values * len(below) / axes
+    for_values, for_tables = budget.split(of_all, 1 - of_all)
     by_groups = {names[place]: (each.axis, each.groups) for place, each in below.items()}
     shares, measured = for_values.evenly(len(below)), {}
-    for_counts = {place: share.split(7, 1) for place, share in zip(below, shares, strict=True)}
+    for_counts = {
+        place: share.split(1 - settings.compared, settings.compared) for place, share in zip(below, shares, strict=True)
+    }
     for place, (share, _) in for_counts.items():
         seen = curator.margin([names[place]])
         measured[place] = seen.measure(Identity(seen.domain.size), share)
@@ -120,7 +124,7 @@ def _nested(curator: Curator, schema: Schema, budget: Budget, below: Mapping[int
     for place, each in below.items():
         noise, totals = measured[place].noise.continuous_variance, groups.tables["count"][place,].estimate
         estimate = values_below(measured[place].answers.astype(np.float64), noise, each.groups, totals)
-        share = shares_within(estimate, each.groups, len(totals))
+        within_group = shares_within(estimate, each.groups, len(totals))
         alone = curator.recode({name: part for name, part in by_groups.items() if name != names[place]})
         sizes = {other: alone.domain.shape[other] for other in range(axes) if other != place}
         looked = [other for other, size in sizes.items() if size * len(estimate) <= MOST_COMPARED]
@@ -130,7 +134,7 @@ def _nested(curator: Curator, schema: Schema, budget: Budget, below: Mapping[int
             joined = groups.joined(groups.every(pair))["count"]
             table = joined if pair[0] == place else joined.T
             known[other] = table / np.maximum(table.sum(axis=1, keepdims=True), 1e-9)
-            whole = np.rint(table[each.groups] * share[:, None]).astype(np.int64)
+            whole = np.rint(table[each.groups] * within_group[:, None]).astype(np.int64)
             guesses.append(([names[one] for one in pair], (whole if pair[0] == place else whole.T).reshape(-1)))
         uneven = {}
         if looked:

@@ -18,9 +18,10 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import combinations_with_replacement, product
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.answers.evaluate import Sum, View
 from sfumato.answers.question import Gathered, Groups, Kinds
@@ -96,8 +97,8 @@ class Line:
         held |= np.bincount(groups, held, number)[groups] == 0  # a group without rows: all alike
         level = split * held / np.bincount(groups, held, number)[groups]
 
-        def added(each: Floats) -> Floats:
-            return np.bincount(fine, each, len(key))
+        def added(each: NDArray[np.floating[Any]]) -> Floats:
+            return np.asarray(np.bincount(fine, each, len(key)), dtype=np.float64)
 
         share = np.where(added(split * 1.0) > 0, added(split * shares), 1.0)
         noise = added(split * values.measured.noise.continuous_variance)
