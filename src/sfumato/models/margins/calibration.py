@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
+from functools import lru_cache
 from itertools import combinations, islice
-from math import comb, inf, prod, sqrt
+from math import comb, inf, prod
 
 import numpy as np
 
@@ -39,7 +40,7 @@ from sfumato.models.margins.scales import (
     levels_of,
     of_three,
 )
-from sfumato.models.margins.table import Places, Table, along_all, sum_kinds
+from sfumato.models.margins.table import WIDER, Places, Table, along_all, sum_kinds
 from sfumato.models.margins.threes import Three, join_threes
 from sfumato.queries import Identity, Kron, Stack, Weighted
 from sfumato.schema import Schema
@@ -110,7 +111,6 @@ MOST_SETS = {2: 1000, 3: 240, 4: 48}  # that are looked at
 MOST_CELLS = 2**16  # of a set that is looked at
 MOST_TRIPLES, MOST_CELLS_OF_TRIPLES = 1000, 2**20  # whose contrast of halves is measured
 ROUGHLY = 1e-4  # of the rows, to which sets are joined for a look
-WIDER = 1.1  # times the measured size, as errors have longer tails than the normal ones they are taken for
 GROUPS = (1, 2, 4, 8, 16, 32, 64, 128)  # in which sets are taken, besides each by itself
 CLEAR = 0.25  # of what is claimed of a group, as which its noise may be to take sets in more groups
 LEAST, MOST = 0.1, 1e4  # factors on the variances of what was measured, and of pairs
@@ -262,12 +262,7 @@ def measure_contrasts(
     """
     names = [schema.domain.names[place] for place in places]
     seen = curator.margin(names, {name: haar.classes for name, haar in zip(names, signs, strict=True)})
-    listed = [
-        [np.flatnonzero(haar.level == level) for haar, level in zip(signs, levels, strict=True)]
-        for levels in levels_of(signs, depth)
-    ]
-    by_family = [[haar.of_classes[here] for haar, here in zip(signs, rows, strict=True)] for rows in listed]
-    queries = Stack(*(Kron(*map(Weighted, factors)) for factors in by_family))
+    listed, queries = _families(tuple((haar.of_classes.tobytes(), tuple(haar.level.tolist())) for haar in signs), depth)
     measured, noisy, ahead = seen.measure(queries, budget), np.zeros([len(haar.level) for haar in signs]), 0
     for rows in listed:
         shape = [len(here) for here in rows]
@@ -275,6 +270,21 @@ def measure_contrasts(
         ahead += prod(shape)
     handed = Measurement("contrast", Identity(queries.rows), measured.answers, (measured.noise,))
     return Contrasts(signs, noisy, measured.noise.continuous_variance, depth), handed
+
+
+@lru_cache(maxsize=128)
+def _families(axes: tuple[tuple[bytes, tuple[int, ...]], ...], depth: int) -> tuple[list[list[Codes]], Stack]:
+    """Rows of the Haar signs of each axis in every family below a depth, and the queries for their contrasts.
+
+    axes: signs of classes of values, and the level of each row. Many sets of attributes have the same.
+    """
+    signs = [Haar(np.frombuffer(each, dtype=np.int64).reshape(len(level), -1), np.array(level)) for each, level in axes]
+    listed = [
+        [np.flatnonzero(haar.level == level) for haar, level in zip(signs, levels, strict=True)]
+        for levels in levels_of(signs, depth)
+    ]
+    by_family = [[haar.signs[here] for haar, here in zip(signs, rows, strict=True)] for rows in listed]
+    return listed, Stack(*(Kron(*map(Weighted, factors)) for factors in by_family))
 
 
 def _scales(measured: Measurement, groups: Whole, doubts: Sequence[Doubt]) -> list[float]:

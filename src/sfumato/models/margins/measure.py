@@ -26,14 +26,18 @@ from sfumato.models.base.mechanism import Forecast, Foresight, Holds, Mechanism
 from sfumato.models.margins.forecast import COUNT, foresee
 from sfumato.queries import Identity, Workload
 from sfumato.schema import Schema
+from sfumato.schema.attributes import Category
 
 if TYPE_CHECKING:  # `auto` asks what is foretold wherever there are three attributes; the rest is for releases
     from sfumato.models.margins.content import Margins
     from sfumato.models.margins.forecast import Misfits
+    from sfumato.models.margins.hierarchy import Hierarchy
+    from sfumato.models.margins.nested import NestedMargins
     from sfumato.models.margins.scales import Contrasts, Haar, Scaled
     from sfumato.models.margins.table import Noisy, Places, Table
 
 NONE: Mapping[Places, Contrasts] = {}
+MOST_COMPARED = 2**22  # cells of a long attribute with another one, whose values are compared with their groups
 FINEST = 2**20  # parts in which shares of a budget are counted
 OF_A_PAIR, OF_A_CELL = 2**21, 2**7  # numbers changed for a pair of attributes and for each of its cells; see `_work`
 
@@ -79,11 +83,68 @@ class Settings:
         return [*for_axes.evenly(axes), *for_pairs.evenly(pairs)]
 
 
-def margins(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Margins:
-    """Measure and estimate marginals of all attributes.
+def margins(
+    curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None
+) -> Margins | NestedMargins:
+    """Measure and estimate marginals of all attributes, long ones by groups where the schema has such.
 
     budget: counts get `Settings.count` parts and every measure its weight.
     """
+    if any(isinstance(one, Category) and one.groups for one in schema.attributes.values()):
+        from sfumato.models.margins.hierarchy import hierarchies
+
+        if below := hierarchies(schema):
+            return _nested(curator, schema, budget, below)
+    return _margins(curator, schema, budget)
+
+
+def _nested(curator: Curator, schema: Schema, budget: Budget, below: Mapping[int, Hierarchy]) -> NestedMargins:
+    """Count the values of long attributes; measure marginals of all attributes with groups in their place.
+
+    Each long attribute has half of an even share of the budget, of which an eighth tells how its values differ.
+    """
+    from sfumato.models.margins.hierarchy import coarse, shares_within, unevenness, values_below
+    from sfumato.models.margins.nested import NestedMargins, Values
+    from sfumato.models.margins.table import WIDER
+
+    names, axes = schema.domain.names, len(schema.domain.axes)
+    for_values, for_tables = budget.split(len(below), 2 * axes - len(below))
+    by_groups = {names[place]: (each.axis, each.groups) for place, each in below.items()}
+    shares, measured = for_values.evenly(len(below)), {}
+    for_counts = {place: share.split(7, 1) for place, share in zip(below, shares, strict=True)}
+    for place, (share, _) in for_counts.items():
+        seen = curator.margin([names[place]])
+        measured[place] = seen.measure(Identity(seen.domain.size), share)
+    groups = _margins(curator.recode(by_groups), coarse(schema), for_tables)
+    values = {}
+    for place, each in below.items():
+        noise, totals = measured[place].noise.continuous_variance, groups.tables["count"][place,].estimate
+        estimate = values_below(measured[place].answers.astype(np.float64), noise, each.groups, totals)
+        share = shares_within(estimate, each.groups, len(totals))
+        alone = curator.recode({name: part for name, part in by_groups.items() if name != names[place]})
+        sizes = {other: alone.domain.shape[other] for other in range(axes) if other != place}
+        looked = [other for other, size in sizes.items() if size * len(estimate) <= MOST_COMPARED]
+        guesses, known = [], {}
+        for other in looked:
+            pair = (min(place, other), max(place, other))
+            joined = groups.joined(groups.every(pair))["count"]
+            table = joined if pair[0] == place else joined.T
+            known[other] = table / np.maximum(table.sum(axis=1, keepdims=True), 1e-9)
+            whole = np.rint(table[each.groups] * share[:, None]).astype(np.int64)
+            guesses.append(([names[one] for one in pair], (whole if pair[0] == place else whole.T).reshape(-1)))
+        uneven = {}
+        if looked:
+            misfits = alone.measure_margin_misfits(guesses, for_counts[place][1])
+            error = sqrt(misfits.noise.variance)
+            for other, misfit in zip(looked, misfits.answers.tolist(), strict=True):
+                within, rows = known[other][each.groups], estimate[:, None]
+                uneven[other] = unevenness(rows, within, noise * within**2, rows * within, WIDER * misfit, error)
+        values[place] = Values(each, estimate, measured[place], uneven)
+    return NestedMargins(schema, groups, values)
+
+
+def _margins(curator: Curator, schema: Schema, budget: Budget) -> Margins:
+    """Measure and estimate marginals of all attributes as they are."""
     from sfumato.models.margins.calibration import check, looks
     from sfumato.models.margins.content import Margins
     from sfumato.models.margins.sums import sums_along
@@ -206,8 +267,9 @@ class _Survey:
         from sfumato.models.margins.forecast import threes_to_test
 
         settings, shape = self.settings, self.schema.domain.shape
-        amount, most = self._for_one_row(budget), float(settings.most_threes)
-        sets = threes_to_test(shape, total, amount, budget.is_pure, most) if len(shape) <= settings.most_searched else []
+        if budget.is_pure or len(shape) > settings.most_searched:  # noise of so many misfits would tell nothing
+            return None, budget
+        sets = threes_to_test(shape, total, self._for_one_row(budget), float(settings.most_threes))
         if not sets:
             return None, budget
         share = min(len(sets) * settings.three, settings.most_threes)
@@ -239,7 +301,9 @@ class _Survey:
             known = {places: max(0.0, each) for places, each in of_pairs.values.items()}
             return shares(one_way, [1.0 / variance] * axes, known, amount, budget.is_pure)
         usual = float(np.mean([*of_pairs.values.values()]))  # a pair that is too large to look at is like others
-        every = {places: of_pairs.values.get(places, usual) for places in combinations(range(axes), 2)}
+        every: dict[Places, float] = {
+            places: of_pairs.values.get(places, usual) for places in combinations(range(axes), 2)
+        }
         foretold = foretell(one_way, unsure, replace(of_pairs, values=every), of_threes, budget.is_pure)
         by_now = np.array([1.0 / variance if len(places) == 1 else 0.0 for places in foretold.sets])
         return Search(foretold, self.schema.domain.shape, by_now, amount, budget.is_pure).best().listed()
