@@ -42,6 +42,7 @@ def check(
     from sfumato.cli.show import load_schema
     from sfumato.errors import TableError
     from sfumato.kernel.reading.table import open_table
+    from sfumato.releases.file.manifest import check_description
 
     if not sys.stdout.isatty() and not even_if_not_a_terminal:
         raise TableError(
@@ -49,6 +50,7 @@ def check(
             "as the table, add --even-if-not-a-terminal"
         )
     public = written(load_schema(schema), file, table)
+    check_description(public.published())
     with open_table(table, name=name, allow_views=allow_views, schema=public) as opened:
         show(opened.look(public), public)
 

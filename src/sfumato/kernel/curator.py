@@ -7,7 +7,7 @@ the noise scale is derived from the charge, or the charge from the noise scale; 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -239,12 +239,18 @@ class Curator(Holding):
             everywhere=self._everywhere,
         )
 
-    def margin(self, names: Sequence[str]) -> Curator:
+    def margin(self, names: Sequence[str], classes: Mapping[str, Codes] | None = None) -> Curator:
         """Curator over the marginal table of some attributes, on the same charge.
 
         A row lies in one cell of every margin, so what is measured in a margin is charged, at its fullest cell, to
         every cell of the table: this needs no number for each of them, however many there are.
+        classes: the class of every value of each attribute, in a public way, numbered from 0: the table is that of
+        classes, and has counts alone.
         """
+        if classes is not None:
+            domain, aggregate = self._margins.in_classes(names, classes)
+            units = {"count": self._units["count"]}
+            return Curator(domain, aggregate, units, self.charge, self._entropy, everywhere=True)
         domain, aggregate = self._margins.along(names)
         return Curator(domain, aggregate, self._units, self.charge, self._entropy, everywhere=True)
 

@@ -24,6 +24,7 @@ from sfumato.schema.dialect import Dialect
 from sfumato.schema.parts import Budget, Measure, PrivacyUnit, keys_of, shown
 
 MOST_BYTES = 1_000_000
+MOST_LISTED_BYTES = 2**24  # of a file of values, of which a release file has room for as much
 
 
 class _Loader(yaml.SafeLoader):
@@ -191,12 +192,15 @@ def _spelled_out(where: str, first: str, last: str) -> list[int] | list[str]:
 def _text(where: str, folder: Path, name: str) -> str:
     try:
         with (folder / name).open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
+            content = file.read(MOST_LISTED_BYTES + 1)
     except OSError as problem:
         reason = problem.strerror or "no access"
         raise SchemaError(f"{where} names the file {shown(name)}, which cannot be read ({reason}); {_FORM}") from None
-    if len(content) > MOST_BYTES:
-        raise SchemaError(f"{where} names a file larger than 1 MB, which no list of public values is; check the path")
+    if len(content) > MOST_LISTED_BYTES:
+        raise SchemaError(
+            f"{where} names a file larger than {MOST_LISTED_BYTES:,} bytes, the most that a release file has room for; "
+            "list fewer values"
+        )
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -23,7 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
+from functools import cached_property
 from itertools import combinations, combinations_with_replacement
+from math import prod
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -51,6 +53,11 @@ class Table:
 
     def rounded(self) -> Table:
         """Round to the digits of a file: estimates and standard errors in 1024ths."""
+        return self._rounded
+
+    @cached_property
+    def _rounded(self) -> Table:
+        """The rounded table: contents are made of the same tables again and again while errors are calibrated."""
         errors = (in_parts(np.sqrt(np.maximum(each, 0.0))) ** 2 for each in (self.noise, self.model))
         return Table(self.places, in_parts(self.estimate), *errors)
 
@@ -359,7 +366,11 @@ class JoinedErrors:
 
 def along(matrix: Floats, values: Floats, axis: int) -> Floats:
     """Multiply an array by a matrix along one axis."""
-    return np.asarray(np.moveaxis(np.tensordot(matrix, values, axes=(1, axis)), 0, axis), dtype=np.float64)
+    if axis == values.ndim - 1:
+        return np.asarray(values @ matrix.T, dtype=np.float64)
+    before, (size, *after) = values.shape[:axis], values.shape[axis:]
+    result = matrix @ values.reshape(*before, size, prod(after))
+    return np.asarray(result.reshape(*before, len(matrix), *after), dtype=np.float64)
 
 
 def along_all(matrices: Sequence[Floats], values: Floats) -> Floats:
