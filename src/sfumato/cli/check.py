@@ -75,9 +75,11 @@ def show(found: Checked, schema: Schema) -> None:
     if found.nobody:
         have = "has" if found.nobody == 1 else "have"
         say(f"{_many(found.nobody, 'row')} {have} no {schema.privacy_unit.column}.")
-    say(
-        f"Left out, for something that is missing, unreadable or not listed: {_many(found.rows - found.placed, 'row')}."
-    )
+    for rule, rows_against in found.impossible:
+        if rows_against:
+            say(f"{_many(rows_against, 'row')} the schema calls impossible: {rule}.")
+    reason = ", not listed or impossible" if found.impossible else " or not listed"
+    say(f"Left out, for something that is missing, unreadable{reason}: {_many(found.rows - found.placed, 'row')}.")
     if schema.privacy_unit.column is not None:
         unit, most = schema.privacy_unit.column, schema.privacy_unit.contributions
         say(

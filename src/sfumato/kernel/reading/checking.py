@@ -16,9 +16,10 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.reading.binning import unless_missing
 from sfumato.kernel.reading.engines import Column, Engine, used_columns
 from sfumato.kernel.reading.expressions import SQL, choose, column, is_present, named, select, whole
-from sfumato.kernel.reading.statement import every_row, placed_units
+from sfumato.kernel.reading.statement import contradicting, every_row, placed_units
 from sfumato.schema import Schema
 from sfumato.schema.attributes import Category, Integer
+from sfumato.schema.rules import rules_in_words
 
 SPELLINGS = 5  # of values that are not listed or cannot be read; the most frequent are shown
 
@@ -46,7 +47,7 @@ class Checked:
     rows: those of the table. unfit: records of the file that are no rows of it. nobody: rows without a unit.
 
     placed: rows that reach a cell. units, over: whom they are about, and those with more rows than are used.
-    counted: rows that a release would count.
+    counted: rows that a release would count. impossible: rows that contradict each rule of the schema, in words.
     """
 
     rows: int
@@ -57,6 +58,7 @@ class Checked:
     units: int
     over: int
     counted: int
+    impossible: tuple[tuple[str, int], ...] = ()
 
 
 def looked_at(engine: Engine, columns: Mapping[str, Column], schema: Schema) -> Checked:
@@ -87,7 +89,20 @@ def looked_at(engine: Engine, columns: Mapping[str, Column], schema: Schema) -> 
         counted = {what: met.get((name, what), 0) for what in ("missing", "unreadable", "outside", "unlisted")}
         parts.append(Part(name, kind, odd=tuple(odd[:SPELLINGS]), **counted))
     placed, units, over, kept = _kept(engine, columns, schema, used)
-    return Checked(found["rows"], unfit, found["nobody"] or 0, tuple(parts), placed, units, over, kept)
+    odd_rows = _impossible(engine, columns, schema, used)
+    return Checked(found["rows"], unfit, found["nobody"] or 0, tuple(parts), placed, units, over, kept, odd_rows)
+
+
+def _impossible(
+    engine: Engine, columns: Mapping[str, Column], schema: Schema, used: list[Column]
+) -> tuple[tuple[str, int], ...]:
+    """Each rule of the schema in words, and the rows that contradict it."""
+    words = rules_in_words(schema)
+    if not words:
+        return ()
+    sums = [named(exp.Sum(this=column(f"x{place}")), f"n{place}") for place in range(len(words))]
+    found = engine.run(select(sums, contradicting(schema, engine, columns)), used).to_pylist()[0]
+    return tuple((rule, int(found[f"n{place}"] or 0)) for place, rule in enumerate(words))
 
 
 def _parts(schema: Schema) -> list[tuple[str, str]]:
