@@ -115,6 +115,52 @@ class Structure:
                 flags = flags & _classes(each, [kinds[place] for place in part]).reshape(shape)
         return None if flags is None or flags.all() else flags
 
+    @cached_property
+    def ordered(self) -> tuple[Function, ...]:
+        """Functions, those of the coarsest attributes first: of two in a row, the one whose values are finer comes later."""
+        depth = {each.coarse: len(self._behind(each.coarse)) for each in self.functions}
+        return tuple(sorted(self.functions, key=lambda each: -depth[each.coarse]))
+
+    def _behind(self, place: int) -> list[int]:
+        """Axes that an axis follows from, one after the other."""
+        from_which = {each.coarse: each.fine for each in self.functions}
+        found: list[int] = []
+        while place in from_which:
+            place = from_which[place]
+            found.append(place)
+        return found
+
+    def essential(self, places: Sequence[int]) -> Places:
+        """Axes without those that follow from another of them.
+
+        >>> county_of = Function(0, 1, np.array([0, 0, 1]), 2)
+        >>> Structure((3, 2), (), (county_of,)).essential((0, 1))
+        (0,)
+        """
+        if not self.functions:
+            return tuple(places)
+        return tuple(place for place in places if not {*places} & {*self._behind(place)})
+
+    def behind(self, place: int, among: Sequence[int]) -> tuple[int, Codes]:
+        """The axis among some that an axis follows from, and the function itself."""
+        steps = {each.coarse: each for each in self.functions}
+        image = np.arange(self.shape[place])
+        here = place
+        while here not in among:
+            each = steps[here]
+            image = image[each.image]
+            here = each.fine
+        return here, image
+
+    @cached_property
+    def whole(self) -> Flags:
+        """Flags of possible cells of the whole domain, flat. Only where all cells can be laid out."""
+        flags = np.ones(self.shape, dtype=bool)
+        every = range(len(self.shape))
+        for rule in (*self.excluded, *self.functions):
+            flags &= rule.possible().reshape([self.shape[place] if place in rule.places else 1 for place in every])
+        return flags.reshape(-1)
+
     def agrees(self, rows: Codes) -> Flags:
         """Flags of rows that no rule excludes, (rows,). rows: cells (axes, rows)."""
         good = np.ones(rows.shape[1], dtype=bool)

@@ -37,18 +37,21 @@ def join_counts(
     known: Mapping[Places, Floats],
     close: float = CLOSE,
     contrasts: Mapping[Places, tuple[Sequence[Floats], float]] = NONE,
+    possible: Flags | None = None,
 ) -> Floats:
     """Maximum-entropy table with given margins (iterative proportional fitting).
 
     one_way: margins of its axes, with one sum. known: tables along several of them. close: stop when all margins are
     met to within this share of the rows. contrasts: for sets of axes, a +-1 sign for every value of each axis, and the
-    wanted sum of rows with the product of these signs.
+    wanted sum of rows with the product of these signs. possible: flags of cells; the others are 0.
     """
     among = range(len(one_way))
     total = max(float(one_way[0].sum()), LITTLE) if one_way else 0.0
     joint = np.ones([len(margin) for margin in one_way])
     for place, margin in enumerate(one_way):
         joint = joint * spread_out(margin / (total if place else 1.0), (place,), among)
+    if possible is not None:
+        joint = joint * possible
     largest = [places for places in known if not any(set(places) < set(other) for other in known)]
     if len(largest) == 1 and len(largest[0]) == len(one_way):
         return known[largest[0]]

@@ -84,6 +84,7 @@ def margins(curator: Curator, schema: Schema, budget: Budget, workload: Workload
     from sfumato.models.margins.calibration import check, looks
     from sfumato.models.margins.content import Margins
     from sfumato.models.margins.sums import sums_along
+    from sfumato.models.margins.zeros import respecting
 
     settings, measures = Settings(), list(schema.measures)
     for_count, *for_measures = settings.of_measures(schema, budget)
@@ -104,6 +105,8 @@ def margins(curator: Curator, schema: Schema, budget: Budget, workload: Workload
             if statistic == of and measure.lower >= 0:  # else products of means make no sense
                 level = float(measure.centre / measure.step)
             made[statistic] = sums_along(noisy[statistic], counts, float(schema.units[statistic]), level, ordered)
+            if schema.structure:
+                made[statistic] = respecting(made[statistic][0], schema.structure), made[statistic][1]
             if statistic != of:
                 counts = {p: np.maximum(counts[p] - table.estimate, 0.0) for p, table in made[statistic][0].items()}
         for statistic in noisy:
@@ -191,7 +194,7 @@ class _Survey:
         self.guessed.extend(in_parts(each) for each in (np.array([total]), *one_way))  # as a file keeps them
         guesses = []
         for pair in pairs:
-            product = guess_of(self.guessed, pair).astype(np.int64)
+            product = guess_of(self.guessed, pair, self.schema.structure.possible(pair)).astype(np.int64)
             guesses.append(([self.schema.domain.names[place] for place in pair], product.reshape(-1)))
         misfits = self.curator.measure_margin_misfits(guesses, budget)
         self.measured.append(((), misfits))
@@ -221,9 +224,16 @@ class _Survey:
         every = list(combinations(range(axes), 2))
         told = np.array([misfits.get(places, np.nan) for places in every])
         told = np.where(np.isnan(told), np.nanmean(told), told)  # a pair that is too large to look at is like others
+        known = [self.schema.structure.essential(places) != places for places in every]
+        told = np.where(known, 0.0, told)  # a pair of an attribute and what follows from it has nothing to tell
         foretold = foretell(one_way, unsure, told, sqrt(noise.continuous_variance), budget.is_pure)
         by_now = np.array([1.0 / variance if len(places) == 1 else 0.0 for places in foretold.sets])
-        return Search(foretold, self.schema.domain.shape, by_now, amount, budget.is_pure).best().listed()
+        found = Search(foretold, self.schema.domain.shape, by_now, amount, budget.is_pure).best().listed()
+        narrowed: dict[Places, float] = {}
+        for places, share in found.items():  # cells of a set with what follows from one of it are those without
+            essential = self.schema.structure.essential(places)
+            narrowed[essential] = narrowed.get(essential, 0.0) + share
+        return narrowed
 
     def _tables(
         self, noisy: list[tuple[Places, Noisy]], contrasts: Mapping[Places, Contrasts] = NONE
@@ -232,20 +242,26 @@ class _Survey:
         from sfumato.models.margins.scales import corrected
         from sfumato.models.margins.shrinkage import all_pairs, larger_tables
         from sfumato.models.margins.table import Table, pooled
+        from sfumato.models.margins.zeros import by_functions, respecting, zeros_of_pairs
 
-        total, one_way, _ = self._one_way(noisy)
+        structure = self.schema.structure
+        total, one_way, unsure = self._one_way(noisy)
         variance = np.array(pooled(noisy, ())[1])
         tables: dict[Places, Table] = {(): Table((), np.array(total), variance, np.zeros(()))}
         for place, margin in enumerate(one_way):
             variances = np.full(len(margin), pooled(noisy, (place,))[1])
+            if any(place in (each.fine, each.coarse) for each in structure.functions):
+                variances = np.minimum(variances, unsure[place])
             tables[place,] = Table((place,), margin, variances, np.zeros(len(margin)))
         if len(one_way) > 1:
             told = {pair for places, _ in noisy for pair in combinations(places, 2)}
             seen: dict[Places, Noisy] = {pair: pooled(noisy, pair) for pair in sorted(told)}
-            tables |= all_pairs(one_way, seen, [axis.ordered for axis in self.schema.domain])
+            zeros = zeros_of_pairs(structure)
+            tables |= all_pairs(one_way, seen, [axis.ordered for axis in self.schema.domain], zeros)
             tables, found = corrected(tables, contrasts, list(seen))
+            tables = by_functions(respecting(tables, structure), structure, list(seen))
             self.spreads.update(found)
-        return tables | larger_tables(noisy, tables)
+        return tables | larger_tables(noisy, tables, structure)
 
     def sums(self, of: str, budget: Budget) -> dict[str, dict[Places, Noisy]]:
         """Measure a measure's sums along every attribute and pairs of few cells, and its rows without a value."""
@@ -282,13 +298,19 @@ class _Survey:
         total = max(0.0, float(pooled(listed, ())[0]))
         axes = enumerate(self.schema.domain.axes)
         found = [one_way_errors(*pooled(listed, (place,)), total, axis.ordered) for place, axis in axes]
-        return total, [margin for margin, _ in found], [variances for _, variances in found]
+        margins, unsure = [margin for margin, _ in found], [variances for _, variances in found]
+        if self.schema.structure:
+            from sfumato.models.margins.zeros import coherent
+
+            margins, unsure = coherent(self.schema.structure, total, margins, unsure)
+        return total, margins, unsure
 
 
 def _pairs(schema: Schema, most: int) -> list[Places]:
-    """Pairs of attributes with at most `most` cells."""
-    shape = schema.domain.shape
-    return [(a, b) for a, b in combinations(range(len(shape)), 2) if shape[a] * shape[b] <= most]
+    """Pairs of attributes with at most `most` cells, without those of an attribute and what follows from it."""
+    shape, structure = schema.domain.shape, schema.structure
+    pairs = [(a, b) for a, b in combinations(range(len(shape)), 2) if shape[a] * shape[b] <= most]
+    return [pair for pair in pairs if structure.essential(pair) == pair]
 
 
 def _least_of_sums(schema: Schema, budget: Budget) -> dict[str, Budget]:
@@ -331,6 +353,6 @@ MECHANISM = Mechanism(
     paper="own; after McKenna et al. 2022",
     run=margins,
     gaussian=True,
-    holds=Holds(by_margins=True),
+    holds=Holds(by_margins=True, zeros=True),
     forecast=Forecast(foretold=_foresee, least_of_sums=_least_of_sums, checks_itself=True, work=_work),
 )

@@ -17,6 +17,8 @@ from functools import cached_property
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
+from sfumato.domain.structural import Structure
+from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.models.margins.joining import Step, all_ties, plan_steps
 from sfumato.models.margins.table import Places
@@ -267,7 +269,7 @@ class RowsOfMargins:
 
     def draw(self, places: Floats, random: RandomNumbers) -> Block:
         """Draw a block of rows, with means of the measures."""
-        rows = self._drawing.draw(len(places), random)
+        rows = possible_rows(self.schema.structure, self._drawing.draw(len(places), random), random)
         codes = dict(zip(self.schema.domain.names, rows, strict=True))
         return Block(codes, {name: self._means(name, rows) for name in self.sums})
 
@@ -284,6 +286,23 @@ class RowsOfMargins:
         """Sampler of rows as codes, made on first use."""
         singles, pairs = possible_margins(self.schema.domain, self.answers)
         return Drawing.by([single for _, single in singles], dict(pairs) | dict(self.larger))
+
+
+def possible_rows(structure: Structure, rows: Codes, random: RandomNumbers) -> Codes:
+    """Rows that no rule excludes: values that follow from others are put right, and what is left is drawn from the rest.
+
+    rows: codes (attributes, rows).
+    """
+    if not structure:
+        return rows
+    for function in reversed(structure.ordered):
+        rows[function.coarse] = function.image[rows[function.fine]]
+    good = structure.agrees(rows)
+    if not good.any():
+        raise QueryError("no row that could be drawn agrees with what the schema calls impossible; sample more rows")
+    kept, bad = np.flatnonzero(good), np.flatnonzero(~good)
+    rows[:, bad] = rows[:, kept[(random.uniform(len(bad)) * len(kept)).astype(np.int64)]]
+    return rows
 
 
 def row_means(rows: Codes, sums: Mapping[Places, Floats], largest: float) -> Floats:

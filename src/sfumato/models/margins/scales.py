@@ -294,6 +294,7 @@ def _kinship(*parities: Codes) -> Codes:
 def _tilted(table: Floats, contrasts: Contrasts, change: Floats) -> Floats:
     """Change the contrasts of a table, its margins kept and cells non-negative, by damped proportional fitting."""
     wanted, rows, columns = contrasts.of(table) + change, table.sum(axis=1), table.sum(axis=0)
+    zeros = table > 0.0 if (table[(rows > 0.0)[:, None] & (columns > 0.0)] == 0.0).any() else None  # structural ones
     measured = contrasts.families() < contrasts.depth
     best, least = table, np.inf  # some contrasts cannot be had together, and a round may lead away
 
@@ -303,11 +304,11 @@ def _tilted(table: Floats, contrasts: Contrasts, change: Floats) -> Floats:
     trial = table
     for _ in range(ROUNDS):
         step = contrasts.back(lacking(trial) / np.maximum(contrasts.rows(trial), 1.0))
-        trial = fit_margins(trial * np.clip(1.0 + step, 1.0 / MOST_CHANGE, MOST_CHANGE), rows, columns, 3)
+        trial = fit_margins(trial * np.clip(1.0 + step, 1.0 / MOST_CHANGE, MOST_CHANGE), rows, columns, 3, zeros)
         missed = float(np.square(lacking(trial)).sum())
         if missed < least:
             best, least = trial, missed
-    best = fit_margins(best, rows, columns)
+    best = fit_margins(best, rows, columns, possible=zeros)
     return best if np.square(lacking(best)).sum() < np.square(lacking(table)).sum() else table
 
 

@@ -20,10 +20,12 @@ from itertools import combinations
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats
+from sfumato.arrays import Codes, Flags, Floats
+from sfumato.domain.structural import Structure
 from sfumato.frozen import dataclass
 from sfumato.models.margins.joining import LENGTHS, join_counts
 from sfumato.models.margins.table import Noisy, Places, Table, independent, pooled, spread_out, subsets, sum_out
+from sfumato.models.margins.zeros import fitted_with_zeros, with_zeros
 
 ALONE = 0.1  # of the variance along an order that every value has by itself
 LEARNED = 0.7  # how far the directions seen in other pairs are believed against those of the order
@@ -247,31 +249,43 @@ LEAST = 1e-9  # of the rows, in a cell of a pair
 MOST_VALUES = 600  # of an attribute whose directions are looked for; the time that it takes grows with their cube
 MOST_TOGETHER = 2400  # values of all attributes that mediate, likewise
 
+NO_ZEROS: Mapping[Places, Flags] = {}
 Pairs = Mapping[Places, Floats]
 Along = dict[Places, tuple[Directions, Directions]]
 Variation = Mapping[tuple[int, Places], Floats]  # by attribute and pair
 
 
-def all_pairs(one_way: Sequence[Floats], seen: Mapping[Places, Noisy], ordered: Sequence[bool]) -> dict[Places, Table]:
+def all_pairs(
+    one_way: Sequence[Floats],
+    seen: Mapping[Places, Noisy],
+    ordered: Sequence[bool],
+    zeros: Mapping[Places, Flags] = NO_ZEROS,
+) -> dict[Places, Table]:
     """Estimates of all two-way tables.
 
-    one_way: margins, with one sum. seen: noisy pairs; the others are predicted from these.
+    one_way: margins, with one sum. seen: noisy pairs; the others are predicted from these. zeros: for pairs with
+    structural zeros, flags of their possible cells.
     """
     total, axes = float(one_way[0].sum()), len(one_way)
     product = {(a, b): independent([one_way[a], one_way[b]], total) for a in range(axes) for b in range(a + 1, axes)}
+    for (a, b), flags in zeros.items():
+        product[a, b] = fit_margins(product[a, b], one_way[a], one_way[b], possible=flags)
+    seen = {places: with_zeros(noisy, zeros.get(places)) for places, noisy in seen.items()}
     small = _small([len(margin) for margin in one_way])
     among: dict[Places, Floats] = {(a, b): each for (a, b), each in product.items() if small[a] and small[b]}
     near = {places: noisy for places, noisy in seen.items() if places in among}
     shares = [margin / max(total, LEAST) for margin in one_way]
 
     def fitted(places: Places, table: Floats) -> Floats:
-        return fit_margins(table, one_way[places[0]], one_way[places[1]])
+        return fit_margins(table, one_way[places[0]], one_way[places[1]], possible=zeros.get(places))
 
     first = {axis: Directions.of(shares[axis], ordered[axis]) for axis in range(axes) if small[axis]}
     by_order: Along = {(a, b): (first[a], first[b]) for a, b in near}
     alone = shrink_pairs(near, among, {p: [] for p in near}, by_order)
     known = among | {places: fitted(places, each.estimate) for places, each in alone.items()}
     said = [mediated(one_way, known, ridge) for ridge in RIDGES]
+    for each in said:
+        each.update({places: fitted(places, each[places]) for places in zeros if places in each})
     by_others = _along(shares, ordered, _variation(one_way, known, among, list(near)), list(near))
     shrunk = shrink_pairs(near, among, {p: [each[p] for each in said] for p in near}, by_others)
     tables: dict[Places, Table] = {}
@@ -282,6 +296,8 @@ def all_pairs(one_way: Sequence[Floats], seen: Mapping[Places, Noisy], ordered: 
             continue
         found = shrunk[places] if places in shrunk else shrink_cells(*seen[places], apart)
         tables[places] = with_tails(places, fitted(places, found.estimate), found)
+    for places, flags in zeros.items():
+        tables[places] = tables[places].errors_of(flags)
     return tables
 
 
@@ -310,8 +326,12 @@ def _small(sizes: Sequence[int]) -> list[bool]:
     return flags
 
 
-def fit_margins(table: Floats, rows: Floats, columns: Floats, rounds: int = FITTING_ROUNDS) -> Floats:
-    """Iterative proportional fitting of a two-way table to its margins; empty where a margin is."""
+def fit_margins(
+    table: Floats, rows: Floats, columns: Floats, rounds: int = FITTING_ROUNDS, possible: Flags | None = None
+) -> Floats:
+    """Iterative proportional fitting of a two-way table to its margins; empty where a margin is, or no row can be."""
+    if possible is not None:
+        return fitted_with_zeros(table, rows, columns, possible)
     held = (rows > 0)[:, None] & (columns > 0)
     fitted: Floats = np.maximum(table, LEAST * rows.sum() / table.size) * held
     for _ in range(rounds):
@@ -369,10 +389,12 @@ def _variation(
 ROUNDS_OF_LARGER = 12  # of making a table agree with smaller ones
 
 
-def larger_tables(noisy: Sequence[tuple[Places, Noisy]], known: Mapping[Places, Table]) -> dict[Places, Table]:
+def larger_tables(
+    noisy: Sequence[tuple[Places, Noisy]], known: Mapping[Places, Table], structure: Structure | None = None
+) -> dict[Places, Table]:
     """Estimates of all tables of three axes and more that lie inside a measured one.
 
-    noisy: measured tables. known: tables of one axis and of two.
+    noisy: measured tables. known: tables of one axis and of two. structure: cells that no row can be in.
     """
     views = {places for places, _ in noisy if len(places) > 2}
     wanted = sorted(
@@ -385,9 +407,11 @@ def larger_tables(noisy: Sequence[tuple[Places, Noisy]], known: Mapping[Places, 
             tuple(places.index(axis) for axis in smaller): tables[smaller].estimate
             for smaller in combinations(places, len(places) - 1)
         }
-        guess = join_counts([tables[axis,].estimate for axis in places], parts)
-        shrunk = shrink_cells(*pooled(noisy, places), guess)
+        possible = structure.possible(places) if structure else None
+        guess = join_counts([tables[axis,].estimate for axis in places], parts, possible=possible)
+        shrunk = shrink_cells(*with_zeros(pooled(noisy, places), possible), guess)
         agreed = _agreeing(shrunk.estimate, shrunk.noise + shrunk.model, parts, axes)
+        agreed = agreed if possible is None else agreed * possible
         tables[places] = with_tails(places, agreed, shrunk)
     return {places: tables[places] for places in wanted}
 

@@ -46,7 +46,8 @@ class RowsOfCells:
     @cached_property
     def _rows(self) -> Floats:
         """Non-negative cells with the release's marginals, in the shape of the domain."""
-        return fit_all_cells(self.schema.domain, self.values["count"])
+        rows, structure = fit_all_cells(self.schema.domain, self.values["count"]), self.schema.structure
+        return np.asarray(rows * structure.whole.reshape(rows.shape)) if structure else rows
 
     @cached_property
     def _ends(self) -> Floats:
