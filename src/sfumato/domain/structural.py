@@ -130,6 +130,10 @@ class Structure:
             found.append(place)
         return found
 
+    def above(self, place: int) -> list[int]:
+        """Axes that follow from an axis, one after the other or at once."""
+        return [each.coarse for each in self.functions if place in self._behind(each.coarse)]
+
     def essential(self, places: Sequence[int]) -> Places:
         """Axes without those that follow from another of them.
 

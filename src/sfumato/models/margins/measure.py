@@ -242,7 +242,7 @@ class _Survey:
         from sfumato.models.margins.scales import corrected
         from sfumato.models.margins.shrinkage import all_pairs, larger_tables
         from sfumato.models.margins.table import Table, pooled
-        from sfumato.models.margins.zeros import by_functions, respecting, zeros_of_pairs
+        from sfumato.models.margins.zeros import by_functions, respecting, seen_by_functions, zeros_of_pairs
 
         structure = self.schema.structure
         total, one_way, unsure = self._one_way(noisy)
@@ -256,6 +256,7 @@ class _Survey:
         if len(one_way) > 1:
             told = {pair for places, _ in noisy for pair in combinations(places, 2)}
             seen: dict[Places, Noisy] = {pair: pooled(noisy, pair) for pair in sorted(told)}
+            seen = seen_by_functions(seen, structure, len(one_way)) if structure.functions else seen
             zeros = zeros_of_pairs(structure)
             tables |= all_pairs(one_way, seen, [axis.ordered for axis in self.schema.domain], zeros)
             tables, found = corrected(tables, contrasts, list(seen))

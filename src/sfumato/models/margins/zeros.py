@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from sfumato.arrays import Codes, Flags, Floats
-from sfumato.domain.structural import Structure
+from sfumato.domain.structural import Function, Structure
 from sfumato.models.margins.table import Noisy, Places, Table, along
 
 ROUNDS = 500  # of fitting a table with zeros to its margins, which takes more than one without
@@ -117,54 +117,112 @@ def respecting(tables: Mapping[Places, Table], structure: Structure) -> dict[Pla
     return result
 
 
-def by_functions(tables: Mapping[Places, Table], structure: Structure, told: Sequence[Places]) -> dict[Places, Table]:
-    """Pairs of attributes that follow from others: sums of the finer one's, or the finer one's by the coarser.
+def seen_by_functions(seen: Mapping[Places, Noisy], structure: Structure, axes: int) -> dict[Places, Noisy]:
+    """Noisy pairs of attributes that follow from finer ones: what was measured, pooled with sums of the finer one's.
 
-    told: pairs of which cells were measured.
+    seen: noisy pairs. A set that is measured never holds an attribute and one that follows from it, so noises of both
+    are independent; of several finer pairs the most precise is taken.
+    """
+    steps, result = {each.coarse: each for each in structure.functions}, dict(seen)
+    done: set[Places] = set()
+
+    def of(pair: Places) -> Noisy | None:
+        """Noisy table of one pair, with those below it worked out first."""
+        if pair in done:
+            return result.get(pair)
+        done.add(pair)
+        candidates: list[Noisy] = []
+        for place in pair:
+            each, (other,) = steps.get(place), (one for one in pair if one != place)
+            if each is None or structure.essential((each.fine, other)) != (each.fine, other):
+                continue
+            below: Places = (min(each.fine, other), max(each.fine, other))
+            noisy = of(below)
+            if noisy is not None:
+                numbers = _gathered(noisy[0], below.index(each.fine), each.image, each.values)
+                numbers = numbers if below.index(each.fine) == pair.index(place) else numbers.T
+                candidates.append((numbers, noisy[1] * len(each.image) / max(len(np.unique(each.image)), 1)))
+        if candidates:
+            best, own = min(candidates, key=lambda one: one[1]), result.get(pair)
+            if own is None:
+                result[pair] = best
+            else:
+                weight = best[1] / (best[1] + own[1])
+                result[pair] = weight * own[0] + (1.0 - weight) * best[0], own[1] * weight
+        return result.get(pair)
+
+    for coarse in steps:
+        for other in range(axes):
+            pair = (min(coarse, other), max(coarse, other))
+            if coarse != other and structure.essential(pair) == pair:
+                of(pair)
+    return {pair: result[pair] for pair in sorted(result)}
+
+
+def by_functions(tables: Mapping[Places, Table], structure: Structure, told: Sequence[Places]) -> dict[Places, Table]:
+    """Pairs of finer attributes fitted to those of what follows from them; the pair of both is known from the finer one.
+
+    told: pairs of which cells were measured, or sums of them. A pair of a finer attribute that was not is independent
+    within each value of the coarser.
     """
     result, measured = dict(tables), {*told}
-    pairs = [places for places in tables if len(places) == 2]
-    sizes = {places[0]: table.estimate.size for places, table in tables.items() if len(places) == 1}
-    for function in structure.ordered:  # the coarsest first: downwards, where only the coarser was measured
-        for pair in pairs:
-            if function.fine in pair and pair not in measured and structure.essential(pair) == pair:
-                other = pair[0] if pair[1] == function.fine else pair[1]
-                above = tuple(sorted((other, function.coarse)))
-                if function.coarse != other and above in measured:
-                    result[pair] = _below(result, function.image, pair, above, function.fine)
+    for function in structure.ordered:  # the coarsest first
+        fine, coarse = function.fine, function.coarse
+        for other in (places[0] for places in tables if len(places) == 1):
+            pair: Places = (min(fine, other), max(fine, other))
+            above: Places = (min(coarse, other), max(coarse, other))
+            if other == coarse:
+                flags, margin = function.possible(), result[fine,].estimate
+                diagonal = flags * (margin[:, None] if fine < coarse else margin)
+                result[pair] = Table(pair, diagonal, np.zeros(flags.shape), np.zeros(flags.shape))
+            elif other != fine and structure.essential(above) == above and structure.essential(pair) == pair:
+                if pair not in measured and above in measured:
+                    result[pair] = _below(result, function, pair, above)
                     measured.add(pair)
-    for function in reversed(structure.ordered):  # the finest first: upwards
-        for pair in pairs:
-            if function.coarse in pair:
-                other = pair[0] if pair[1] == function.coarse else pair[1]
-                below = tuple(sorted((other, function.fine)))
-                if function.fine == other:
-                    flags, margin = function.possible(), result[function.fine,].estimate
-                    diagonal = flags * (margin[:, None] if function.fine < function.coarse else margin)
-                    result[pair] = Table(pair, diagonal, np.zeros(flags.shape), np.zeros(flags.shape))
-                elif below in result:
-                    result[pair] = _above(result[below], function.image, pair, below.index(function.fine), sizes)
+                result[pair] = _fitted_to(result, function, pair, above)
+    for function in reversed(structure.ordered):  # of two steps in a row, such as county and country
+        for coarse, fine in ((pair, each) for pair in structure.above(function.coarse) for each in (function.fine,)):
+            pair = (min(coarse, fine), max(coarse, fine))
+            image = structure.behind(coarse, (fine,))[1]
+            flags = image[:, None] == np.arange(structure.shape[coarse])
+            diagonal = flags * result[fine,].estimate[:, None]
+            diagonal = diagonal if fine < coarse else diagonal.T
+            result[pair] = Table(pair, diagonal, np.zeros(diagonal.shape), np.zeros(diagonal.shape))
     return result
 
 
-def _above(table: Table, image: Codes, pair: Places, axis: int, sizes: Mapping[int, int]) -> Table:
-    """Pair of a coarser attribute: sums of the finer one's, which is an axis of `table`."""
-    (other,) = (place for place in pair if place in table.places)
-    coarse = next(place for place in pair if place != other)
-    member = np.zeros((sizes[coarse], len(image)))
+def _gathered(table: Floats, axis: int, image: Codes, values: int) -> Floats:
+    """Sums of a table over the values of one axis that a function takes together."""
+    member = np.zeros((values, len(image)))
     member[image, np.arange(len(image))] = 1.0
-    parts = (along(member, part, axis) for part in (table.estimate, table.noise, table.model))
-    return Table(pair, *(part if axis == pair.index(coarse) else part.T for part in parts))
+    return along(member, table, axis)
 
 
-def _below(tables: Mapping[Places, Table], image: Codes, pair: Places, above: Places, fine: int) -> Table:
-    """Pair of a finer attribute from that of the coarser: independent within each value of the coarser."""
-    table, margin = tables[above], tables[fine,].estimate
-    coarse_first = above[0] not in pair
-    parts = [part if coarse_first else part.T for part in (table.estimate, table.noise, table.model)]
+def _below(tables: Mapping[Places, Table], function: Function, pair: Places, above: Places) -> Table:
+    """Pair of a finer attribute from that of the coarser: independent within each value of the coarser.
+
+    Errors of the coarser pair are shared out so that those of a group's values add up to them.
+    """
+    table, margin, image = tables[above], tables[function.fine,].estimate, function.image
+    parts = [part if above[0] == function.coarse else part.T for part in (table.estimate, table.noise, table.model)]
     rows = np.maximum(np.bincount(image, margin, len(parts[0])), 1e-300)
     share = (margin / rows[image])[:, None]
-    estimate = parts[0][image] * share
-    noise, model = parts[1][image] * share**2, parts[2][image] * share**2 + estimate
-    made = (estimate, noise, model) if pair[0] == fine else (estimate.T, noise.T, model.T)
-    return Table(pair, *made)
+    estimate, noise, model = (part[image] * share for part in parts)
+    made = (estimate, noise, model + estimate)
+    return Table(pair, *(made if pair[0] == function.fine else (part.T for part in made)))
+
+
+def _fitted_to(tables: Mapping[Places, Table], function: Function, pair: Places, above: Places) -> Table:
+    """Pair of a finer attribute, fitted to that of the coarser and to its own margin."""
+    table, image = tables[pair], function.image
+    fitted = (table.estimate if pair[0] == function.fine else table.estimate.T).copy()
+    wanted = tables[above].estimate if above[0] == function.coarse else tables[above].estimate.T
+    margin = tables[function.fine,].estimate
+    for _ in range(ROUNDS):
+        now = _gathered(fitted, 0, image, len(wanted))
+        fitted *= np.where(now > 0.0, wanted / np.maximum(now, 1e-300), 0.0)[image]
+        rows = fitted.sum(axis=1)
+        if float(np.abs(rows - margin).sum()) <= CLOSE * max(float(margin.sum()), 1e-9):
+            break
+        fitted *= np.where(rows > 0.0, margin / np.maximum(rows, 1e-300), 0.0)[:, None]
+    return replace(table, estimate=fitted if pair[0] == function.fine else fitted.T)
