@@ -64,7 +64,9 @@ def test_every_form_is_read_and_kept(tmp_path):
 
 def test_what_is_counted_says_so(tmp_path):
     schema = loaded(tmp_path, "impossible: [{age: 0..14, marital: {not: [1, null]}}]\nfollows: {band: age}\n")
-    words = "rows that cannot be are left out: age 0..14 with marital not 1 or missing or band other than that of its age"
+    words = (
+        "rows that cannot be are left out: age 0..14 with marital not 1 or missing or band other than that of its age"
+    )
     assert words in what_is_counted(schema)
     assert "no row that contradicts what the schema calls impossible" in counted_in_short(schema)
     assert not loaded(tmp_path, "").structure
@@ -75,7 +77,12 @@ def test_what_is_counted_says_so(tmp_path):
     [
         ("impossible: [{age: 3}]", 13, 14, "impossible.1 is about one attribute"),
         ("impossible: {age: 3}", 13, 13, "impossible must list"),
-        ("impossible:\n  - {age: 3, maritl: 2}", 14, 14, "impossible.1.maritl has no attribute behind it (did you mean"),
+        (
+            "impossible:\n  - {age: 3, maritl: 2}",
+            14,
+            14,
+            "impossible.1.maritl has no attribute behind it (did you mean",
+        ),
         ("impossible:\n  - {age: 3, marital: marred}", 14, 23, "impossible.1.marital names 'marred', which is not"),
         ("impossible: [{age: 3, pay: 5..20}]", 13, 28, "impossible.1.pay is '5..20', which parts the cell [0, 10)"),
         ("impossible: [{age: 90..120, pay: 0..10}]", 13, 20, "impossible.1.age is '90..120', beyond the bounds"),

@@ -8,8 +8,9 @@ Guaranteed bounds are those of the same sum, for these cells hold nothing in eve
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 
@@ -22,24 +23,25 @@ from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement
 
 
+def without_impossible(fit: Fit, possible: Flags) -> Fit:
+    """The fit with structural zeros. possible: flags of the cells that rows can be in, (cells,)."""
+    return cast("Fit", PossibleFit(fit, possible))  # its kind is that of the fit, so no attribute of the class
+
+
 @dataclass(frozen=True, eq=False)
 class PossibleFit(Plain):
     """Fit with structural zeros. fit: as published; possible: flags of the cells that rows can be in, (cells,)."""
 
+    family: str = field(init=False)
+    room: int = field(init=False)
+    exact: bool = field(init=False)
     fit: Fit
     possible: Flags
 
-    @property
-    def family(self) -> str:  # type: ignore[override]
-        return self.fit.family
-
-    @property
-    def room(self) -> int:  # type: ignore[override]
-        return self.fit.room
-
-    @property
-    def exact(self) -> bool:  # type: ignore[override]
-        return self.fit.exact
+    def __post_init__(self) -> None:
+        """Take over what the fit says of its kind."""
+        for name in ("family", "room", "exact"):
+            object.__setattr__(self, name, getattr(self.fit, name))
 
     @property
     def of(self) -> str:

@@ -1,10 +1,10 @@
 """Structural zeros: combinations of values that no row can have, by public knowledge.
 
 A factor says of a set of axes which combinations of their cells are possible. Factors come from a schema: combinations
-that it calls impossible, and attributes that are functions of others. Further ones follow (a county lies in one state, and
-so do those who live there): `Structure.possible` marginalises the conjunction of all factors by eliminating axes one
-by one, as a query over a database would. Where that would take too much, a factor is left out: a combination may then
-be impossible without being known as such, never the other way round.
+that it calls impossible, and attributes that are functions of others. Further ones follow (a county lies in one state,
+so what cannot be in the state cannot be in the county): `Structure.possible` marginalises the conjunction of all
+factors by eliminating axes one by one. Where that would take too much, a factor is left out: a combination may then be
+impossible without being known as such, never the other way round.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Function:
     def possible(self) -> Flags:
         """Flags of the pairs of cells that agree with the function."""
         flags = self.image[:, None] == np.arange(self.values)
-        return flags if self.fine < self.coarse else flags.T
+        return np.asarray(flags if self.fine < self.coarse else flags.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,8 @@ class Structure:
     @property
     def axes(self) -> frozenset[int]:
         """Axes that a rule mentions."""
-        return frozenset(place for rule in (*self.excluded, *self.functions) for place in rule.places)
+        rules: tuple[Excluded | Function, ...] = (*self.excluded, *self.functions)
+        return frozenset(place for rule in rules for place in rule.places)
 
     def possible(self, places: Sequence[int]) -> Flags | None:
         """Flags of possible combinations along some axes, in rising order; None where all are, or they are too many.
@@ -117,7 +118,7 @@ class Structure:
 
     @cached_property
     def ordered(self) -> tuple[Function, ...]:
-        """Functions, those of the coarsest attributes first: of two in a row, the one whose values are finer comes later."""
+        """Functions, those of the coarsest attributes first; of two in a row, the finer comes later."""
         depth = {each.coarse: len(self._behind(each.coarse)) for each in self.functions}
         return tuple(sorted(self.functions, key=lambda each: -depth[each.coarse]))
 
@@ -161,7 +162,8 @@ class Structure:
         """Flags of possible cells of the whole domain, flat. Only where all cells can be laid out."""
         flags = np.ones(self.shape, dtype=bool)
         every = range(len(self.shape))
-        for rule in (*self.excluded, *self.functions):
+        rules: tuple[Excluded | Function, ...] = (*self.excluded, *self.functions)
+        for rule in rules:
             flags &= rule.possible().reshape([self.shape[place] if place in rule.places else 1 for place in every])
         return flags.reshape(-1)
 
@@ -204,7 +206,7 @@ class Structure:
                     flags = flags & each.reshape([self.shape[axis] if axis in part else 1 for axis in every])
                 rest = tuple(each for each in every if each != place)
                 if rest:
-                    left.append((rest, flags.any(axis=every.index(place))))
+                    left.append((rest, np.asarray(flags.any(axis=every.index(place)))))
         return left
 
     def _joined_to(self, places: Places) -> list[tuple[Places, Flags]]:
@@ -219,7 +221,8 @@ class Structure:
     def _stated(self) -> dict[Places, Flags]:
         """Conjunction of the stated rules by their axes, without those that are too large to lay out."""
         result: dict[Places, Flags] = {}
-        for rule in (*self.excluded, *self.functions):
+        rules: tuple[Excluded | Function, ...] = (*self.excluded, *self.functions)
+        for rule in rules:
             if prod(self.shape[place] for place in rule.places) <= MOST_CELLS:
                 result[rule.places] = rule.possible() & result.get(rule.places, np.bool_(True))
         return result
@@ -239,7 +242,7 @@ def _classes(flags: Flags, kinds: Sequence[Codes]) -> Flags:
         number = int(kind.max(initial=0)) + 1
         if number == len(kind) and np.array_equal(kind, np.arange(number)):
             continue
-        gathered = np.zeros([*flags.shape[:axis], number, *flags.shape[axis + 1 :]], dtype=bool)
-        np.logical_or.at(gathered, (*[slice(None)] * axis, kind), flags)
-        flags = gathered
+        order = np.argsort(kind, kind="stable")
+        starts = np.searchsorted(kind[order], np.arange(number))
+        flags = np.logical_or.reduceat(flags.take(order, axis=axis), starts, axis=axis)
     return flags

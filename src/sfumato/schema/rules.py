@@ -149,7 +149,7 @@ def cells_of(axis: Axis, given: object) -> Flags:
     ([False, True, True, False, False], [False, True, True, False, False])
     """
     if isinstance(given, Mapping):
-        return ~cells_of(axis, _opposite(given))
+        return np.asarray(~cells_of(axis, _opposite(given)))
     flags = np.zeros(axis.size, dtype=bool)
     for one in given if isinstance(given, list) else [given]:
         flags |= _cells_of_one(axis, one)
@@ -166,7 +166,7 @@ def _cells_of_one(axis: Axis, given: Any) -> Flags:
     if given is None:
         if not axis.missing:
             raise ValueError(f"is null, for rows without a value, of which {axis.name} has none; set missing: keep")
-        return np.arange(axis.size) == axis.places
+        return np.asarray(np.arange(axis.size) == axis.places)
     flags = np.zeros(axis.size, dtype=bool)
     span = _SPAN.fullmatch(given) if isinstance(given, str) else None
     if axis.values:
@@ -192,8 +192,12 @@ def _listed(axis: Axis, value: object) -> int:
 def _numbers(first: str, last: str) -> list[str]:
     """Whole numbers of a range among listed values; with zeros in front, texts of one length."""
     if not (first.isdigit() and last.isdigit()) or int(first) > int(last) or int(last) - int(first) > 10**6:
-        raise ValueError(f"runs from {shown(first)} to {shown(last)}; for listed values write two whole numbers, rising")
-    return [str(number).zfill(len(first) if first.startswith("0") else 1) for number in range(int(first), int(last) + 1)]
+        raise ValueError(
+            f"runs from {shown(first)} to {shown(last)}; for listed values write two whole numbers, rising"
+        )
+    return [
+        str(number).zfill(len(first) if first.startswith("0") else 1) for number in range(int(first), int(last) + 1)
+    ]
 
 
 def _between(axis: Axis, low: object, high: object, given: object) -> Flags:
@@ -229,9 +233,9 @@ def _read_functions(schema: Schema, problems: list[Problem]) -> list[Function]:
         if coarse in _behind(fine, follows):
             problems.append((path, "follows from itself; state each attribute by one that is finer"))
             continue
-        axes = tuple(schema.domain.axes[schema.domain.place(name)] for name in (fine, coarse))
+        axes = schema.domain[fine], schema.domain[coarse]
         try:
-            image = _image(schema, *axes, rule)
+            image = _image(schema, axes[0], axes[1], rule)
         except ValueError as problem:
             problems.append(((*path, "groups") if "groups" in rule else path, str(problem)))
             continue
@@ -303,7 +307,9 @@ def _by_groups_of(schema: Schema, fine: Axis, coarse: Axis, name: str | None, im
 
 def _is_weekday(schema: Schema, fine: Axis, coarse: Axis) -> bool:
     attribute = schema.attributes[coarse.name]
-    return isinstance(attribute, Date) and attribute.by == "weekday" and fine.kind == "date" and fine.by in ("day", "hour")
+    return (
+        isinstance(attribute, Date) and attribute.by == "weekday" and fine.kind == "date" and fine.by in ("day", "hour")
+    )
 
 
 def _weekday(edge: float) -> int:
@@ -329,7 +335,8 @@ def rules_in_words(schema: Schema) -> list[str]:
     >>> from sfumato.schema import Schema
     >>> sex, role = ({"type": "category", "values": listed} for listed in (["F", "M"], ["Husband", "Wife"]))
     >>> rule = {"role": "Husband", "sex": "F"}
-    >>> rules_in_words(Schema(dataset="t", privacy_unit="row", attributes={"sex": sex, "role": role}, impossible=[rule]))
+    >>> attributes = {"sex": sex, "role": role}
+    >>> rules_in_words(Schema(dataset="t", privacy_unit="row", attributes=attributes, impossible=[rule]))
     ['role Husband with sex F']
     """
     return [*map(_words, schema.impossible or ()), *map(_follows_in_words, (schema.follows or {}).items())]

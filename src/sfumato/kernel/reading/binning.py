@@ -387,8 +387,8 @@ def in_steps_of_cells(name: str, codes: Codes) -> SQL:
     runs = runs_of(codes)
     if len(runs) > MOST_UNEVEN_CELLS:
         raise SchemaError(
-            f"follows or impossible names values in more than {MOST_UNEVEN_CELLS:,} separate runs; list those that belong "
-            "together side by side"
+            f"follows or impossible names values in more than {MOST_UNEVEN_CELLS:,} separate runs; list values that "
+            "belong together side by side"
         )
 
     def among(low: int, high: int) -> SQL:

@@ -54,7 +54,19 @@ from sfumato.kernel.reading.binning import (
     within_bounds,
 )
 from sfumato.kernel.reading.engines import Column, Engine
-from sfumato.kernel.reading.expressions import SQL, cast, choose, clip, column, double, is_present, named, over, select, whole
+from sfumato.kernel.reading.expressions import (
+    SQL,
+    cast,
+    choose,
+    clip,
+    column,
+    double,
+    is_present,
+    named,
+    over,
+    select,
+    whole,
+)
 from sfumato.schema import Measure, Schema
 from sfumato.schema.attributes import Category
 from sfumato.schema.parts import missing_of
@@ -100,7 +112,7 @@ def placed_units(schema: Schema, engine: Engine, columns: Mapping[str, Column]) 
 
 
 def contradicting(schema: Schema, engine: Engine, columns: Mapping[str, Column]) -> exp.Select:
-    """SQL of all rows with a flag for each rule of the schema that they contradict (x0, ...), for the curator's check."""
+    """SQL of all rows, with a flag for each rule of the schema that they contradict (x0, ...), for the curator."""
     in_whole = _in_whole(schema, engine, columns)
     values = _bounded(schema, engine, in_whole, _read(schema, engine, columns), beside=[])
     rules = _contradictions(schema)
@@ -206,11 +218,12 @@ def _with_cells(schema: Schema, in_whole: Set[str], values: exp.Select) -> exp.S
 
 
 def _contradictions(schema: Schema) -> list[SQL]:
-    """SQL of a test for each rule that a row contradicts it, by the cells of that row alone; rules as they are listed."""
+    """SQL of a test for each rule whether a row contradicts it, by that row's cells alone; rules as they are listed."""
     structure, tests = schema.structure, list[SQL]()
     for rule in structure.excluded:
         sides = (in_steps_of_cells(f"c{place}", flags.astype(np.int64)) for place, flags in rule.sides.items())
-        tests.append(reduce(_both, (exp.EQ(this=side, expression=whole(1)) for side in sides)))
+        conditions: list[SQL] = [exp.EQ(this=side, expression=whole(1)) for side in sides]
+        tests.append(reduce(_both, conditions))
     for each in structure.functions:
         image = in_steps_of_cells(f"c{each.fine}", each.image)
         tests.append(exp.NEQ(this=column(f"c{each.coarse}"), expression=image))

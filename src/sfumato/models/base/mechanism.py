@@ -394,7 +394,7 @@ class Mechanism:
         """Reason why it does not fit a schema and a workload, with an alternative; or None."""
         cells = schema.domain.size
         if schema.structure and not self.respects(schema):
-            return f"{self.name} cannot respect impossible and follows of the schema; use cells or margins, or drop them"
+            return f"{self.name} cannot respect `impossible` and `follows`; use cells or margins, or drop them"
         if self.holds.by_margins or (cells <= (self.holds.most_cells or LARGEST_NUMBER)):
             return self.refuses(schema, workload)
         if self.holds.most_cells is None:

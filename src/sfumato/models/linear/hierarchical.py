@@ -10,7 +10,7 @@ attributes combine one tree each (Kronecker product). Consistency is exact GLS, 
 from __future__ import annotations
 
 from sfumato.models.base.measure_and_fit import linear
-from sfumato.models.base.mechanism import Forecast, Holds, Mechanism
+from sfumato.models.base.mechanism import Forecast, Mechanism
 from sfumato.models.linear.strategies.hierarchies import Levels, tree_strategy
 from sfumato.queries import Workload
 from sfumato.queries.strategy import Strategy
@@ -31,6 +31,5 @@ MECHANISM = Mechanism(
     paper="Hay et al. 2010",
     run=hierarchical,
     gaussian=True,
-    holds=Holds(zeros=True),
     forecast=Forecast(strategy=hierarchical_strategy),
 )

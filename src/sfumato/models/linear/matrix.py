@@ -9,7 +9,7 @@ Identity, trees and wavelets are candidates too, so its expected error is never 
 from __future__ import annotations
 
 from sfumato.models.base.measure_and_fit import linear
-from sfumato.models.base.mechanism import Forecast, Holds, Mechanism
+from sfumato.models.base.mechanism import Forecast, Mechanism
 from sfumato.models.linear.strategies.hdmm import BITS, best_strategy
 from sfumato.queries import Workload
 from sfumato.queries.strategy import Strategy
@@ -33,6 +33,5 @@ MECHANISM = Mechanism(
     paper="Li et al. 2015, McKenna et al. 2018",
     run=matrix,
     gaussian=True,
-    holds=Holds(zeros=True),
     forecast=Forecast(strategy=matrix_strategy, optimised=True),
 )

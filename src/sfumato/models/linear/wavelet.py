@@ -8,7 +8,7 @@ bound on the worst query; here halves may be uneven and the expected error on th
 from __future__ import annotations
 
 from sfumato.models.base.measure_and_fit import linear
-from sfumato.models.base.mechanism import Forecast, Holds, Mechanism
+from sfumato.models.base.mechanism import Forecast, Mechanism
 from sfumato.models.linear.strategies.hierarchies import wavelet_strategy as wavelets_over
 from sfumato.queries import Workload
 from sfumato.queries.strategy import Strategy
@@ -29,6 +29,5 @@ MECHANISM = Mechanism(
     paper="Xiao, Wang, Gehrke 2010",
     run=wavelet,
     gaussian=True,
-    holds=Holds(zeros=True),
     forecast=Forecast(strategy=wavelet_strategy, for_auto=False),
 )

@@ -282,7 +282,8 @@ def _scales(measured: Measurement, groups: Whole, doubts: Sequence[Doubt]) -> li
 def looks(schema: Schema) -> dict[int, list[Places]]:
     """Sets of attributes whose misfits are measured, by order; none where there is one attribute."""
     sampled = {order: _sampled(schema.domain.shape, order, MOST_SETS[order], MOST_CELLS) for order in LOOKS}
-    own = {order: [each for each in sets if schema.structure.essential(each) == each] for order, sets in sampled.items()}
+    essential = schema.structure.essential
+    own = {order: [each for each in sets if essential(each) == each] for order, sets in sampled.items()}
     return {order: sets for order, sets in own.items() if sets}
 
 

@@ -104,11 +104,13 @@ class Margins(ContentOfCells):
         names = tuple(domain.names[axis] for axis in inner)
         told_apart = {domain.names[axis]: kind for axis, kind in inner.items()} if narrowed else kinds
         size = within["count"].shape
-        noises: NoiseSource = JoinedNoise(names, told_apart, size, {of: self.errors(of, inner, within) for of in within})
+        errors = {of: self.errors(of, inner, within) for of in within}
+        joint = JoinedNoise(names, told_apart, size, errors)
+        noises: NoiseSource = joint
         possible = None if self.unbiased else self.schema.structure.by_class(inner)
         if narrowed is not None or possible is not None:
             flags = None if possible is None else possible.reshape(-1)
-            noises = PossibleNoise(noises, {axis: domain.names[axis] for axis in axes}, by_place, flags, narrowed)
+            noises = PossibleNoise(joint, {axis: domain.names[axis] for axis in axes}, by_place, flags, narrowed)
         return View(self.schema, Gathered(codes, values, merged), noises, estimated=not self.unbiased)
 
     def exact_at(self, confidence: float) -> float | None:
@@ -388,8 +390,10 @@ class Margins(ContentOfCells):
         every = self.every(places)
         if self.unbiased:
             return self._added_up("count", every)
-        return self.joined(every)["count"] if self.schema.structure else self._join(
-            self._known("count", places, every), len(places)
+        return (
+            self.joined(every)["count"]
+            if self.schema.structure
+            else self._join(self._known("count", places, every), len(places))
         )
 
     def every(self, places: Places) -> dict[int, Codes]:
@@ -419,8 +423,8 @@ class Margins(ContentOfCells):
             return self
         if self.schema.structure:
             raise QueryError(
-                "noisy counts of what the schema calls impossible are no answer, and without them none is unbiased; ask "
-                "without unbiased"
+                "noisy counts of what the schema calls impossible are no answer, and without them none is unbiased; "
+                "ask without unbiased"
             )
         tables, measured = as_measured(self.domain.shape, list(self.tables), self.measured, self.asked)
         return MeasuredMargins(self.schema, tables, measured=measured, unbiased=True)

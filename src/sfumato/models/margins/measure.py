@@ -224,8 +224,8 @@ class _Survey:
         every = list(combinations(range(axes), 2))
         told = np.array([misfits.get(places, np.nan) for places in every])
         told = np.where(np.isnan(told), np.nanmean(told), told)  # a pair that is too large to look at is like others
-        known = [self.schema.structure.essential(places) != places for places in every]
-        told = np.where(known, 0.0, told)  # a pair of an attribute and what follows from it has nothing to tell
+        follows = np.array([self.schema.structure.essential(places) != places for places in every])
+        told = np.where(follows, 0.0, told)  # a pair of an attribute and what follows from it has nothing to tell
         foretold = foretell(one_way, unsure, told, sqrt(noise.continuous_variance), budget.is_pure)
         by_now = np.array([1.0 / variance if len(places) == 1 else 0.0 for places in foretold.sets])
         found = Search(foretold, self.schema.domain.shape, by_now, amount, budget.is_pure).best().listed()

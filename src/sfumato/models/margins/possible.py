@@ -87,7 +87,7 @@ class PossibleNoise(NoiseSource):
     narrowed: Narrowed | None
 
     def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[Terms]:
-        """Error terms of each group: those with the smaller variance, of weights as asked or without impossible cells."""
+        """Error terms of each group, of weights as asked or without impossible cells: those with the less variance."""
         result: list[Terms] = [()] * len(groups.present)
         for chosen, inside, some in self._by_key(groups):
             listed = [self._sides(sides, inside)]
@@ -145,7 +145,7 @@ class PossibleNoise(NoiseSource):
             else:
                 keys = keys * (int(classes.max(initial=0)) + 2) + wanted
                 inside_of.append((root, classes, wanted))
-        result = []
+        result: list[tuple[Codes, Flags | None, Groups]] = []
         axes = tuple(narrowed.kinds)
         for key in np.unique(keys[fits]).tolist():
             chosen = every[fits & (keys == key)]

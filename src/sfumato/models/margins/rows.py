@@ -289,7 +289,7 @@ class RowsOfMargins:
 
 
 def possible_rows(structure: Structure, rows: Codes, random: RandomNumbers) -> Codes:
-    """Rows that no rule excludes: values that follow from others are put right, and what is left is drawn from the rest.
+    """Rows that no rule excludes: values that follow from others are put right; rows against a rule give way to others.
 
     rows: codes (attributes, rows).
     """

@@ -296,8 +296,8 @@ def all_pairs(
             continue
         found = shrunk[places] if places in shrunk else shrink_cells(*seen[places], apart)
         tables[places] = with_tails(places, fitted(places, found.estimate), found)
-    for places, flags in zeros.items():
-        tables[places] = tables[places].errors_of(flags)
+    for pair, flags in zeros.items():
+        tables[pair] = tables[pair].errors_of(flags)
     return tables
 
 

@@ -127,7 +127,7 @@ def guess_of(guessed: Sequence[Floats], pair: Places, possible: Flags | None = N
     if possible is not None:
         from sfumato.models.margins.zeros import fitted_with_zeros
 
-        product = fitted_with_zeros(product, *margins, possible)
+        product = fitted_with_zeros(product, margins[0], margins[1], possible)
     return np.asarray(np.rint(product))
 
 

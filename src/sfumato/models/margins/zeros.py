@@ -50,8 +50,8 @@ def coherent(
 ) -> tuple[list[Floats], list[Floats]]:
     """One-way margins that agree with all rules, and variances of their values.
 
-    unsure: variances by value. Where an attribute follows from another, sums over the finer one's values are pooled with
-    the coarser one's counts by precision.
+    unsure: variances by value. Where an attribute follows from another, sums over the finer one's values are pooled
+    with the coarser one's counts by precision.
     """
     result, errors = [each.copy() for each in margins], [each.copy() for each in unsure]
     for place in structure.axes:
@@ -77,7 +77,8 @@ def coherent(
         result[function.coarse] = pooled
     _made_feasible(structure, result)
     for function in reversed(structure.ordered):
-        result[function.coarse] = np.bincount(function.image, result[function.fine], len(result[function.coarse]))
+        sums = np.bincount(function.image, result[function.fine], len(result[function.coarse]))
+        result[function.coarse] = np.asarray(sums, dtype=np.float64)
     return result, errors
 
 
@@ -160,7 +161,7 @@ def seen_by_functions(seen: Mapping[Places, Noisy], structure: Structure, axes: 
 
 
 def by_functions(tables: Mapping[Places, Table], structure: Structure, told: Sequence[Places]) -> dict[Places, Table]:
-    """Pairs of finer attributes fitted to those of what follows from them; the pair of both is known from the finer one.
+    """Pairs of finer attributes, fitted to those of what follows from them; the pair of both follows from the finer.
 
     told: pairs of which cells were measured, or sums of them. A pair of a finer attribute that was not is independent
     within each value of the coarser.

@@ -63,9 +63,9 @@ class Cube(ContentOfCells):
         """Fits that answers come from: with 0 in cells that the schema calls impossible."""
         if not self.schema.structure:
             return self.fits
-        from sfumato.answers.possible_fit import PossibleFit
+        from sfumato.answers.possible_fit import without_impossible
 
-        return tuple(PossibleFit(fit, self.schema.structure.whole) for fit in self.fits)
+        return tuple(without_impossible(fit, self.schema.structure.whole) for fit in self.fits)
 
     @property
     def values(self) -> dict[str, Floats]:
