@@ -70,9 +70,6 @@ class Structure:
     functions: tuple[Function, ...] = ()
     _kept: dict[Places, Flags | None] = field(default_factory=dict)
 
-    def __bool__(self) -> bool:
-        return bool(self.excluded or self.functions)
-
     @property
     def axes(self) -> frozenset[int]:
         """Axes that a rule mentions."""

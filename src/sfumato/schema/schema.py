@@ -192,9 +192,9 @@ class Schema(Declared):
         return Domain(tuple(attribute.axis(name) for name, attribute in self.attributes.items()))
 
     @cached_property
-    def structure(self) -> Structure:
-        """Combinations of cells that no row can have, as `impossible` and `follows` state."""
-        return structure_of(self)
+    def structure(self) -> Structure | None:
+        """Combinations of cells that no row can have, as `impossible` and `follows` state; None where neither does."""
+        return structure_of(self) if self.impossible or self.follows else None
 
     @property
     def units(self) -> dict[str, int]:
@@ -343,8 +343,8 @@ def what_is_counted(schema: Schema) -> tuple[str, ...]:
     for keeps, what in ((False, "a missing or"), (True, "an")):
         if odd := [name for name in unlisted if schema.attributes[name].keeps_missing is keeps]:
             rules.append(f"rows with {what} unlisted {_listed(odd, 'or', MOST_NAMED)} are left out")
-    if odd := rules_in_words(schema):
-        rules.append(f"rows that cannot be are left out: {_listed(odd, 'or', MOST_NAMED)}")
+    if schema.structure is not None:
+        rules.append(f"rows that cannot be are left out: {_listed(rules_in_words(schema), 'or', MOST_NAMED)}")
     if clipped := _clipped(schema):
         bounds = (f"{name} from {lower} to {upper}" for name, (lower, upper) in clipped.items())
         rules.append(f"values beyond the bounds count at the bound: {_listed(bounds, most=MOST_NAMED)}")
@@ -370,7 +370,7 @@ def counted_in_short(schema: Schema) -> str:
         odd = [] if kept else ["missing"]
         odd += [*(["unreadable"] if unread else []), *(["unlisted"] if unlisted else [])]
         rules.append(f"no row whose {_listed([*unread, *unlisted], 'or', MOST_IN_SHORT)} is {_listed(odd, 'or')}")
-    if schema.impossible or schema.follows:
+    if schema.structure is not None:
         rules.append("no row that contradicts what the schema calls impossible")
     if _clipped(schema):
         rules.append("values beyond the bounds as the bound")

@@ -1,4 +1,4 @@
-"""Structural zeros: exactly 0 where the schema says so, in tables, answers, guaranteed intervals and rows; right elsewhere.
+"""Structural zeros: exactly 0 where the schema says so, in tables, answers and rows, and right intervals elsewhere.
 
 The table: ages in 12 cells, of which those below 4 cannot be married or work; a region that follows from a town.
 """
@@ -45,7 +45,11 @@ SCHEMA = schema_of(RULES)
 def table(rows: int = 40_000, seed: int = 1) -> np.ndarray:
     """Counts of rows that agree with the rules, with attributes that depend on one another."""
     random = np.random.default_rng(seed)
-    age, sex, town = random.integers(0, 12, rows), random.integers(0, 2, rows), random.choice(6, rows, p=np.r_[1:7] / 21)
+    age, sex, town = (
+        random.integers(0, 12, rows),
+        random.integers(0, 2, rows),
+        random.choice(6, rows, p=np.r_[1:7] / 21),
+    )
     marital = np.where(age < 4, 0, random.binomial(2, age / 12))
     work = np.where(age < 4, 0, (random.integers(0, 3, rows) + (town > 3) + 2 * (marital == 1)) % 4)
     codes = np.stack([age, marital, work, town, (town > 3).astype(int), sex])
@@ -124,7 +128,7 @@ def test_groups_by_what_follows_are_those_of_the_finer_attribute(name, request):
         assert mine.value == pytest.approx(count.value, abs=0.01)
         assert mine.stderr == pytest.approx(count.stderr, rel=0.02)
     some = release.query("SELECT region, COUNT(*) FROM t WHERE town IN (2, 3, 4) GROUP BY region").rows
-    singly = {town: count for town, count in alone}
+    singly = dict(alone)
     assert some[0][1].value == pytest.approx(singly[2].value + singly[3].value, abs=0.01)
     assert some[1][1].value == pytest.approx(singly[4].value, abs=0.01)
     assert some[1][1].stderr == pytest.approx(singly[4].stderr, rel=0.02)

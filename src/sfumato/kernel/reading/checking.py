@@ -97,11 +97,11 @@ def _impossible(
     engine: Engine, columns: Mapping[str, Column], schema: Schema, used: list[Column]
 ) -> tuple[tuple[str, int], ...]:
     """Each rule of the schema in words, and the rows that contradict it."""
-    words = rules_in_words(schema)
-    if not words:
+    if schema.structure is None:
         return ()
+    words = rules_in_words(schema)
     sums = [named(exp.Sum(this=column(f"x{place}")), f"n{place}") for place in range(len(words))]
-    found = engine.run(select(sums, contradicting(schema, engine, columns)), used).to_pylist()[0]
+    found = engine.run(select(sums, contradicting(schema, schema.structure, engine, columns)), used).to_pylist()[0]
     return tuple((rule, int(found[f"n{place}"] or 0)) for place, rule in enumerate(words))
 
 

@@ -40,6 +40,7 @@ from sqlglot import exp
 
 from sfumato.arrays import MOST_DENSE
 from sfumato.domain import LARGEST_NUMBER
+from sfumato.domain.structural import Structure
 from sfumato.errors import PrivacyError, SchemaError
 from sfumato.kernel.counts import Aggregate, Rows, short, words_of
 from sfumato.kernel.reading.binning import (
@@ -111,13 +112,13 @@ def placed_units(schema: Schema, engine: Engine, columns: Mapping[str, Column]) 
     return _placed(schema, in_whole, {"cell": whole(0)}, values)
 
 
-def contradicting(schema: Schema, engine: Engine, columns: Mapping[str, Column]) -> exp.Select:
+def contradicting(schema: Schema, structure: Structure, engine: Engine, columns: Mapping[str, Column]) -> exp.Select:
     """SQL of all rows, with a flag for each rule of the schema that they contradict (x0, ...), for the curator."""
     in_whole = _in_whole(schema, engine, columns)
     values = _bounded(schema, engine, in_whole, _read(schema, engine, columns), beside=[])
-    rules = _contradictions(schema)
-    flags = [choose([(test, whole(1))], whole(0)) for test in rules]
-    return select([named(flag, f"x{n}") for n, flag in enumerate(flags)], _with_cells(schema, in_whole, values))
+    flags = [choose([(test, whole(1))], whole(0)) for test in _contradictions(structure)]
+    rows = _with_cells(schema, structure, in_whole, values)
+    return select([named(flag, f"x{n}") for n, flag in enumerate(flags)], rows)
 
 
 def every_row(schema: Schema, engine: Engine, columns: Mapping[str, Column], raw: Mapping[str, SQL]) -> exp.Select:
@@ -205,9 +206,9 @@ def _cells(schema: Schema, in_whole: Set[str], *, split: bool) -> dict[str, SQL]
     return found
 
 
-def _with_cells(schema: Schema, in_whole: Set[str], values: exp.Select) -> exp.Select:
+def _with_cells(schema: Schema, structure: Structure, in_whole: Set[str], values: exp.Select) -> exp.Select:
     """SQL of rows with the cells along attributes that rules mention beside their values (c0, ...)."""
-    axes = [(place, schema.domain.axes[place]) for place in sorted(schema.structure.axes)]
+    axes = [(place, schema.domain.axes[place]) for place in sorted(structure.axes)]
     along = [
         (cell_along(schema.attributes[axis.name], axis, f"a{place}", in_whole=axis.name in in_whole), f"c{place}")
         for place, axis in axes
@@ -217,9 +218,9 @@ def _with_cells(schema: Schema, in_whole: Set[str], values: exp.Select) -> exp.S
     return select([*map(column, kept), *(named(cast(cell, "bigint"), name) for cell, name in along)], values)
 
 
-def _contradictions(schema: Schema) -> list[SQL]:
+def _contradictions(structure: Structure) -> list[SQL]:
     """SQL of a test for each rule whether a row contradicts it, by that row's cells alone; rules as they are listed."""
-    structure, tests = schema.structure, list[SQL]()
+    tests = list[SQL]()
     for rule in structure.excluded:
         sides = (in_steps_of_cells(f"c{place}", flags.astype(np.int64)) for place, flags in rule.sides.items())
         conditions: list[SQL] = [exp.EQ(this=side, expression=whole(1)) for side in sides]
@@ -250,9 +251,9 @@ def _placed(schema: Schema, in_whole: Set[str], cells: Mapping[str, SQL], values
             wanted.append(named(_is_missing(column(f"m{place}")), f"missing{place}"))
     if schema.privacy_unit.column is not None:
         wanted.append(column("unit"))
-    if schema.structure:
-        values = _with_cells(schema, in_whole, values)
-        listed += [exp.Not(this=exp.paren(test)) for test in _contradictions(schema)]
+    if schema.structure is not None:
+        values = _with_cells(schema, schema.structure, in_whole, values)
+        listed += [exp.Not(this=exp.paren(test)) for test in _contradictions(schema.structure)]
     rows = select(wanted, values)
     return rows.where(*listed, copy=False) if listed else rows
 

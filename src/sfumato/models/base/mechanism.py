@@ -393,7 +393,7 @@ class Mechanism:
     def why_not(self, schema: Schema, workload: Workload | None = None) -> str | None:
         """Reason why it does not fit a schema and a workload, with an alternative; or None."""
         cells = schema.domain.size
-        if schema.structure and not self.respects(schema):
+        if schema.structure is not None and not self.respects(schema):
             return f"{self.name} cannot respect `impossible` and `follows`; use cells or margins, or drop them"
         if self.holds.by_margins or (cells <= (self.holds.most_cells or LARGEST_NUMBER)):
             return self.refuses(schema, workload)

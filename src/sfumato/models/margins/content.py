@@ -89,7 +89,8 @@ class Margins(ContentOfCells):
         domain, by_place = self.domain, self._classes(kinds)
         axes = tuple(by_place)
         self._check_size(by_place)
-        narrowed = None if self.unbiased else Narrowed.of(self.schema.structure, by_place)
+        structure = None if self.unbiased else self.schema.structure
+        narrowed = None if structure is None else Narrowed.of(structure, by_place)
         inner = by_place if narrowed is None else dict(narrowed.kinds)
         within = self.joined(inner)
         joined = within if narrowed is None else {of: narrowed.expand(joint) for of, joint in within.items()}
@@ -107,7 +108,7 @@ class Margins(ContentOfCells):
         errors = {of: self.errors(of, inner, within) for of in within}
         joint = JoinedNoise(names, told_apart, size, errors)
         noises: NoiseSource = joint
-        possible = None if self.unbiased else self.schema.structure.by_class(inner)
+        possible = None if structure is None else structure.by_class(inner)
         if narrowed is not None or possible is not None:
             flags = None if possible is None else possible.reshape(-1)
             noises = PossibleNoise(joint, {axis: domain.names[axis] for axis in axes}, by_place, flags, narrowed)
@@ -130,9 +131,11 @@ class Margins(ContentOfCells):
     def sure(self, kinds: Kinds) -> Source:
         """Guaranteed bounds from the noisy tables, for a query's classes of values."""
         structure, classes = self.schema.structure, self._classes(kinds)
+        if structure is None:
+            return FromTables(self.domain.shape, classes, self.measured, self.guessed)
         narrowed, possible = Narrowed.of(structure, classes), structure.by_class(classes)
         inner = classes if narrowed is None else narrowed.kinds
-        source = FromTables(self.domain.shape, inner, self.measured, self.guessed, structure or None)
+        source = FromTables(self.domain.shape, inner, self.measured, self.guessed, structure)
         return source if possible is None else PossibleSource(source, possible.reshape(-1), narrowed)
 
     def _classes(self, kinds: Kinds) -> dict[int, Codes]:
@@ -150,13 +153,16 @@ class Margins(ContentOfCells):
         if self.unbiased:
             return {of: self._added_up(of, kinds) for of in self.tables}
         structure = self.schema.structure
-        if (narrowed := Narrowed.of(structure, kinds)) is not None:
+        narrowed = None if structure is None else Narrowed.of(structure, kinds)
+        if narrowed is not None:
             within = self.joined(narrowed.kinds, close, fine=fine)
             return {of: narrowed.expand(joint) for of, joint in within.items()}
         fine = fine and prod(self.domain.shape[axis] for axis in places) <= FINE
         tables = {of: self._known(of, places, self.every(places) if fine else kinds) for of in self.tables}
         contrasts = self._contrasts(places) if fine else {}
-        possible = structure.possible(places) if fine else structure.by_class(kinds)
+        possible = None
+        if structure is not None:
+            possible = structure.possible(places) if fine else structure.by_class(kinds)
         joined = {"count": self._join(tables["count"], len(places), close, contrasts, possible)}
         for of in list(self.tables)[1:]:
             joined[of] = join_sums(joined["count"], {part: table.estimate for part, table in tables[of].items()})
@@ -392,7 +398,7 @@ class Margins(ContentOfCells):
             return self._added_up("count", every)
         return (
             self.joined(every)["count"]
-            if self.schema.structure
+            if self.schema.structure is not None
             else self._join(self._known("count", places, every), len(places))
         )
 
@@ -421,7 +427,7 @@ class Margins(ContentOfCells):
 
         if self.unbiased:
             return self
-        if self.schema.structure:
+        if self.schema.structure is not None:
             raise QueryError(
                 "noisy counts of what the schema calls impossible are no answer, and without them none is unbiased; "
                 "ask without unbiased"

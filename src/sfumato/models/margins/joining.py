@@ -65,6 +65,8 @@ def join_counts(
             off = max(off, missed)
         if off <= close * total and (not contrasts or number >= TILTS - 1):
             break
+    if possible is not None and joint.sum() > 0:  # margins with noise may ask for rows where none can be
+        joint = joint * (total / joint.sum())
     return joint
 
 

@@ -105,7 +105,7 @@ def margins(curator: Curator, schema: Schema, budget: Budget, workload: Workload
             if statistic == of and measure.lower >= 0:  # else products of means make no sense
                 level = float(measure.centre / measure.step)
             made[statistic] = sums_along(noisy[statistic], counts, float(schema.units[statistic]), level, ordered)
-            if schema.structure:
+            if schema.structure is not None:
                 made[statistic] = respecting(made[statistic][0], schema.structure), made[statistic][1]
             if statistic != of:
                 counts = {p: np.maximum(counts[p] - table.estimate, 0.0) for p, table in made[statistic][0].items()}
@@ -190,11 +190,14 @@ class _Survey:
         """Measure the L1 distance of each pair from the product of its margins."""
         from sfumato.answers.fit import in_parts
         from sfumato.models.margins.table import guess_of
+        from sfumato.models.margins.zeros import guess_with_zeros
 
         self.guessed.extend(in_parts(each) for each in (np.array([total]), *one_way))  # as a file keeps them
         guesses = []
         for pair in pairs:
-            product = guess_of(self.guessed, pair, self.schema.structure.possible(pair)).astype(np.int64)
+            known = self.schema.structure
+            guess = guess_of(self.guessed, pair) if known is None else guess_with_zeros(self.guessed, pair, known)
+            product = guess.astype(np.int64)
             guesses.append(([self.schema.domain.names[place] for place in pair], product.reshape(-1)))
         misfits = self.curator.measure_margin_misfits(guesses, budget)
         self.measured.append(((), misfits))
@@ -224,14 +227,14 @@ class _Survey:
         every = list(combinations(range(axes), 2))
         told = np.array([misfits.get(places, np.nan) for places in every])
         told = np.where(np.isnan(told), np.nanmean(told), told)  # a pair that is too large to look at is like others
-        follows = np.array([self.schema.structure.essential(places) != places for places in every])
+        follows = np.array([_essential(self.schema, places) != places for places in every])
         told = np.where(follows, 0.0, told)  # a pair of an attribute and what follows from it has nothing to tell
         foretold = foretell(one_way, unsure, told, sqrt(noise.continuous_variance), budget.is_pure)
         by_now = np.array([1.0 / variance if len(places) == 1 else 0.0 for places in foretold.sets])
         found = Search(foretold, self.schema.domain.shape, by_now, amount, budget.is_pure).best().listed()
         narrowed: dict[Places, float] = {}
         for places, share in found.items():  # cells of a set with what follows from one of it are those without
-            essential = self.schema.structure.essential(places)
+            essential = _essential(self.schema, places)
             narrowed[essential] = narrowed.get(essential, 0.0) + share
         return narrowed
 
@@ -250,17 +253,19 @@ class _Survey:
         tables: dict[Places, Table] = {(): Table((), np.array(total), variance, np.zeros(()))}
         for place, margin in enumerate(one_way):
             variances = np.full(len(margin), pooled(noisy, (place,))[1])
-            if any(place in (each.fine, each.coarse) for each in structure.functions):
+            if structure is not None and any(place in each.places for each in structure.functions):
                 variances = np.minimum(variances, unsure[place])
             tables[place,] = Table((place,), margin, variances, np.zeros(len(margin)))
         if len(one_way) > 1:
             told = {pair for places, _ in noisy for pair in combinations(places, 2)}
             seen: dict[Places, Noisy] = {pair: pooled(noisy, pair) for pair in sorted(told)}
-            seen = seen_by_functions(seen, structure, len(one_way)) if structure.functions else seen
-            zeros = zeros_of_pairs(structure)
+            if structure is not None:
+                seen = seen_by_functions(seen, structure, len(one_way))
+            zeros = {} if structure is None else zeros_of_pairs(structure)
             tables |= all_pairs(one_way, seen, [axis.ordered for axis in self.schema.domain], zeros)
             tables, found = corrected(tables, contrasts, list(seen))
-            tables = by_functions(respecting(tables, structure), structure, list(seen))
+            if structure is not None:
+                tables = by_functions(respecting(tables, structure), structure, list(seen))
             self.spreads.update(found)
         return tables | larger_tables(noisy, tables, structure)
 
@@ -300,7 +305,7 @@ class _Survey:
         axes = enumerate(self.schema.domain.axes)
         found = [one_way_errors(*pooled(listed, (place,)), total, axis.ordered) for place, axis in axes]
         margins, unsure = [margin for margin, _ in found], [variances for _, variances in found]
-        if self.schema.structure:
+        if self.schema.structure is not None:
             from sfumato.models.margins.zeros import coherent
 
             margins, unsure = coherent(self.schema.structure, total, margins, unsure)
@@ -309,9 +314,14 @@ class _Survey:
 
 def _pairs(schema: Schema, most: int) -> list[Places]:
     """Pairs of attributes with at most `most` cells, without those of an attribute and what follows from it."""
-    shape, structure = schema.domain.shape, schema.structure
+    shape = schema.domain.shape
     pairs = [(a, b) for a, b in combinations(range(len(shape)), 2) if shape[a] * shape[b] <= most]
-    return [pair for pair in pairs if structure.essential(pair) == pair]
+    return [pair for pair in pairs if _essential(schema, pair) == pair]
+
+
+def _essential(schema: Schema, places: Places) -> Places:
+    """Attributes without those that follow from another of them."""
+    return places if schema.structure is None else schema.structure.essential(places)
 
 
 def _least_of_sums(schema: Schema, budget: Budget) -> dict[str, Budget]:

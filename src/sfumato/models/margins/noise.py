@@ -34,6 +34,7 @@ from sfumato.measurement import Measurement, Noise
 from sfumato.models.margins.file import MISFIT
 from sfumato.models.margins.guaranteed import Boxes, Misfits
 from sfumato.models.margins.table import Coarse, JoinedErrors, Places, guess_of
+from sfumato.models.margins.zeros import guess_with_zeros
 from sfumato.queries import Identity
 
 MOST_TOLD_APART = 2**20  # cells, times sets of attributes, up to which it is said which set's model matters most
@@ -193,8 +194,11 @@ class FromTables(Source):
             return {}
         listed = zip(pairs, measured.answers.tolist(), strict=True)
         asked = ((pair, misfit) for pair, misfit in listed if {*pair} <= {*self.kinds})
-        flags = {pair: None if known is None else known.possible(pair) for pair in pairs}
-        return {p: (float(misfit), measured.noise, guess_of(self.guessed, p, flags[p])) for p, misfit in asked}
+
+        def guess(pair: Places) -> Floats:
+            return guess_of(self.guessed, pair) if known is None else guess_with_zeros(self.guessed, pair, known)
+
+        return {pair: (float(misfit), measured.noise, guess(pair)) for pair, misfit in asked}
 
     def _whole(self, item: tuple[Places, Measurement]) -> bool:
         """Whether a measurement is of every single cell of its table."""

@@ -269,7 +269,9 @@ class RowsOfMargins:
 
     def draw(self, places: Floats, random: RandomNumbers) -> Block:
         """Draw a block of rows, with means of the measures."""
-        rows = possible_rows(self.schema.structure, self._drawing.draw(len(places), random), random)
+        rows = self._drawing.draw(len(places), random)
+        if self.schema.structure is not None:
+            rows = possible_rows(self.schema.structure, rows, random)
         codes = dict(zip(self.schema.domain.names, rows, strict=True))
         return Block(codes, {name: self._means(name, rows) for name in self.sums})
 
@@ -293,8 +295,6 @@ def possible_rows(structure: Structure, rows: Codes, random: RandomNumbers) -> C
 
     rows: codes (attributes, rows).
     """
-    if not structure:
-        return rows
     for function in reversed(structure.ordered):
         rows[function.coarse] = function.image[rows[function.fine]]
     good = structure.agrees(rows)

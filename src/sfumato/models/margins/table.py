@@ -116,19 +116,12 @@ def independent(one_way: Sequence[Floats], total: float) -> Floats:
     return joint
 
 
-def guess_of(guessed: Sequence[Floats], pair: Places, possible: Flags | None = None) -> Floats:
+def guess_of(guessed: Sequence[Floats], pair: Places) -> Floats:
     """Whole numbers nearest to the product table of a pair, with which its counts are compared.
 
-    guessed: the number of all rows, and then every one-way margin. possible: flags of cells; others are 0, and the rest
-    is fitted to the margins.
+    guessed: the number of all rows, and then every one-way margin.
     """
-    margins = [guessed[1 + place] for place in pair]
-    product = independent(margins, float(guessed[0][0]))
-    if possible is not None:
-        from sfumato.models.margins.zeros import fitted_with_zeros
-
-        product = fitted_with_zeros(product, margins[0], margins[1], possible)
-    return np.asarray(np.rint(product))
+    return np.asarray(np.rint(independent([guessed[1 + place] for place in pair], float(guessed[0][0]))))
 
 
 Weights = Sequence[Floats | None]

@@ -16,7 +16,7 @@ import numpy as np
 
 from sfumato.arrays import Codes, Flags, Floats
 from sfumato.domain.structural import Function, Structure
-from sfumato.models.margins.table import Noisy, Places, Table, along
+from sfumato.models.margins.table import Noisy, Places, Table, along, guess_of, independent
 
 ROUNDS = 500  # of fitting a table with zeros to its margins, which takes more than one without
 CLOSE = 1e-7  # of the rows: nearer than this margins agree
@@ -36,6 +36,16 @@ def fitted_with_zeros(table: Floats, rows: Floats, columns: Floats, possible: Fl
             break
         fitted *= np.where(now > 0.0, columns / np.maximum(now, 1e-300), 0.0)
     return fitted
+
+
+def guess_with_zeros(guessed: Sequence[Floats], pair: Places, structure: Structure) -> Floats:
+    """Whole numbers nearest to the quasi-independent table of a pair, as `table.guess_of` without zeros."""
+    possible = structure.possible(pair)
+    if possible is None:
+        return guess_of(guessed, pair)
+    margins = [guessed[1 + place] for place in pair]
+    product = independent(margins, float(guessed[0][0]))
+    return np.asarray(np.rint(fitted_with_zeros(product, margins[0], margins[1], possible)))
 
 
 def zeros_of_pairs(structure: Structure) -> dict[Places, Flags]:

@@ -61,11 +61,12 @@ class Cube(ContentOfCells):
     @cached_property
     def shown(self) -> tuple[Fit, ...]:
         """Fits that answers come from: with 0 in cells that the schema calls impossible."""
-        if not self.schema.structure:
+        structure = self.schema.structure
+        if structure is None:
             return self.fits
         from sfumato.answers.possible_fit import without_impossible
 
-        return tuple(without_impossible(fit, self.schema.structure.whole) for fit in self.fits)
+        return tuple(without_impossible(fit, structure.whole) for fit in self.fits)
 
     @property
     def values(self) -> dict[str, Floats]:
@@ -85,22 +86,19 @@ class Cube(ContentOfCells):
         noises = CountedNoise(self.noises) if self.plain else FittedNoise(self.shown, self.domain)
         axes = sorted(self.domain.place(name) for name in kinds)
         summed = {fit.of: fit.sums(self.domain, axes) for fit in self.shown}
-        if self.plain and (axes or self.schema.structure):
+        structure = self.schema.structure
+        if self.plain and (axes or structure is not None):
             by_place = {place: np.asarray(kinds[self.domain.names[place]]) for place in axes}
-            if self.schema.structure:  # cells that bring noise are those that rows can be in
-                summed["possible"] = self._possible(axes)
+            if structure is None:
+                return View(self.schema, gathered_by_kind(self.domain, summed, by_place), noises)
+            others = tuple(place for place in range(len(self.domain.axes)) if place not in axes)
+            flags = structure.whole.reshape(self.domain.shape)  # cells that bring noise are those that rows can be in
+            summed["possible"] = np.asarray(flags.sum(axis=others), dtype=np.float64).reshape(-1)
             cells = gathered_by_kind(self.domain, summed, by_place)
-            if self.schema.structure:
-                many = np.asarray(cells.values["possible"], dtype=np.int64)
-                cells = replace(cells, values={of: cells.values[of] for of in self.values}, merged=1, many=many)
+            many = np.asarray(cells.values["possible"], dtype=np.int64)
+            cells = replace(cells, values={of: cells.values[of] for of in self.values}, merged=1, many=many)
             return View(self.schema, cells, noises)
         return View(self.schema, gathered(self.domain, summed, axes), noises)
-
-    def _possible(self, axes: Sequence[int]) -> Floats:
-        """Number of possible cells along some axes, flat."""
-        others = tuple(place for place in range(len(self.domain.axes)) if place not in axes)
-        flags = self.schema.structure.whole.reshape(self.domain.shape)
-        return np.asarray(flags.sum(axis=others), dtype=np.float64).reshape(-1)
 
     @property
     def independent(self) -> bool:
@@ -144,7 +142,7 @@ class Cube(ContentOfCells):
         check_confidence(confidence)
         if queries.columns != self.domain.size:
             raise QueryError(f"the queries span {queries.columns} cells, the release has {self.domain.size}")
-        plain = self.plain and not self.schema.structure
+        plain = self.plain and self.schema.structure is None
         if plain:
             estimates = answer_by_cells(queries, self.fits[0], self.noises["count"], confidence)
         else:

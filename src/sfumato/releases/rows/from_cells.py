@@ -47,7 +47,7 @@ class RowsOfCells:
     def _rows(self) -> Floats:
         """Non-negative cells with the release's marginals, in the shape of the domain."""
         rows, structure = fit_all_cells(self.schema.domain, self.values["count"]), self.schema.structure
-        return np.asarray(rows * structure.whole.reshape(rows.shape)) if structure else rows
+        return np.asarray(rows * structure.whole.reshape(rows.shape)) if structure is not None else rows
 
     @cached_property
     def _ends(self) -> Floats:

@@ -61,6 +61,8 @@ def placed_rows(schema: Schema, rows: Sequence[Row], *, typed: bool) -> list[Pla
 def _can_be(schema: Schema, codes: Sequence[int]) -> bool:
     """Whether a row contradicts no rule of the schema."""
     structure = schema.structure
+    if structure is None:
+        return True
     if any(each.image[codes[each.fine]] != codes[each.coarse] for each in structure.functions):
         return False
     return not any(all(flags[codes[place]] for place, flags in rule.sides.items()) for rule in structure.excluded)
