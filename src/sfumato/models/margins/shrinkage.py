@@ -270,7 +270,7 @@ def all_pairs(
     product = {(a, b): independent([one_way[a], one_way[b]], total) for a in range(axes) for b in range(a + 1, axes)}
     for (a, b), flags in zeros.items():
         product[a, b] = fit_margins(product[a, b], one_way[a], one_way[b], possible=flags)
-    seen = {places: with_zeros(noisy, zeros.get(places)) for places, noisy in seen.items()}
+    seen = {**seen, **{places: with_zeros(seen[places], flags) for places, flags in zeros.items() if places in seen}}
     small = _small([len(margin) for margin in one_way])
     among: dict[Places, Floats] = {(a, b): each for (a, b), each in product.items() if small[a] and small[b]}
     near = {places: noisy for places, noisy in seen.items() if places in among}
@@ -409,25 +409,29 @@ def larger_tables(
         }
         possible = structure.possible(places) if structure else None
         guess = join_counts([tables[axis,].estimate for axis in places], parts, possible=possible)
-        shrunk = shrink_cells(*with_zeros(pooled(noisy, places), possible), guess)
-        agreed = _agreeing(shrunk.estimate, shrunk.noise + shrunk.model, parts, axes)
-        agreed = agreed if possible is None else agreed * possible
+        own = pooled(noisy, places)
+        shrunk = shrink_cells(*(own if possible is None else with_zeros(own, possible)), guess)
+        agreed = _agreeing(shrunk.estimate, shrunk.noise + shrunk.model, parts, axes, possible)
         tables[places] = with_tails(places, agreed, shrunk)
     return {places: tables[places] for places in wanted}
 
 
-def _agreeing(table: Floats, unsure: Floats, parts: Mapping[Places, Floats], axes: range) -> Floats:
+def _agreeing(
+    table: Floats, unsure: Floats, parts: Mapping[Places, Floats], axes: range, possible: Flags | None = None
+) -> Floats:
     """Make a table consistent with its margins: by weighted least squares, then by proportional fitting.
 
-    unsure: variances by cell; cells with larger ones move more.
+    unsure: variances by cell; cells with larger ones move more. possible: flags of cells; the others are 0.
     """
     for _ in range(ROUNDS_OF_LARGER):
         for places, margin in parts.items():
             lacking = (margin - sum_out(table, places, axes)) / np.maximum(sum_out(unsure, places, axes), LEAST)
             table = np.maximum(table + unsure * spread_out(lacking, places, axes), 0.0)
-    table = np.maximum(table, LEAST)
+    table = np.maximum(table, LEAST) if possible is None else np.maximum(table, LEAST) * possible
     for _ in range(ROUNDS_OF_LARGER):
         for places, margin in parts.items():
             now = np.maximum(sum_out(table, places, axes), LEAST)
             table = table * spread_out(margin / now, places, axes)
+    if possible is not None and table.sum() > 0:  # margins with noise may ask for rows where none can be
+        table = table * (next(iter(parts.values())).sum() / table.sum())
     return table

@@ -112,10 +112,10 @@ def _made_feasible(structure: Structure, margins: list[Floats]) -> None:
             break
 
 
-def with_zeros(noisy: Noisy, possible: Flags | None) -> Noisy:
+def with_zeros(noisy: Noisy, possible: Flags) -> Noisy:
     """Noisy table with 0 in impossible cells, and the mean variance of its cells."""
     numbers, variance = noisy
-    return noisy if possible is None else (np.where(possible, numbers, 0.0), variance * float(possible.mean()))
+    return np.where(possible, numbers, 0.0), variance * float(possible.mean())
 
 
 def respecting(tables: Mapping[Places, Table], structure: Structure) -> dict[Places, Table]:
