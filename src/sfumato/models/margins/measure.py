@@ -245,17 +245,23 @@ class _Survey:
         from sfumato.models.margins.scales import corrected
         from sfumato.models.margins.shrinkage import all_pairs, larger_tables
         from sfumato.models.margins.table import Table, pooled
-        from sfumato.models.margins.zeros import by_functions, respecting, seen_by_functions, zeros_of_pairs
+        from sfumato.models.margins.zeros import (
+            by_functions,
+            pooled_errors,
+            respecting,
+            seen_by_functions,
+            zeros_of_pairs,
+        )
 
         structure = self.schema.structure
-        total, one_way, unsure = self._one_way(noisy)
+        total, one_way, _ = self._one_way(noisy)
         variance = np.array(pooled(noisy, ())[1])
         tables: dict[Places, Table] = {(): Table((), np.array(total), variance, np.zeros(()))}
         for place, margin in enumerate(one_way):
             variances = np.full(len(margin), pooled(noisy, (place,))[1])
-            if structure is not None and any(place in each.places for each in structure.functions):
-                variances = np.minimum(variances, unsure[place])
             tables[place,] = Table((place,), margin, variances, np.zeros(len(margin)))
+        if structure is not None:
+            tables |= pooled_errors(tables, structure)
         if len(one_way) > 1:
             told = {pair for places, _ in noisy for pair in combinations(places, 2)}
             seen: dict[Places, Noisy] = {pair: pooled(noisy, pair) for pair in sorted(told)}

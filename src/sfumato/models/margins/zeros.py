@@ -92,6 +92,17 @@ def coherent(
     return result, errors
 
 
+def pooled_errors(tables: Mapping[Places, Table], structure: Structure) -> dict[Places, Table]:
+    """One-way tables of attributes that follow from others, with the noise of counts pooled with the finer one's sums."""
+    result: dict[Places, Table] = {}
+    for function in reversed(structure.ordered):  # the finest first
+        fine, coarse = (result.get((place,), tables[place,]) for place in (function.fine, function.coarse))
+        sums = np.bincount(function.image, fine.noise, len(coarse.noise))  # 0 for a value that nothing leads to
+        noise = sums * coarse.noise / np.maximum(sums + coarse.noise, 1e-300)
+        result[function.coarse,] = replace(coarse, noise=noise)
+    return result
+
+
 def _made_feasible(structure: Structure, margins: list[Floats]) -> None:
     """Move margins, in place, to those of a table with the zeros of each pair, where there is none with theirs."""
     zeros = {pair: flags for pair, flags in zeros_of_pairs(structure).items() if structure.essential(pair) == pair}
