@@ -93,7 +93,7 @@ def coherent(
 
 
 def pooled_errors(tables: Mapping[Places, Table], structure: Structure) -> dict[Places, Table]:
-    """One-way tables of attributes that follow from others, with the noise of counts pooled with the finer one's sums."""
+    """One-way tables of attributes that follow from others, with their noise pooled with that of the finer sums."""
     result: dict[Places, Table] = {}
     for function in reversed(structure.ordered):  # the finest first
         fine, coarse = (result.get((place,), tables[place,]) for place in (function.fine, function.coarse))
