@@ -66,6 +66,8 @@ def spreadsheet_safe(text: str) -> str:
     >>> [spreadsheet_safe(text) for text in ("=1+1", " @SUM(A1)", "-5", "+1.5e3", "18-25", "a;=b")]
     ["'=1+1", "' @SUM(A1)", '-5', '+1.5e3', '18-25', "a;'=b"]
     """
+    if text.isalnum() and text.isascii():  # most listed values
+        return text
     first, *others = text.split(";")
     if _runs(text, first):
         first = f"'{first}"
@@ -128,6 +130,15 @@ def off_on_average(rows: float, hidden: float | None = None) -> str:
 
 def _some_rows(rows: float) -> str:
     return f"{rows:,.0f}" if rows >= 10 else f"{rows:.2g}"
+
+
+def counted(number: int, what: str, plural: str = "s") -> str:
+    """A number of things in words.
+
+    >>> counted(1, "measure"), counted(4096, "cell")
+    ('1 measure', '4,096 cells')
+    """
+    return f"{number:,} {what}{plural * (number != 1)}"
 
 
 def write_fraction(amount: Fraction) -> str:

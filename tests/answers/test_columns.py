@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from math import isnan
+from math import hypot, inf, isnan
+from statistics import NormalDist
 
 import numpy as np
 import pytest
 from curators import curator_of
 from sure_coverage import GRID, SIDE, TABLES, content_of, misses, most_misses
 
+from sfumato.answers.guaranteed_columns import with_ends
+from sfumato.answers.noise_sum import Ends
+from sfumato.answers.results import Estimate
 from sfumato.errors import QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy
@@ -137,6 +141,33 @@ def test_linear_queries_have_typical_intervals_no_wider_either(mechanism):
     for one, other in zip(typical, sure, strict=True):
         assert one.high - max(one.low, 0.0) <= (other.high - max(other.low, 0.0)) * (1 + 1e-12)
         assert one.low <= one.value <= one.high
+
+
+@pytest.mark.parametrize("mechanism", ["sfumato", "dawa", "kdtree", "margins"])
+def test_a_standard_error_is_no_larger_than_the_interval_shown_allows(mechanism):
+    """On any release: of a guaranteed interval in the place of a wider one, 1.96 standard errors end at its far end."""
+    release = release_of(content_of(mechanism, "spike"), TABLES["spike"][0], mechanism)
+    z, lowered = NormalDist().inv_cdf(0.975), 0
+    both = release.query("SELECT COUNT(*) AS n FROM t GROUP BY x, y", interval="both").column("n")
+    for one in both:
+        farther = max(one.high - one.value, one.value - max(one.low, 0.0))
+        if (max(one.low, 0.0), one.high) == one.sure and one.low >= 0.0:
+            assert z * one.stderr <= farther * (1 + 1e-9)
+            lowered += z * one.stderr >= farther * (1 - 1e-9)
+        assert one.stderr == pytest.approx(hypot(one.noise, one.model))
+    assert lowered > 5
+
+
+def test_ends_in_the_place_of_wider_ones_take_both_parts_of_the_error_with_them():
+    typical = Estimate(517.0, 6.8, 503.7, 530.3, 0.95, noise=4.08, model=5.44)
+    near = with_ends(typical, Ends(516.0, 527.0))
+    assert near.stderr == pytest.approx(10.0 / 1.959964, rel=1e-6)
+    assert near.noise / near.model == pytest.approx(0.75) and hypot(near.noise, near.model) == pytest.approx(
+        near.stderr
+    )
+    assert with_ends(typical, Ends(400.0, 600.0)).stderr == 6.8
+    unknown = with_ends(Estimate(0.0, inf, -inf, inf, 0.95, noise=1.0, model=inf), Ends(0.0, 9.0))
+    assert unknown.stderr == unknown.model == pytest.approx(9.0 / 1.959964, rel=1e-6)
 
 
 def test_what_would_take_too_long_to_compare_is_left_typical(monkeypatch):

@@ -6,16 +6,22 @@ import numpy as np
 import pytest
 
 from sfumato.answers.evaluate import RULE_OF_THREE, cluster, long_tail, of_whole_rows
-from sfumato.answers.fieller import Interval
+from sfumato.answers.fieller import Interval, Intervals
+
+
+def whole(value, stderr, low, high, noise, model):
+    """The interval of one count, from that of a sum."""
+    (found,) = of_whole_rows(Intervals.of([Interval(value, stderr, low, high, noise, model)]), 0.95).at(0.95)
+    return found
 
 
 def test_measured_counts_only_end_at_wholes():
-    found = of_whole_rows(Interval(10.2, 2.0, 6.3, 14.1, 2.0, 0.0), 0.95)
+    found = whole(10.2, 2.0, 6.3, 14.1, 2.0, 0.0)
     assert (found.low, found.high) == (6, 15)
 
 
 def test_what_is_expected_to_be_empty_leaves_room_for_three():
-    found = of_whole_rows(Interval(0.0, 0.01, 0.0, 0.02, 0.0, 0.01), 0.95)
+    found = whole(0.0, 0.01, 0.0, 0.02, 0.0, 0.01)
     assert (found.low, found.high) == (0, RULE_OF_THREE)
 
 
@@ -28,13 +34,12 @@ def test_counts_that_come_in_clusters_are_held_where_some_are(mean, together):
     draws = np.random.default_rng(3).negative_binomial(mean / (together - 1), 1 / together, 1_000_000)
     some = draws[draws > 0][:20_000]
     deviation = (mean * together) ** 0.5
-    bell = Interval(mean, deviation, max(0.0, mean - 1.96 * deviation), mean + 1.96 * deviation, 0.0, deviation)
-    found = of_whole_rows(bell, 0.95)
+    found = whole(mean, deviation, max(0.0, mean - 1.96 * deviation), mean + 1.96 * deviation, 0.0, deviation)
     assert np.mean((some >= found.low) & (some <= found.high)) > 0.94
 
 
 def test_a_long_tail_is_a_bell_where_many_rows_are_expected():
-    assert long_tail(1e6, 1.0, 0.95) == pytest.approx(1e6 + 1960, abs=5)
+    assert long_tail(np.array(1e6), np.array(1.0), 0.95) == pytest.approx(1e6 + 1960, abs=5)
     assert cluster(0.0, 0.95) == 1
 
 
@@ -42,9 +47,9 @@ def test_a_long_tail_is_a_bell_where_many_rows_are_expected():
 @pytest.mark.parametrize("error", [5e-324, 1e-200, 1.0, 1e300, np.inf])
 def test_values_and_errors_at_the_ends_of_floating_point_have_ends_in_order(value, error):
     """Joined margins expect 1e-300 rows of a cell: its shape underflows, and so does, upwards, a squared error."""
-    found = of_whole_rows(Interval(value, error, max(0.0, value - error), value + error, 0.0, error), 0.95)
+    found = whole(value, error, max(0.0, value - error), value + error, 0.0, error)
     assert 0 <= found.low <= found.value <= found.high
 
 
 def test_a_law_without_a_shape_is_all_but_none():
-    assert long_tail(1e-300, 1e300, 0.95) == 0.0
+    assert long_tail(np.array(1e-300), np.array(1e300), 0.95) == 0.0

@@ -105,7 +105,7 @@ def test_ledger_shows_and_sets(folder):
     assert release().returncode == 0
     shown = sfumato("ledger", "show", "census").stdout
     assert "census" in shown and "published" in shown
-    assert "epsilon 5 in all, 1 spent, 4 left" in sfumato("ledger", "set", "census", "--epsilon", "5").stdout
+    assert "epsilon 1 of 5 spent, 4 left" in sfumato("ledger", "set", "census", "--epsilon", "5").stdout
     refused(sfumato("ledger", "show", "nobody"), "nobody")
     refused(sfumato("ledger", "set", "census", "--epsilon", "many"), "epsilon")
 
@@ -297,7 +297,7 @@ def test_epsilon_and_delta_by_a_gaussian_mechanism(folder):
     assert made.returncode == 0, made.stderr
     assert "mechanism hierarchical" in made.stdout and "give or take a chance of 0.000001" in made.stdout
     assert "Guarantee: epsilon 1, delta 0.000001, from rho 0.0243" in made.stdout
-    assert "epsilon 1 of 3 spent, 2 left; delta 0.000001 spent, no total stated" in made.stdout
+    assert "epsilon 1 at delta 0.000001 of 3 spent, left for the next release: epsilon 2 without a delta" in made.stdout
     shown = sfumato("ledger", "show", "census").stdout
     assert "delta spent" in shown and "not stated" in shown and "so are deltas" in shown
     assert sfumato("query", "r.sfumato", "SELECT COUNT(*) FROM census").returncode == 0
@@ -305,7 +305,8 @@ def test_epsilon_and_delta_by_a_gaussian_mechanism(folder):
 
 def test_a_total_delta_is_set_and_shown(folder):
     said = sfumato("ledger", "set", "census", "--epsilon", "2", "--delta", "1e-6").stdout
-    assert "epsilon 2 in all, 0 spent, 2 left; delta 0 of 0.000001 spent, 0.000001 left" in said
+    assert "epsilon 0 of 2 and delta 0.000001 spent, left for the next release" in said
+    assert "epsilon 2 without a delta, 2 with 0.000001" in said
     shown = sfumato("ledger", "show").stdout
     assert "delta in all" in shown and "0.000001" in shown
 

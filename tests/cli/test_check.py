@@ -105,3 +105,10 @@ def test_words_for_missing_values_and_units_come_with_what_to_write(table):
     again = sfumato(*OPTIONS, "--encoding", "utf-8", "--even-if-not-a-terminal").stdout
     (age,) = [line.split() for line in again.splitlines() if line.startswith("attributes.age ")]
     assert age[1:] == ["integer", "1", "-", "-", "-"] and "write into the schema" not in again
+
+
+def test_lists_that_no_release_file_has_room_for_are_named_with_their_size(table):
+    (table / "codes.txt").write_text("\n".join(f"{'x' * 300}{n}" for n in range(54_000)))
+    (table / "visits.yaml").write_text(SCHEMA + "  code: {type: category, values: codes.txt}\n")
+    run = sfumato(*OPTIONS, "--even-if-not-a-terminal")
+    assert run.returncode == 1 and "15,099,494 is the most; list fewer values of code (54,000 now)" in run.stderr

@@ -1,5 +1,8 @@
 """sfumato init, from the curator's side: types from names, nothing from rows."""
 
+import sqlite3
+
+import duckdb
 import yaml
 from running import as_process, sfumato
 
@@ -114,3 +117,45 @@ def test_examples_fit_names_and_types(tmp_path, monkeypatch):
     assert "  # heating_rate: {type: number, lower: 0, upper: 1, width: 0.05}" in text
     assert "  # home_country: {type: category, values: [AT, CH, DE], other: true}" in text
     assert "  # pickup_time: {type: date, lower: 2020-01-01, upper: 2024-12-31, by: hour}" in text
+
+
+DECLARED = """CREATE TABLE visits (
+    patient_id INTEGER CHECK (patient_id >= 1), sex {sex}, age INTEGER CHECK (age BETWEEN 0 AND 120), ward TEXT,
+    cost DOUBLE, CHECK (cost >= 0 AND cost <= 500), CHECK (ward IN ('A', 'it''s B')))"""
+
+
+def test_what_a_database_declares_is_taken_on_demand_and_marked(tmp_path, monkeypatch):
+    """From DuckDB and from SQLite: lists and bounds, no row, and nothing without the option."""
+    monkeypatch.chdir(tmp_path)
+    for engine, run, sex in (
+        ("duckdb", duckdb.connect("v.duckdb"), "ENUM ('f', 'm')"),
+        ("sqlite", sqlite3.connect("v.sqlite"), "TEXT CHECK (sex IN ('f', 'm'))"),
+    ):
+        run.execute(DECLARED.format(sex=sex))
+        run.execute("INSERT INTO visits VALUES (424242, 'f', 17, 'A', 77.5)")
+        run.commit()
+        run.close()
+        address = ("init", f"{engine}:///v.{engine}", "--table", "visits", "--unit", "patient_id", "--epsilon", "1")
+        plain, text = sfumato(*address).stdout, sfumato(*address, "--from-declarations").stdout
+        drafted = yaml.safe_load(text)["attributes"]
+        assert drafted["sex"] == {"type": "category", "values": ["f", "m"], "other": False}
+        assert drafted["age"] == {"type": "integer", "lower": 0, "upper": 120}
+        assert drafted["ward"]["values"] == ["A", "it's B"] and "patient_id" not in drafted
+        assert (drafted["cost"]["lower"], drafted["cost"]["upper"]) == (0, 500)
+        assert text.count("keep it only if it was written down before") == 4 and "are they public?" in text
+        assert "424242" not in text and "17" not in text and "77" not in text
+        assert yaml.safe_load(plain)["attributes"]["ward"]["values"] is None and "it's B" not in plain
+        out = sfumato(*address, "--from-declarations", "-o", f"{engine}.yaml")
+        assert "4 of 5 columns have a list or bounds in the database: are they public?" in out.stdout
+        assert Schema.load(tmp_path / f"{engine}.yaml").domain.size == 2 * 121 * 2 * 20
+
+
+def test_only_a_database_declares_anything(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("age\n1\n")
+    refused = sfumato("init", "t.csv", "--from-declarations")
+    assert refused.returncode == 1 and "leave --from-declarations out" in refused.stderr and not refused.stdout
+    with duckdb.connect("v.duckdb") as file:
+        file.execute("CREATE TABLE t (age INTEGER CHECK (age >= 0)); CREATE VIEW w AS FROM t")
+    refused = sfumato("init", "duckdb:///v.duckdb", "--table", "w", "--from-declarations")
+    assert refused.returncode == 1 and "a view declares no types" in refused.stderr

@@ -145,7 +145,7 @@ def test_a_dry_run_tells_everything_and_spends_nothing(folder, own_ledger, monke
     run = release("--dry-run")
     assert run.returncode == 0, run.stderr
     assert "A dry run: no row was read, nothing was spent." in run.stdout and "2.72 times" in run.stdout
-    assert "It would charge epsilon 1 to census: epsilon 0 of 3 is spent, 3 is left; 2 would be left then" in run.stdout
+    assert "It would charge epsilon 1 to census: epsilon 0 of 3 spent, 3 left; 2 would be left then" in run.stdout
     assert "counts of" in run.stdout and not Path("r.sfumato").exists() and own_ledger.read_bytes() == before
     refused(release("--dry-run", epsilon="4"), "3 is left")
     refused(release("--dry-run", table="missing.csv"), "missing.csv")

@@ -25,7 +25,7 @@ def test_a_good_one_is_said_to_be(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "people.yaml").write_text(BAD.replace("uper", "upper"))
     run = sfumato("schema", "check", "people.yaml")
-    assert run.returncode == 0 and run.stdout == "people.yaml: no mistake; 1 attributes, 0 measures, 10 cells\n"
+    assert run.returncode == 0 and run.stdout == "people.yaml: no mistake; 1 attribute, 0 measures, 10 cells\n"
     missing = sfumato("schema", "check", "none.yaml")
     assert missing.returncode == 1 and "none.yaml: there is no such file" in missing.stderr
 

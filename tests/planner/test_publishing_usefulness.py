@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pyarrow as pa
 import pytest
 
 from sfumato.errors import BudgetError
+from sfumato.kernel.budget import Budget
 from sfumato.kernel.ledger.ledger import Ledger
+from sfumato.models import find_mechanism
+from sfumato.planner.forecast import one_way_forecast
+from sfumato.planner.marginal_errors import one_way_errors
+from sfumato.planner.plan import make_plan
 from sfumato.publishing.prepare import Request, prepare
 from sfumato.publishing.publish import release
+from sfumato.queries import default_workload
 from sfumato.schema import Schema
 
 
@@ -27,6 +35,19 @@ def test_noise_alone_is_refused_and_nothing_is_spent(mechanism, tmp_path):
     assert not ledger.exists()
     release(table, schema_of(200), "0.05", mechanism=mechanism, ledger=ledger, even_if_useless=True)
     assert float(Ledger(ledger).account("t").spent) == 0.05
+
+
+def test_one_that_adapts_is_refused_by_the_forecast_that_its_plan_shows():
+    """Where noise on a full table drowns every value, and what is empty leaves enough of them, it is not refused."""
+    schema, budget = schema_of(1000, 40), Budget.pure(Fraction(1, 4))
+    mine, workload = find_mechanism("sfumato"), default_workload(schema.domain)
+    full = one_way_errors(schema, mine, workload, budget)
+    shown = one_way_forecast(mine, schema, workload, budget)
+    assert min(full.values()) > 25 > min(shown.values())  # rows of a value
+    prepare(Request(schema, "0.25", mechanism="sfumato"))
+    (lines,) = (one.lines for one in make_plan(schema, epsilon="0.25", mechanism="sfumato").outlooks)
+    by_query = {line.query: line.stderr for line in lines}
+    assert by_query["COUNT(*) ... GROUP BY x"] == pytest.approx(shown["x"])
 
 
 @pytest.mark.parametrize(("rows", "epsilon"), [(None, "0.05"), (10**6, "0.05"), (2000, 5)])

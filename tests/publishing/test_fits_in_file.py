@@ -10,6 +10,7 @@ from sfumato.errors import BudgetError, MechanismError, ReleaseFileError, Schema
 from sfumato.kernel.budget import Cost
 from sfumato.models import MECHANISMS
 from sfumato.models.base.mechanism import Forecast, Mechanism
+from sfumato.planner.plan import make_plan
 from sfumato.publishing.fits_in_file import check_writable
 from sfumato.queries import Identity, Stack, Total, Workload, default_workload
 from sfumato.queries.strategy import Strategy
@@ -69,13 +70,17 @@ def test_numbers_of_too_many_digits():
 
 
 def test_lists_of_values_that_are_too_long():
-    values = [f"{'x' * 200}{n}" for n in range(6000)]
-    public = schema()
-    with pytest.raises(SchemaError, match="too long for a release file"):
-        check(
-            Schema.from_dict({**public.to_dict(), "attributes": {"a": {"type": "category", "values": values}}}),
-            MECHANISMS["cells"],
-        )
+    """`plan` and a release say so alike, with both numbers; lists of 200,000 values are fine."""
+
+    def listing(number: int, letters: int) -> Schema:
+        values = [f"{'x' * letters}{n}" for n in range(number)]
+        return Schema.from_dict({**schema().to_dict(), "attributes": {"a": {"type": "category", "values": values}}})
+
+    long, message = listing(60_000, 300), r"take 1[89],\d\d\d,\d\d\d bytes .*15,099,494 is the most; .* of a \(60,000"
+    for refuses in (lambda: check(long, MECHANISMS["cells"]), lambda: make_plan(long, epsilon=1)):
+        with pytest.raises(SchemaError, match=message):
+            refuses()
+    check(listing(200_000, 12), MECHANISMS["margins"])
 
 
 def test_queries_of_too_many_kinds():

@@ -65,9 +65,9 @@ def test_files_that_are_refused(folder, values, message):
 
 
 def test_a_file_is_small_and_text(folder):
-    (folder / "big.txt").write_bytes(b"a\n" * 600_000)
+    (folder / "big.txt").write_bytes(b"a\n" * (2**23 + 1))
     (folder / "odd.txt").write_bytes(b"\xff\xfe\x00")
-    for name, word in (("big.txt", "larger than 1 MB"), ("odd.txt", "not UTF-8")):
+    for name, word in (("big.txt", "larger than 16,777,216 bytes"), ("odd.txt", "not UTF-8")):
         with pytest.raises(SchemaError, match=word):
             load(folder, f"{{type: category, values: {name}}}")
 

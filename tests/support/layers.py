@@ -85,6 +85,7 @@ FULL = {
     r"tests/models/test_init.py::test_no_(word_with_another_meaning|mechanism_is_named)": "every line of the source",
     r"tests/models/tree/test_messages.py::test_(sparse_and_even|slices_serve)": "errors of many releases",
     r"tests/models/tree/test_sfumato.py::test_sparse_and_dense_tables": "errors of many releases",
+    r"tests/models/margins/test_nested.py::test_intervals_hold": "coverage of releases, 25 s each",
     r"tests/models/margins/test_mechanisms_margins.py::test_three_way_tables_beat": "errors of many releases",
     r"tests/models/weights/test_mwem.py::test_intervals_hold": "coverage",
     r"tests/planner/test_forecast.py::test_a_hot_cell_is_explained": "over 10 s",

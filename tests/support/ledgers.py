@@ -27,9 +27,9 @@ def old_ledger(folder: Path, form: int) -> Path:
     """A file that an older version wrote, byte for byte.
 
     Totals: census epsilon 3, delta 1e-5; survey epsilon 1. Entries, both census: 0.5 with delta 0, published with the
-    digest "d" * 64; 0.25 with delta 1e-6, reserved only. Nonces 1 and 2. In format 3 both are for at most 2 rows of a
-    person_id. Format 4 has census with epsilon 3, p with epsilon 3 and delta 1e-5, P with epsilon 2; the first entry is
-    p's, the second P's.
+    digest "d" * 64; 0.25 with delta 1e-6, reserved only. Nonces 1 and 2. In formats 3 and 5 both are for at most 2 rows
+    of a person_id. Format 4 has census with epsilon 3, p with epsilon 3 and delta 1e-5, P with epsilon 2; the first
+    entry is p's, the second P's.
     """
     path = folder / f"format_{form}.sqlite"
     path.write_bytes(gzip.decompress((OLD / f"format_{form}.sqlite.gz").read_bytes()))

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from sfumato.measurement import Noise
 
 MOST_NAMED = 6  # rows that a note lists
+ENOUGH = 1.0 + 1e-9  # times a number, which no rounding exceeds
 
 
 def difference_notes(
@@ -215,11 +216,8 @@ def rows_shown(
     estimates: by column, one for each present group.
     """
     codes = {name: groups.code(name).tolist() for name in select.group_by}
-
-    def cell(column: Key | Column, row: int) -> Label | Estimate:
-        if isinstance(column, Column):
-            return estimates[column][row]
-        return domain[column.attribute].label(codes[column.attribute][row])
+    keys = {column.attribute: domain[column.attribute] for column in select.columns if isinstance(column, Key)}
+    labels = {name: {code: axis.label(code) for code in dict.fromkeys(codes[name])} for name, axis in keys.items()}
 
     def rank(by: Any, row: int, missing: float) -> float:
         column = select.columns[by] if isinstance(by, int) else by
@@ -234,7 +232,14 @@ def rows_shown(
         missing = -np.inf if nulls_first != descending else np.inf
         rows.sort(key=lambda row, by=by, missing=missing: rank(by, row, missing), reverse=descending)  # type: ignore[misc]
     end = None if select.limit is None else select.offset + select.limit
-    return tuple(tuple(cell(column, row) for column in select.columns) for row in rows[select.offset : end])
+    rows = rows[select.offset : end]
+    columns: list[Iterable[Label | Estimate]] = []
+    for column in select.columns:
+        if isinstance(column, Column):
+            columns.append(map(estimates[column].__getitem__, rows))
+        else:
+            columns.append(map(labels[column.attribute].__getitem__, map(codes[column.attribute].__getitem__, rows)))
+    return tuple(zip(*columns, strict=True))
 
 
 def _notes(select: Select, evaluation: Evaluation) -> tuple[str, ...]:
@@ -307,8 +312,13 @@ def _no_wider(column: Column, estimates: list[Estimate], at: Evaluation, source:
 
     Both contain the value; compared are their intersections with the possible range of the column.
     """
+    typical = possible(column, estimates, at.view.schema)
+    # Both contain the value: a guaranteed one that reaches this far above it cannot be the narrower one.
+    beyond = [
+        (max(one.value, 0.0) + each.high - each.low) * ENOUGH for one, each in zip(estimates, typical, strict=True)
+    ]
     try:
-        sure = guaranteed(column, estimates, at, source)
+        sure = guaranteed(column, estimates, at, source, beyond)
     except QueryError:  # such a column has no guaranteed interval
         return estimates
-    return narrower(estimates, sure, *(possible(column, each, at.view.schema) for each in (estimates, sure)))
+    return narrower(estimates, sure, typical, possible(column, sure, at.view.schema))

@@ -16,14 +16,23 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property, lru_cache
-from math import ceil, floor, inf, isfinite, isinf, nan, sqrt
+from math import ceil, inf, nan
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.answers.fieller import Functional, Interval, Shared, Term, linear_interval, ratio_interval
+from sfumato.answers.fieller import (
+    Functional,
+    Interval,
+    Intervals,
+    NormalErrors,
+    Shared,
+    Term,
+    linear_interval,
+    ratio_interval,
+)
 from sfumato.answers.fit import Fit, Sets
 from sfumato.answers.noise_sum import upper_quantile
 from sfumato.answers.question import ByStatistic, Gathered, Groups, cell_weights, columns_of, total
@@ -157,6 +166,8 @@ class CountedNoise(NoiseSource):
 
     def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[tuple[Term, ...]]:
         """Noise terms of each present group, computed once for groups with the same counts of equal weights."""
+        if len(sides) == 1 and groups.number == 1 and (alone := self._of_one_sum(sides[0], cells)) is not None:
+            return [alone] * len(groups.present)
         group = groups.of_cells(cells)
         kinds = [_Kinds(of, sides, self, cells, group, groups.number) for of in self.noises]
         cache: dict[tuple[bytes, ...], tuple[Term, ...]] = {}
@@ -167,6 +178,22 @@ class CountedNoise(NoiseSource):
                 cache[key] = tuple(term for kind in kinds for term in kind.terms(number))
             result.append(cache[key])
         return result
+
+    def _of_one_sum(self, side: Sum, cells: Gathered) -> tuple[Term, ...] | None:
+        """Noise terms of a sum without groups whose weights of a statistic are all 0 or the same; None of others."""
+        if side.whole or side.rest or not side.exact:
+            return None
+        terms = []
+        for of, weights in side.split.items():
+            inside = np.flatnonzero(weights.value)
+            if not len(inside):
+                continue
+            weight = weights.value[inside]
+            if (weight != weight[0]).any():
+                return None
+            many = len(inside) if cells.many is None else int(cells.many[inside].sum())
+            terms.append(Term.of(self.noises[of], many * cells.merged, *[float(weight[0])] * 3))
+        return tuple(terms)
 
 
 class _Kinds:
@@ -237,30 +264,31 @@ RULE_OF_THREE = 3  # none that were seen may be three (Hanley, Lippman-Hand 1983
 LARGEST_CLUSTER = 2**12  # rows that come together, beyond which a normal law says as much
 
 
-def of_whole_rows(interval: Interval, confidence: float) -> Interval:
-    """Widen a model-based interval of a count by the clustering of rows, and round its ends outwards to whole rows."""
-    few, tail = 0.0, -inf
-    if 0.0 < interval.model < inf and isfinite(interval.value):
-        # A mean that is small beside its deviation is not known to be so small.
-        together = interval.model * (interval.model / max(interval.value, interval.model / 2.0))
-        few = max(RULE_OF_THREE, cluster(round(min(together, LARGEST_CLUSTER), 1), confidence))
-        if interval.value > 0.0:
-            tail = long_tail(interval.value, interval.stderr * (interval.stderr / interval.value), confidence)
-    low, high = (
-        min(interval.low, interval.value - RULE_OF_THREE * (few > 0)),
-        max(interval.high, interval.value + few, tail),
-    )
-    low, high = (low if isinf(low) else floor(low)), (high if isinf(high) else ceil(high))
-    return replace(interval, low=max(0, low), high=high)
+def of_whole_rows(intervals: Intervals, confidence: float) -> Intervals:
+    """Widen model-based intervals of counts by the clustering of rows, and round their ends outwards to whole rows."""
+    value, stderr, model = intervals.value, intervals.stderr, intervals.model
+    bent = (model > 0.0) & (model < inf) & np.isfinite(value)
+    few, tail = np.zeros(len(value)), np.full(len(value), -inf)
+    if bent.any():
+        with np.errstate(all="ignore"):
+            # A mean that is small beside its deviation is not known to be so small.
+            together = np.minimum(model * (model / np.maximum(value, model / 2.0)), LARGEST_CLUSTER)[bent]
+            spread = stderr * (stderr / value)
+        sizes = [cluster(round(each, 1), confidence) for each in together.tolist()]
+        few[bent] = np.maximum(RULE_OF_THREE, sizes)
+        tail = np.where(bent & (value > 0.0), long_tail(value, spread, confidence), tail)
+    low = np.fmin(intervals.low, value - RULE_OF_THREE * (few > 0))
+    high = np.fmax(np.fmax(intervals.high, value + few), tail)
+    return replace(intervals, low=np.maximum(0.0, np.floor(low)), high=np.ceil(high))
 
 
-def long_tail(mean: float, together: float, confidence: float) -> float:
-    """Upper quantile of a gamma distribution with variance `together` * mean (Wilson and Hilferty 1931)."""
-    shape = mean / together if together > 0.0 else inf
-    if shape == 0.0:  # so few rows, in clusters so large, that the law is all but a point at none
-        return 0.0
-    root = 1.0 - 1.0 / (9.0 * shape) + NormalDist().inv_cdf((1.0 + confidence) / 2.0) / (3.0 * sqrt(shape))
-    return mean * max(root, 0.0) ** 3
+def long_tail(mean: Floats, together: Floats, confidence: float) -> Floats:
+    """Upper quantiles of gamma distributions with variance `together` * mean (Wilson and Hilferty 1931)."""
+    with np.errstate(all="ignore"):
+        shape = np.where(together > 0.0, mean / together, inf)
+        root = 1.0 - 1.0 / (9.0 * shape) + NormalDist().inv_cdf((1.0 + confidence) / 2.0) / (3.0 * np.sqrt(shape))
+        # Without a shape there are so few rows, in clusters so large, that the law is all but a point at none.
+        return np.asarray(np.where(shape == 0.0, 0.0, mean * np.maximum(root, 0.0) ** 3))
 
 
 @lru_cache(maxsize=1024)
@@ -296,10 +324,27 @@ class Evaluation:
         """Estimate and interval of an aggregate for each present group: linear, or a ratio by Fieller's theorem."""
         sides = [self.sum_of(amounts) for amounts in (column.numerator, column.denominator) if amounts is not None]
         values = [self.values_of(side) for side in sides]
-        estimates, shared = [], Shared()
+        every = self.terms(sides)
+        if isinstance(every, NormalErrors) and len(every) > 1 and len(sides) == 1:
+            from sfumato.answers.normal_intervals import linear_intervals
+
+            self.undetermined.extend([column] * int(every.unknown.sum()))
+            intervals = linear_intervals([part[self.groups.present] for part in values[0]], every, self.confidence)
+        else:
+            intervals = Intervals.of(self._one_by_one(column, sides, values, every))
+        if self.view.estimated and column.denominator is None and _counts_rows(column):
+            intervals = of_whole_rows(intervals, self.confidence)
+        estimates = intervals.at(self.confidence)
+        return estimates if column.scale == 1.0 else [one.times(column.scale) for one in estimates]
+
+    def _one_by_one(
+        self, column: Column, sides: Sequence[Sum], values: Sequence[tuple[Floats, ...]], every: Sequence[Terms]
+    ) -> list[Interval]:
+        """Interval of an aggregate for each present group. values: of its sums; every: their noise terms."""
+        intervals, shared = [], Shared()
         schema = self.view.schema
         signed = any(a.factor < 0.0 or row_bounds(a.of, schema)[0] < 0.0 for a in column.denominator or ())
-        for group, terms in zip(self.groups.present, self.terms(sides), strict=True):
+        for group, terms in zip(self.groups.present, every, strict=True):
             top, *bottom = (Functional(*(float(part[group]) for part in side)) for side in values)
             if terms is None:
                 self.undetermined.append(column)
@@ -312,17 +357,15 @@ class Evaluation:
                 if self.view.suppressed is not None and _counts_rows(column) and column.numerator[0].present is None:
                     unseen = float(sides[0].unseen[group])
                     interval = self.view.suppressed.below_threshold(interval, top, terms, unseen, self.confidence)
-                if self.view.estimated and _counts_rows(column):
-                    interval = of_whole_rows(interval, self.confidence)
-            estimates.append(interval.at(self.confidence))
-        return estimates if column.scale == 1.0 else [one.times(column.scale) for one in estimates]
+            intervals.append(interval)
+        return intervals
 
     def terms(self, sides: Sequence[Sum]) -> Sequence[Terms]:
         """Noise terms of each present group's sums, one value for all groups that share them."""
         every = self.view.noises.terms(sides, self.view.cells, self.groups)
         if not self.view.far:
             return every
-        far: dict[int, Terms] = {}
+        every, far = [*every], dict[int, Terms]()
         for terms in {id(terms): terms for terms in every}.values():
             far[id(terms)] = None if terms is None else tuple(term.in_tail(self.view.drawn) for term in terms)
         return [far[id(terms)] for terms in every]

@@ -27,6 +27,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import frexp, hypot, inf, isfinite, nan, sqrt
 from statistics import NormalDist
+from typing import overload
 
 import numpy as np
 
@@ -56,7 +57,7 @@ class Noises:
         known = {id(noise): moments_of(noise) for noise in {id(noise): noise for noise in noises}.values()}
         self._moments = np.array([known[id(noise)] for noise in noises], dtype=np.float64).reshape(len(noises), 2).T
         self.many, self.weights, self.model, self.far = many, weights, model, far
-        self._widths: dict[tuple[int, float], float] = {}
+        self._widths: dict[tuple[bytes, float], float] = {}
 
     def weighed(self, weights: Floats) -> Noises:
         """Copy with other weights, (noises, columns)."""
@@ -102,10 +103,12 @@ class Noises:
         return least > spread / sqrt(1.0 - confidence) or least > self.width_along(column, confidence)
 
     def width_along(self, column: int, confidence: float) -> float:
-        """Width of the sum of one column, cached."""
-        if (column, confidence) not in self._widths:
-            self._widths[column, confidence] = self.width(self.weights[:, column], confidence)
-        return self._widths[column, confidence]
+        """Width of the sum of one column, cached for columns of the same weights."""
+        weights = self.weights[:, column]
+        key = weights.tobytes(), confidence
+        if key not in self._widths:
+            self._widths[key] = self.width(weights, confidence)
+        return self._widths[key]
 
 
 @lru_cache(maxsize=256)
@@ -267,6 +270,37 @@ def normal_terms(covariance: Floats, back: Codes, *, model: bool) -> list[Term]:
     return [Term(NORMAL, 1, tuple(factor[back].tolist()), model) for factor in factors.T]
 
 
+@dataclass(frozen=True, eq=False)
+class NormalErrors(Sequence["tuple[Term, ...] | None"]):
+    """Normal errors of the sums of every group, as a sequence of their terms; None where a group's are not determined.
+
+    noise, model: covariances of the distinct sums, (groups, sums, sums). unknown: what is not determined, (groups,).
+    back: the sums of a numerator's value, low and high, then those of its denominator.
+    """
+
+    noise: Floats
+    model: Floats
+    unknown: Flags
+    back: Codes
+
+    def __len__(self) -> int:
+        return len(self.unknown)
+
+    @overload
+    def __getitem__(self, group: int) -> tuple[Term, ...] | None: ...
+
+    @overload
+    def __getitem__(self, group: slice) -> Sequence[tuple[Term, ...] | None]: ...
+
+    def __getitem__(self, group: int | slice) -> tuple[Term, ...] | Sequence[tuple[Term, ...] | None] | None:
+        if isinstance(group, slice):
+            return NormalErrors(self.noise[group], self.model[group], self.unknown[group], self.back)
+        if self.unknown[group]:
+            return None
+        noise, model = self.noise[group], self.model[group]
+        return (*normal_terms(noise, self.back, model=False), *normal_terms(model, self.back, model=True))
+
+
 @dataclass(frozen=True)
 class Interval:
     """Value, standard error and interval; stderr^2 = noise^2 + model^2."""
@@ -281,6 +315,29 @@ class Interval:
     def at(self, confidence: float) -> Estimate:
         """Estimate with this interval at a confidence."""
         return Estimate(self.value, self.stderr, self.low, self.high, confidence, self.noise, self.model)
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """Intervals of many groups as arrays, (groups,) each."""
+
+    value: Floats
+    stderr: Floats
+    low: Floats
+    high: Floats
+    noise: Floats
+    model: Floats
+
+    @classmethod
+    def of(cls, intervals: Sequence[Interval]) -> Intervals:
+        """Stack single intervals."""
+        fields = [(one.value, one.stderr, one.low, one.high, one.noise, one.model) for one in intervals]
+        return cls(*np.array(fields, dtype=np.float64).reshape(len(fields), 6).T)
+
+    def at(self, confidence: float) -> list[Estimate]:
+        """Estimates with these intervals at a confidence."""
+        columns = (self.value, self.stderr, self.low, self.high, self.noise, self.model)
+        return Estimate.listed(confidence, *(column.tolist() for column in columns))
 
 
 def side_by_side(terms: Sequence[Term] | Noises) -> Noises:

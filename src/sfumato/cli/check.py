@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from sfumato.cli.shared import Given, takes_file_options, written
+from sfumato.plain_text import counted
 
 if TYPE_CHECKING:
     from sfumato.kernel.reading.checking import Checked, Part
@@ -41,6 +42,7 @@ def check(
     from sfumato.cli.show import load_schema
     from sfumato.errors import TableError
     from sfumato.kernel.reading.table import open_table
+    from sfumato.releases.file.manifest import check_description
 
     if not sys.stdout.isatty() and not even_if_not_a_terminal:
         raise TableError(
@@ -48,6 +50,7 @@ def check(
             "as the table, add --even-if-not-a-terminal"
         )
     public = written(load_schema(schema), file, table)
+    check_description(public.published())
     with open_table(table, name=name, allow_views=allow_views, schema=public) as opened:
         show(opened.look(public), public)
 
@@ -59,8 +62,8 @@ def show(found: Checked, schema: Schema) -> None:
     say(bold=MARK)
     say()
     if found.unfit:
-        say(f"{_many(found.unfit, 'record')} could not be read as rows: other columns than the header, or malformed.")
-    say(f"{_many(found.rows, 'row')} read.")
+        say(f"{counted(found.unfit, 'record')} could not be read as rows: other columns than the header, or malformed.")
+    say(f"{counted(found.rows, 'row')} read.")
     rows = [
         (part.name, part.kind, *(f"{n:,}" if n else "-" for n in (part.missing, part.unreadable, part.outside)), odd)
         for part in found.parts
@@ -74,19 +77,20 @@ def show(found: Checked, schema: Schema) -> None:
             say(f"{part.name}, {what}, the most frequent: {spelled}{_hint(part)}")
     if found.nobody:
         have = "has" if found.nobody == 1 else "have"
-        say(f"{_many(found.nobody, 'row')} {have} no {schema.privacy_unit.column}.")
+        say(f"{counted(found.nobody, 'row')} {have} no {schema.privacy_unit.column}.")
     for rule, rows_against in found.impossible:
         if rows_against:
-            say(f"{_many(rows_against, 'row')} the schema calls impossible: {rule}.")
+            say(f"{counted(rows_against, 'row')} the schema calls impossible: {rule}.")
     reason = ", not listed or impossible" if found.impossible else " or not listed"
-    say(f"Left out, for something that is missing, unreadable{reason}: {_many(found.rows - found.placed, 'row')}.")
+    left_out = counted(found.rows - found.placed, "row")
+    say(f"Left out, for something that is missing, unreadable{reason}: {left_out}.")
     if schema.privacy_unit.column is not None:
         unit, most = schema.privacy_unit.column, schema.privacy_unit.contributions
         say(
-            f"Of {_many(found.units, unit, '')} in the rest, {found.over:,} with more than {_many(most, 'row')}: "
-            f"{_many(found.placed - found.counted, 'row')} over the limit not counted."
+            f"Of {counted(found.units, unit, '')} in the rest, {found.over:,} with more than {counted(most, 'row')}: "
+            f"{counted(found.placed - found.counted, 'row')} over the limit not counted."
         )
-    say(f"A release would count {_many(found.counted, 'row')}.")
+    say(f"A release would count {counted(found.counted, 'row')}.")
     say()
     say(bold=MARK)
     say(WHY)
@@ -143,7 +147,3 @@ def _form(texts: list[str]) -> str:
         return day if len(found[0][1]) < 4 else f"%Y{mark}%m{mark}%d"
     blank, seconds, half = clock.groups()
     return f"{day}{blank}{'%I' if half else '%H'}:%M{':%S' if seconds else ''}{' %p' if half else ''}"
-
-
-def _many(number: int, what: str, plural: str = "s") -> str:
-    return f"{number:,} {what}{plural * (number != 1)}"

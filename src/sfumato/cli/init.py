@@ -17,6 +17,7 @@ from sfumato.cli.shared import QUIET, Given, stated, takes_file_options
 from sfumato.errors import SchemaError
 
 if TYPE_CHECKING:
+    from sfumato.kernel.reading.table import Table
     from sfumato.schema.draft import Answers
 
 
@@ -30,6 +31,9 @@ def init(
         "--codebook",
         help="A public list of columns and values: CSV, datapackage.json, DDI (.xml), SQL, SPSS or Stata.",
         show_default=False,
+    ),
+    from_declarations: bool = typer.Option(
+        False, "--from-declarations", help="Take ENUM types and CHECK constraints from the database."
     ),
     unit: str | None = typer.Option(
         None, "--unit", help="Whose presence is hidden: row, or the column that says who.", show_default=False
@@ -45,7 +49,8 @@ def init(
 ) -> None:
     """Draft a schema from column names, types and your answers. Bounds and values are never read from the table.
 
-    With --codebook they are taken from there: it must be public by itself, and not made from the table.
+    With --codebook they are taken from there: it must be public by itself, and not made from the table. The same
+    goes for what a database declares (--from-declarations).
     """
     from sfumato.cli.show import command, say, say_kept
     from sfumato.kernel.reading.table import open_table
@@ -55,8 +60,10 @@ def init(
     dataset = name or Path(table).name.split(".")[0].replace("*", "") or "table"
     with open_table(table, name=name, file=stated(table, file)) as opened:
         columns = opened.columns
+        declared = declared_by(opened, dataset) if from_declarations else {}
     written = {key: value for key, value in file.items() if value is not None}
-    known = {} if codebook is None else described(codebook, dataset, columns, written)
+    book = {} if codebook is None else described(codebook, dataset, columns, written)
+    known = declared | book
     answers = Answers(columns=known)
     stated_answers = _stated(columns, unit, contributions, epsilon, measures)
     if not no_questions and sys.stdin.isatty() and sys.stdout.isatty():
@@ -67,7 +74,9 @@ def init(
             known,
             stated_answers,
         )
-    answers = replace(answers, codebook=codebook.name if codebook else "", **stated_answers)
+    answers = replace(
+        answers, codebook=codebook.name if codebook else "", declared=declared.keys() - book, **stated_answers
+    )
     text = draft(dataset, columns, answers, written)
     if out is None:
         typer.echo(text, nl=False)
@@ -75,7 +84,9 @@ def init(
     kept = write_text(out, text)
     say_kept(kept)
     if codebook is not None:
-        say(f"{len(known)} of {len(columns)} columns are as {codebook.name} describes them.")
+        say(f"{len(book)} of {len(columns)} columns are as {codebook.name} describes them.")
+    if from_declarations:
+        say(f"{len(declared)} of {len(columns)} columns have a list or bounds in the database: are they public?")
     next_ = command("plan", "--schema", out, "--epsilon", "1")
     first = "fill in the blanks, then" if _has_blanks(out) else "no blank is left;"
     say(f"{out}: {first} see what a budget buys: {next_}")
@@ -115,6 +126,27 @@ def _unit(column: str, contributions: int | str) -> str:
     return f"{{column: {_spelled(column)}, contributions: {contributions}}}"
 
 
+def declared_by(table: Table, dataset: str) -> dict[str, dict[str, str]]:
+    """Keys of the columns for which a database declares a list of values or bounds."""
+    from sfumato.schema.codebooks import keys_of_columns
+    from sfumato.schema.codebooks.sql_tables import variables_in
+    from sfumato.schema.draft import suggested_units
+
+    text, dialect = table.declarations()
+    known = keys_of_columns(variables_in(text, dataset, dialect), [name for name, _ in table.columns])
+    people = suggested_units(table.columns)
+    wanted = {name: {"values", "upper"} if name in people else {"values", "lower", "upper"} for name in known}
+    return _binned({name: keys for name, keys in known.items() if wanted[name] & keys.keys()})
+
+
+def _binned(known: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+    """Keys of columns, with a number of bins for those that need one."""
+    for keys in known.values():
+        if keys["type"] == "number" and {"lower", "upper"} <= keys.keys():
+            keys.setdefault("bins", BINS)
+    return known
+
+
 def described(
     codebook: Path, dataset: str, columns: Sequence[tuple[str, str | None]], file: dict[str, Any]
 ) -> dict[str, dict[str, str]]:
@@ -131,12 +163,9 @@ def described(
     if not known:
         there, here = ", ".join(one.name for one in variables[:8]), ", ".join(names[:8])
         raise SchemaError(f"{codebook} describes {there}, and the table has {here}; name the same columns in both")
-    for keys in known.values():
-        if keys["type"] == "number" and {"lower", "upper"} <= keys.keys():
-            keys.setdefault("bins", BINS)
     if words := missing_words(variables, list(known)):
         file["missing"] = words
-    return known
+    return _binned(known)
 
 
 BINS = "20"  # cells of a number, unless the curator says otherwise

@@ -30,8 +30,9 @@ def show(
     as_json: bool = JSON,
 ) -> None:
     """Show what each dataset may spend, has spent and has left."""
-    from sfumato.cli.show import exact, say, table
+    from sfumato.cli.show import exact, left_for_next, say, table, way_of_adding
     from sfumato.errors import LedgerError
+    from sfumato.kernel.budget import in_short
     from sfumato.kernel.ledger.book import same_dataset
     from sfumato.kernel.ledger.ledger import Ledger
 
@@ -50,24 +51,26 @@ def show(
     with_delta = any(account.spent_delta or account.total_delta for account in accounts)
     headers = ["dataset", "epsilon in all", "spent", "left", "releases", "reserved only"]
     rows = [
-        [a.dataset, exact(a.total), exact(a.spent), exact(a.left), str(a.published), str(a.entries - a.published)]
+        [a.dataset, exact(a.total), in_short(a.spent), exact(a.left), str(a.published), str(a.entries - a.published)]
         for a in accounts
     ]
     if with_delta:
-        headers[4:4] = ["delta in all", "delta spent"]
+        headers[4:4] = ["delta in all", "at delta"]
         for row, a in zip(rows, accounts, strict=True):
             row[4:4] = ["not stated" if a.total_delta is None else exact(a.total_delta), exact(a.spent_delta)]
     table(headers, rows, left=[0])
     for account in accounts:
         if account.promises:
             say(f"{account.dataset}: {promises(account)}.")
+        if account.entries > 1 or account.left_gaussian is not None:
+            say(f"{account.dataset}: spent is {way_of_adding(account)}; {left_for_next(account)}.")
         if len(account.spellings) > 1:
             say(f"{', '.join(account.spellings)}: spellings of one name, with one budget between them.")
     if dataset is not None:
         _show_entries(book.entries(dataset), with_delta=with_delta)
         _show_changes(book.changes(dataset))
     if with_delta:
-        say("Epsilons are added up, and so are deltas: releases for one unit cost together no more than the sums.")
+        say("Releases are added up as epsilons or in rho, whichever tells less (docs: privacy, section 13).")
     say(f"Ledger: {book.path}. What is reserved counts as spent, published or not.")
     say(f'Its identity: {identity} (`ledger: "{identity}"` in a schema requires this one).')
 
@@ -131,9 +134,10 @@ def promises(account: Account) -> str:
     which counts too much rather than too little, but it is the epsilon of nobody.
     """
     from sfumato.cli.show import exact
+    from sfumato.kernel.budget import in_short
 
     spent = [
-        f"epsilon {exact(p.spent)}{f' and delta {exact(p.spent_delta)}' if p.spent_delta else ''} to {p.whom}"
+        f"epsilon {in_short(p.spent)}{f' and delta {exact(p.spent_delta)}' if p.spent_delta else ''} to {p.whom}"
         for p in account.promises
     ]
     known = sum(promise.unit is not None for promise in account.promises)
@@ -159,7 +163,7 @@ def set_total(
     as_json: bool = JSON,
 ) -> None:
     """State a dataset's total budget. It is a promise to the people in the data: raise it only with a reason."""
-    from sfumato.cli.show import deltas, exact, notes, say
+    from sfumato.cli.show import balance, notes, say
     from sfumato.kernel.ledger.ledger import Ledger
 
     book = Ledger(ledger)
@@ -168,8 +172,7 @@ def set_total(
     account = book.account(dataset)
     if MANNER.json:
         _give(book, [account], dataset)
-    spent = f"epsilon {exact(account.total)} in all, {exact(account.spent)} spent, {exact(account.left)} left"
-    say(f"{dataset}: {spent}{deltas(account)}.")
+    say(f"{dataset}: {balance(account)}.")
 
 
 def of_account(account: Account) -> dict[str, Any]:
@@ -179,6 +182,8 @@ def of_account(account: Account) -> dict[str, Any]:
         "spellings": list(account.spellings),
         "epsilon": {"total": account.total, "spent": account.spent, "left": account.left},
         "delta": {"total": account.total_delta, "spent": account.spent_delta, "left": account.left_delta},
+        "rho": account.together.rho,
+        "next": {"pure": account.left, "with_delta": account.left_gaussian, "delta": account.next_delta},
         "releases": account.published,
         "reserved_only": account.entries - account.published,
         "promises": [
@@ -196,6 +201,7 @@ def of_entry(entry: Entry) -> dict[str, Any]:
         "reserved_at": entry.reserved_at,
         "epsilon": entry.epsilon,
         "delta": entry.delta,
+        "rho": entry.rho,
         "mechanism": entry.mechanism,
         "state": entry.state,
         "unit": _unit_name(entry.unit),

@@ -22,7 +22,7 @@ from sfumato.cli.shared import (
     takes_file_options,
     written,
 )
-from sfumato.cli.show import command, deltas, exact, load_schema, say, say_kept
+from sfumato.cli.show import balance, command, exact, load_schema, say, say_kept
 from sfumato.cli.show import table as show_table
 from sfumato.models import every_name, find_mechanism
 
@@ -215,10 +215,7 @@ def tell_published(published: Published, book: Ledger, delta: str | None, worklo
     _tell_promise(made.guarantee, delta)
     if counted := counted_in_short(public):
         say(f"Counted: {counted}.")
-    say(
-        f"Budget of {public.dataset}: epsilon {exact(account.spent)} of {exact(account.total)} spent, "
-        f"{exact(account.left)} left{deltas(account)} (ledger {book.path})."
-    )
+    say(f"Budget of {public.dataset}: {balance(account)} (ledger {book.path}).")
     if len(account.promises) > 1:
         say(f"Together: {promises(account)}.")
     say_kept(published.kept)
@@ -258,9 +255,9 @@ def tell_rehearsal(found: Rehearsal, book: Ledger, delta: str | None) -> None:
     say(found.guarantee.statement)
     _tell_promise(found.guarantee, delta)
     what = f"epsilon {exact(cost.epsilon)}" + (f" and delta {exact(cost.delta)}" if cost.delta else "")
+    then = account.after(cost)
     say(
-        f"It would charge {what} to {name}: epsilon {exact(account.spent)} of {exact(account.total)} is spent, "
-        f"{exact(account.left)} is left{deltas(account)}; {exact(account.left - cost.epsilon)} would be left then "
+        f"It would charge {what} to {name}: {balance(account)}; {exact(then.left)} would be left then "
         f"(ledger {book.path})."
     )
     if book.identity() is None:

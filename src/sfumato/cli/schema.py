@@ -8,6 +8,7 @@ from pathlib import Path
 import typer
 
 from sfumato.cli.shared import JSON, MANNER, QUIET, give
+from sfumato.plain_text import counted
 
 app = typer.Typer(help="Find the mistakes in a schema file, or help an editor to.", no_args_is_help=True)
 
@@ -33,10 +34,10 @@ def check(
     for one in found:
         say(f"{schema}:{one.line}:{one.column}: {one.message}")
     if found:
-        raise SchemaError(f"{schema} has {len(found)} mistake{'s' * (len(found) > 1)}; mend and check again")
+        raise SchemaError(f"{schema} has {counted(len(found), 'mistake')}; mend and check again")
     public = load_schema(schema)
-    columns = len(public.attributes), len(public.measures), public.domain.size
-    say("{}: no mistake; {:,} attributes, {:,} measures, {:,} cells".format(schema, *columns))
+    sizes = {"attribute": len(public.attributes), "measure": len(public.measures), "cell": public.domain.size}
+    say(f"{schema}: no mistake; {', '.join(counted(number, what) for what, number in sizes.items())}")
 
 
 @app.command()

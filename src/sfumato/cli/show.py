@@ -211,13 +211,35 @@ def exact(number: object) -> str:
     return readable(number)  # type: ignore[arg-type]
 
 
-def deltas(account: Account) -> str:
-    """Describe a dataset's delta, to follow its epsilon; empty where no delta is in play."""
-    if account.total_delta is None or account.left_delta is None:
-        return f"; delta {exact(account.spent_delta)} spent, no total stated" if account.spent_delta else ""
-    return (
-        f"; delta {exact(account.spent_delta)} of {exact(account.total_delta)} spent, {exact(account.left_delta)} left"
-    )
+def balance(account: Account) -> str:
+    """Describe what a dataset's releases cost together, and what is left for the next one of each kind.
+
+    Such as "epsilon 3.459 of 8 spent at delta 1.2e-8, added up in rho; next: at most epsilon 1.2 pure, or ...".
+    """
+    from sfumato.kernel.budget import in_short
+
+    at = f" at delta {exact(account.spent_delta)}" if account.spent_delta else ""
+    total = "" if account.total_delta is None else f" and delta {exact(account.total_delta)}"
+    return f"epsilon {in_short(account.spent)}{at} of {exact(account.total)}{total} spent, {left_for_next(account)}"
+
+
+def left_for_next(account: Account) -> str:
+    """Describe the largest next release, of each kind."""
+    pure, gaussian = exact(account.left), account.left_gaussian
+    if gaussian is None:
+        return f"{pure} left"
+    with_delta = f"{exact(gaussian)} with {exact(account.next_delta)}"
+    return f"left for the next release: epsilon {pure} without a delta, {with_delta}"
+
+
+def way_of_adding(account: Account) -> str:
+    """Describe which way of adding up gave the epsilon of all releases together."""
+    together = account.together
+    if together.rho is None:
+        return "the sum of epsilons" + (" and of deltas" if together.delta else "")
+    from sfumato.kernel.budget import in_short
+
+    return f"rho {in_short(together.rho)} in all, which is epsilon {in_short(together.epsilon)} at that delta"
 
 
 def command(*words: object) -> str:

@@ -149,7 +149,11 @@ class Axis:
         width = high - low
         covered, touched = np.zeros(self.places), np.zeros(self.places)
         sure = np.zeros(self.places)
-        if self.discrete and values.spans:
+        if self.discrete and len(values.spans) == 1:
+            first, last = (self._whole(place) for place in values.spans[0])
+            covered = np.maximum(np.minimum(high, last) - np.maximum(low, first), 0.0)
+            touched = np.asarray(covered > 0, dtype=np.float64)
+        elif self.discrete and values.spans:
             covered = self._whole_below(values, high) - self._whole_below(values, low)
             touched = np.asarray(covered > 0, dtype=np.float64)
         for start, end in () if self.discrete else values.spans:
@@ -172,13 +176,18 @@ class Axis:
 
     def _whole_below(self, values: ValueSet, ends: Floats) -> Floats:
         """Number of integers of a set below each of some ends; its spans are sorted."""
-        first, last = float(self.edges[0]), float(self.edges[-1])
-        spans = np.array([[self._whole(place) for place in span] for span in values.spans]).clip(first, last)
+        spans = self.numbers(values)
         lengths = np.maximum(spans[:, 1] - spans[:, 0], 0.0)
         before = np.concatenate([[0.0], np.cumsum(lengths)])
         span = np.searchsorted(spans[:, 0], ends, side="right") - 1  # the last that starts at or before the end
         inside = np.clip(ends - spans[span, 0], 0.0, lengths[span])
         return np.where(span < 0, 0.0, before[span] + inside)
+
+    def numbers(self, values: ValueSet) -> Floats:
+        """Spans of a set of values as numbers from `edges[0]` to `edges[-1]`, (spans, 2); whole ones if discrete."""
+        of = self._whole if self.discrete else (lambda place: place[0])
+        spans = np.array([[of(place) for place in span] for span in values.spans], dtype=np.float64).reshape(-1, 2)
+        return spans.clip(float(self.edges[0]), float(self.edges[-1]))
 
     def _whole(self, place: Place) -> float:
         """First whole number at or after a place; on an axis of dates a time of day stays as it is."""
@@ -281,15 +290,15 @@ class Domain:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_places", {axis.name: place for place, axis in enumerate(self.axes)})
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(axis.name for axis in self.axes)
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         return tuple(axis.size for axis in self.axes)
 
-    @property
+    @cached_property
     def size(self) -> int:
         return math.prod(self.shape)
 

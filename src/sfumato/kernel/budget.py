@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, Inexact
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from sfumato.errors import BudgetError
 from sfumato.frozen import dataclass
@@ -88,6 +88,16 @@ def readable(amount: Fraction) -> str:
         ratio = str(amount)
         return ratio if len(ratio) <= 40 else f"about {float(amount):.6g}"
     return f"{exact:f}" if exact == 0 or abs(exact) >= Decimal("1e-6") else str(exact).lower()
+
+
+def in_short(amount: Fraction) -> str:
+    """Format an amount that was spent: exactly where that is short, else rounded up to four digits.
+
+    >>> in_short(Fraction(3, 4)), in_short(Fraction(345866351, 10**8))
+    ('0.75', '3.459')
+    """
+    exact = readable(amount)
+    return exact if len(exact) <= 8 else readable(rounded(amount, Context(prec=4, rounding=ROUND_CEILING)))
 
 
 @dataclass(frozen=True)
@@ -170,14 +180,20 @@ def rho_for(epsilon: Amount, delta: Amount) -> Fraction:
     0.02436
     """
     epsilon, delta = as_epsilon(epsilon), as_delta(delta)
-    target, log = float(epsilon), _float_log(delta)
-    x = _crossing(lambda x: (2 * x + 1) * (-log - math.log1p(x)) / x**2 - math.log1p(1 / x) > target)
-    rho = (epsilon - _gap(x, delta)) / (1 + x)
+    x = order_for(epsilon, delta)
+    rho = (epsilon - conversion_gap(x, delta)) / (1 + x)
     # A trillionth less, so that epsilon_for leads back to no more than epsilon in spite of both roundings.
-    rho = _rounded(rho * (1 - Fraction(1, 10**12)), Context(prec=12, rounding=ROUND_FLOOR))
+    rho = rounded(rho * (1 - Fraction(1, 10**12)), Context(prec=12, rounding=ROUND_FLOOR))
     if rho <= 0:
         raise BudgetError("no rho fits this epsilon and delta; give a larger epsilon, or a delta below 0.5")
     return rho
+
+
+@lru_cache(maxsize=256)
+def order_for(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """alpha - 1 of the order alpha at which the largest rho implies (epsilon, delta); any other is valid too."""
+    target, log = float(epsilon), _float_log(delta)
+    return _crossing(lambda x: (2 * x + 1) * (-log - math.log1p(x)) / x**2 - math.log1p(1 / x) > target)
 
 
 def epsilon_for(rho: Amount, delta: Amount) -> Fraction:
@@ -189,8 +205,8 @@ def epsilon_for(rho: Amount, delta: Amount) -> Fraction:
     rho, delta = as_epsilon(rho, "rho"), as_delta(delta)
     target, log = float(rho), _float_log(delta)
     x = _crossing(lambda x: (-log - math.log1p(x)) / x**2 > target)
-    epsilon = (1 + x) * rho + _gap(x, delta)
-    return max(Fraction(0), _rounded(epsilon, Context(prec=18, rounding=ROUND_CEILING)))
+    epsilon = (1 + x) * rho + conversion_gap(x, delta)
+    return max(Fraction(0), rounded(epsilon, Context(prec=18, rounding=ROUND_CEILING)))
 
 
 def as_delta(value: Amount) -> Fraction:
@@ -201,7 +217,8 @@ def as_delta(value: Amount) -> Fraction:
     return delta
 
 
-def _gap(x: Fraction, delta: Fraction) -> Fraction:
+@lru_cache(maxsize=256)
+def conversion_gap(x: Fraction, delta: Fraction) -> Fraction:
     """epsilon - alpha rho at alpha = 1 + x in the zCDP conversion, rounded up: each logarithm at its worse end."""
     alpha = 1 + x
     return _log(x)[1] - (_log(delta)[0] + alpha * _log(alpha)[0]) / x
@@ -215,7 +232,7 @@ def _log(value: Fraction) -> tuple[Fraction, Fraction]:
     return Fraction(low), Fraction(high)
 
 
-def _rounded(value: Fraction, context: Context) -> Fraction:
+def rounded(value: Fraction, context: Context) -> Fraction:
     return Fraction(context.divide(Decimal(value.numerator), Decimal(value.denominator)))
 
 

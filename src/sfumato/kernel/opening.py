@@ -62,6 +62,7 @@ class Terms:
             schema.privacy_unit.contributions,
             self.another_unit,
             delta=self.cost.delta,
+            rho=self.cost.budget.rho,
             limit_delta=schema.delta,
             identity=schema.ledger,
             request=self.request,

@@ -25,8 +25,8 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget, Cost
 from sfumato.kernel.charge import noise_for
 from sfumato.models.base.mechanism import Mechanism
-from sfumato.planner.marginal_errors import expected_blocks
-from sfumato.queries import Workload
+from sfumato.planner.marginal_errors import expected_blocks, table
+from sfumato.queries import Workload, default_workload
 from sfumato.queries.strategy import Strategy
 from sfumato.schema import Schema
 
@@ -272,7 +272,7 @@ def _foretold(mechanism: Mechanism, question: Question, budget: Budget) -> Outlo
         return forecast
     tried = _tried(mechanism, question, budget, None)
     if tried.how != "simulated":
-        return replace(forecast, lines=_if_full(question, budget, full, middle / max(error, 1e-9)))
+        return replace(forecast, lines=_if_full(mechanism, question, budget, full, middle / max(error, 1e-9)))
     times = middle / tried.overall
     lines = tuple(
         line if item.block is None else line.times(times)
@@ -283,18 +283,61 @@ def _foretold(mechanism: Mechanism, question: Question, budget: Budget) -> Outlo
     return replace(forecast, lines=lines, best=least, worst=most)
 
 
-def _if_full(question: Question, budget: Budget, full: ErrorIfFull, share: float) -> tuple[Line, ...]:
-    """Lines by formula where there are too many cells to simulate: `share` of the errors on a full table."""
+def _if_full(
+    mechanism: Mechanism, question: Question, budget: Budget, full: ErrorIfFull, share: float
+) -> tuple[Line, ...]:
+    """Lines by formula where there are too many cells to simulate: `share` of the errors on a full table.
+
+    Single values gain more from what is empty than sums of many. By how much is tried on a thinned table, where the
+    simulated errors of the same kinds of query are compared with those of the formula.
+    """
     from sfumato.planner.price import Line
 
     schema, wide = question.schema, NormalDist().inv_cdf((1 + question.confidence) / 2)
+    times = _times_formula(mechanism, question, budget, full)
     lines = []
     for item in question.items:
         error = inf
         if item.block is not None:
-            error = share * full(schema, question.workload, budget, of=Workload((item.query,), (item.block,)))
+            of = Workload((item.query,), (item.block,))
+            error = share * times.get(item.query, 1.0) * full(schema, question.workload, budget, of=of)
         lines.append(Line(item.query, error, wide * error, item.unit, True))
     return tuple(lines)
+
+
+def _times_formula(mechanism: Mechanism, question: Question, budget: Budget, full: ErrorIfFull) -> dict[str, float]:
+    """Simulated error over that by formula on a thinned table, by question; of one single query a trial says little."""
+    from sfumato.planner.simulate import thinned, thinned_queries
+
+    schema, small = question.schema, thinned(question.schema)
+    domains = schema.domain, small.domain
+    blocks = {item: thinned_queries(item.block, *domains) for item in question.items if item.block is not None}
+    items = {item: replace(item, block=block) for item, block in blocks.items() if block is not None and block.rows > 1}
+    served = [thinned_queries(block, *domains) for block in question.workload.blocks]
+    workload = default_workload(small.domain)
+    if None not in served:
+        workload = replace(question.workload, blocks=tuple(block for block in served if block is not None))
+    share, tables = budget.split(*schema.weights.values())[0], tuple(items.values())
+    tried = _tried(mechanism, Question(small, tables, workload, question.confidence, question.runs), share, None)
+    if tried.how != "simulated":
+        return {}
+    of_full = share_of_full(small, share)[0]
+    by_formula = [
+        of_full * full(small, workload, share, of=Workload((each.query,), (each.block,)))
+        for each in tables
+        if each.block is not None
+    ]
+    pairs = zip(items, tried.lines, by_formula, strict=True)
+    return {item.query: line.stderr / error for item, line, error in pairs if error > 0.0}
+
+
+def one_way_forecast(mechanism: Mechanism, schema: Schema, workload: Workload, budget: Budget) -> dict[str, float]:
+    """Forecast error of one value of each attribute, as a plan shows it; empty where nothing is priced."""
+    from sfumato.planner.questions import Item
+
+    items = {axis.name: Item(axis.name, "rows", table(schema, (axis,))) for axis in schema.domain}
+    lines = outlook(mechanism, Question(schema, tuple(items.values()), workload), budget).lines
+    return {line.query: line.stderr for line in lines}
 
 
 def error_at_twice(mechanism: Mechanism, question: Question, budget: Budget, twice: Budget, before: Outlook) -> float:

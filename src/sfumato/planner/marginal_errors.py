@@ -14,7 +14,7 @@ for evenly spread rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite, sqrt
 from typing import TYPE_CHECKING
 
@@ -188,7 +188,10 @@ def _asked(content: Content, axes: tuple[Axis, ...], few: int) -> float:
 
 
 def one_way_errors(schema: Schema, mechanism: Mechanism, workload: Workload | None, budget: Budget) -> dict[str, float]:
-    """Expected standard error of one-way counts by attribute, in rows; empty where it cannot be forecast."""
+    """Expected standard error of one-way counts by attribute, in rows; empty where it cannot be forecast.
+
+    Of an adaptive mechanism it is that on a full table: an upper bound of the forecast of plans.
+    """
     if mechanism.forecast.foretold is not None:
         return dict(mechanism.forecast.foretold(schema, budget).one_way)
     if workload is None or mechanism.answers != "everything":
@@ -200,9 +203,8 @@ def one_way_errors(schema: Schema, mechanism: Mechanism, workload: Workload | No
         errors = expected_blocks(strategy, schema, budget, blocks).tolist()
     elif mechanism.forecast.error_if_full is not None:
         full = mechanism.forecast.error_if_full
-        errors = [
-            full(schema, Workload((axis.name,), (block,)), budget) for axis, block in zip(axes, blocks, strict=True)
-        ]
+        named = [Workload((axis.name,), (block,)) for axis, block in zip(axes, blocks, strict=True)]
+        errors = [full(schema, workload, budget, of=each) for each in named]
     else:
         return {}
     return {axis.name: error for axis, error in zip(axes, errors, strict=True)}
@@ -211,11 +213,18 @@ def one_way_errors(schema: Schema, mechanism: Mechanism, workload: Workload | No
 WHAT_TO_DO = "give more epsilon, fewer attributes or wider bins, or --even-if-useless to go on"
 
 
-def refuse_useless(schema: Schema, mechanism: Mechanism, workload: Workload | None, budget: Budget) -> None:
+OneWay = Callable[[Mechanism, Schema, Workload, Budget], Mapping[str, float]]
+
+
+def refuse_useless(
+    schema: Schema, mechanism: Mechanism, workload: Workload | None, budget: Budget, forecast: OneWay
+) -> None:
     """Raise a BudgetError where even one-way counts would be noise, for the stated number of rows.
 
     That is where for every attribute the standard error exceeds the rows of an average value; and, for cells published
     above a threshold, where not even one cell per value could reach it. Reads no data.
+    forecast: of an adaptive mechanism, the errors that a plan shows (`one_way_forecast`); they take a trial, and are
+    asked for only where a full table would be noise.
     """
     rows = schema.expected_rows
     if rows is None:
@@ -232,8 +241,14 @@ def refuse_useless(schema: Schema, mechanism: Mechanism, workload: Workload | No
                 kind="budget",
             )
         return
-    errors = one_way_errors(schema, mechanism, workload, budget)
-    if errors and all(error > rows / sizes[name] for name, error in errors.items()):
+
+    def useless(errors: Mapping[str, float]) -> bool:
+        return bool(errors) and all(error > rows / sizes[name] for name, error in errors.items())
+
+    errors: Mapping[str, float] = one_way_errors(schema, mechanism, workload, budget)
+    if useless(errors) and mechanism.adaptive and workload is not None:
+        errors = forecast(mechanism, schema, workload, budget)
+    if useless(errors):
         name = min(errors, key=lambda name: errors[name] * sizes[name])
         raise BudgetError(
             f"this release would be useless: even the rows with one value of {name}, about {rows / sizes[name]:,.3g} "

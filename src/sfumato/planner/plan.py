@@ -30,6 +30,7 @@ from sfumato.planner.smallest_epsilon import least_epsilon
 from sfumato.planner.tilt import squares_by_trial, tilt_towards, useless_kinds
 from sfumato.planner.usefulness import every_query_error, paper_error
 from sfumato.queries import default_workload
+from sfumato.releases.file.manifest import check_description
 from sfumato.schema import Schema
 
 NO_GAIN = 0.95  # of the error without it: with more it is not worth a delta
@@ -109,6 +110,7 @@ def make_plan(
     """
     schema = Schema.of(schema)
     _check(epsilon, error, confidence)
+    check_description(schema)
     spent = None if epsilon is None else as_epsilon(epsilon)
     chance = Cost.stated(spent or 1, delta).delta
     if mechanism == "auto" and options:

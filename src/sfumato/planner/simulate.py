@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arrays import Floats
+from sfumato.domain import Domain
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.given_counts import over_counts
@@ -27,7 +28,7 @@ from sfumato.models.base.mechanism import Mechanism
 from sfumato.models.calibration.misfits_by_kind import estimates_alone
 from sfumato.planner.marginal_errors import sparse_stand_in, with_measures
 from sfumato.planner.price import Line, price, sampled
-from sfumato.queries import Queries, Workload
+from sfumato.queries import AllRanges, Identity, Kron, Queries, Ranges, Total, Workload
 from sfumato.queries.workload import GOLDEN
 from sfumato.releases.contents.content import Content
 from sfumato.releases.contents.cube import Cube
@@ -135,6 +136,46 @@ def hashed(places: NDArray[np.uint64], salt: int) -> Floats:
 
 MOST_SIMULATED = 2**14  # cells up to which mechanisms are tried out
 MOST_ROWS = 2000  # queries of a block that are looked at
+
+
+def thinned(schema: Schema) -> Schema:
+    """Schema of a table that can be tried out in place of a larger one: fewer values, and as many rows in a cell.
+
+    The longest axis is halved until a quarter of MOST_SIMULATED cells are left; measures are left out.
+    """
+    sizes = {axis.name: axis.size for axis in schema.domain}
+    while prod(sizes.values()) > MOST_SIMULATED // 4:
+        longest = max(sizes, key=lambda name: sizes[name])
+        sizes[longest] = (sizes[longest] + 1) // 2
+    attributes = {
+        name: {"type": "integer", "lower": 0, "upper": size - 1}
+        if schema.domain[name].ordered and size > 1
+        else {"type": "category", "values": list(range(size))}
+        for name, size in sizes.items()
+    }
+    fields: dict[str, object] = {"dataset": "t", "privacy_unit": "row", "attributes": attributes}
+    if schema.expected_rows is not None:
+        fields["expected_rows"] = max(1, round(schema.expected_rows * prod(sizes.values()) / schema.domain.size))
+    return Schema.from_dict(fields).model_copy(update={"privacy_unit": schema.privacy_unit})
+
+
+def thinned_queries(block: Queries, before: Domain, after: Domain) -> Queries | None:
+    """Queries of the same families over the smaller domain of a thinned schema; None of any other family."""
+    if isinstance(block, Kron) and len(block.factors) == len(before.axes):
+        factors = [_resized(factor, axis.size) for factor, axis in zip(block.factors, after, strict=True)]
+        return Kron(*(factor for factor in factors if factor is not None)) if None not in factors else None
+    along = len(before.axes) == 1 or isinstance(block, Identity | Total)  # else its cells are in an order of their own
+    return _resized(block, after.size) if along else None
+
+
+def _resized(family: Queries, size: int) -> Queries | None:
+    """Queries of one family along fewer values."""
+    if isinstance(family, Identity | Total | AllRanges):
+        return type(family)(size)
+    if type(family) is Ranges:
+        ends = (np.minimum(end * size // family.columns, size - 1) for end in (family.lows, family.highs))
+        return Ranges(size, *ends)
+    return None
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,13 +22,13 @@ from fractions import Fraction
 from math import ceil, log2, sqrt
 from typing import TYPE_CHECKING
 
-from sfumato.errors import BudgetError, MechanismError, SchemaError
+from sfumato.errors import BudgetError, MechanismError
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.sampling.noise import VARIANCES
 from sfumato.measurement import LARGEST_SCALE, Design, Laplace, Noise
 from sfumato.models.base.measure_and_fit import designs, every_cell
 from sfumato.releases.file.fit_records import Arrays, describe
-from sfumato.releases.file.manifest import MOST_MANIFEST_BYTES
+from sfumato.releases.file.manifest import MOST_QUERY_BYTES, check_description
 from sfumato.releases.file.members import MOST_BYTES
 from sfumato.releases.file.records import fraction_text
 from sfumato.schema.parts import exact
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from sfumato.queries import Workload
     from sfumato.schema import Schema
 
-MOST_WRITTEN = MOST_MANIFEST_BYTES * 9 // 10
 FINER = 2**16  # a mechanism that is not linear may measure the count with so much more noise than plain cells carry,
 MORE_DIGITS = 10**30  # and with scales of so many more digits
 SMALL_SHARES = 2**10  # and a margin may get so much less than an even share of all pairs
@@ -48,9 +47,7 @@ COLUMNS_EACH = 8  # and keep so many numbers per cell
 
 def check_writable(schema: Schema, cost: Cost, mechanism: Mechanism, workload: Workload | None) -> None:
     """Refuse a release whose noise, numbers or description no file can hold; reads no data and spends nothing."""
-    written = json.dumps({"schema": schema.to_dict()}, indent=2, ensure_ascii=False).encode()
-    if len(written) > MOST_WRITTEN:
-        raise SchemaError("the schema's lists of values are too long for a release file; use fewer values and `other`")
+    check_description(schema)
     for measure in schema.measures.values():
         fraction_text(measure.step), fraction_text(measure.centre)
     for amount in (cost.epsilon, cost.delta, cost.budget.rho or Fraction(1)):
@@ -66,7 +63,7 @@ def check_writable(schema: Schema, cost: Cost, mechanism: Mechanism, workload: W
         return
     asked = _designs(schema, cost, mechanism, workload)
     if mechanism.forecast.strategy is not None and workload is not None:
-        _check_size(asked, schema, len(written))
+        _check_size(asked, schema)
         return
     _check_with_room(asked["count"].noises[0])
     if 8 * COLUMNS_EACH * len(asked) * schema.domain.size > MOST_BYTES:
@@ -147,12 +144,12 @@ def _check_with_room(noise: Noise) -> None:
         raise BudgetError("epsilon is so small that the noise may not fit 64 bits; give more, or use cells")
 
 
-def _check_size(asked: dict[str, Design], schema: Schema, written: int) -> None:
+def _check_size(asked: dict[str, Design], schema: Schema) -> None:
     """Refuse queries that do not fit a file; all statistics ask the same ones, which are written once."""
     design = next(iter(asked.values()))
     arrays = Arrays()
     record = json.dumps([describe(design.queries, arrays)], indent=2)
-    if written + 3 * len(record) > MOST_WRITTEN:  # indented further in the file
+    if 3 * len(record) > MOST_QUERY_BYTES:  # indented further in the file
         raise MechanismError(
             "the queries to ask are too many kinds for a release file; give a shorter --workload, or use hierarchical"
         )

@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from sfumato.arrays import MOST_DENSE
 from sfumato.errors import MechanismError, QueryError, ReleaseFileError, SfumatoError
 from sfumato.frozen import dataclass
-from sfumato.kernel.budget import Amount, Cost
+from sfumato.kernel.budget import Amount, Budget, Cost
 from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.models import find_mechanism
 from sfumato.models.base.mechanism import Mechanism
@@ -84,8 +84,14 @@ def prepare(request: Request) -> Prepared:
     if not request.even_if_useless and not prepared.mechanism.special:
         from sfumato.planner.marginal_errors import refuse_useless
 
-        refuse_useless(request.schema, prepared.mechanism, prepared.workload, prepared.cost.budget)
+        refuse_useless(request.schema, prepared.mechanism, prepared.workload, prepared.cost.budget, _one_way_forecast)
     return prepared
+
+
+def _one_way_forecast(mechanism: Mechanism, schema: Schema, workload: Workload, budget: Budget) -> Mapping[str, float]:
+    from sfumato.planner.forecast import one_way_forecast  # rarely needed, and it loads the planner
+
+    return one_way_forecast(mechanism, schema, workload, budget)
 
 
 def _settled(request: Request) -> Prepared:

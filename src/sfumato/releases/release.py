@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from sfumato.answers.results import Estimate, Result
     from sfumato.releases.description import Description
     from sfumato.releases.rows.to_file import Drawn
+    from sfumato.releases.rows.wish import Lot
 
 QUICKLY_ASKED = 2**20  # cells that are laid out and still answer at once
 
@@ -176,8 +177,20 @@ class Release:
         """Number of rows with a weighted sum of attributes above a threshold, where a release counts along lines."""
         return self.content.halfspace(weights, threshold, confidence)
 
-    def sample(self, rows: int, *, seed: int | None = None) -> pa.Table:
-        """Draw synthetic rows from the release, the same ones for the same seed. It costs nothing: rows are public.
+    def sample(
+        self,
+        rows: int | None = None,
+        *,
+        where: str | None = None,
+        by: str | Sequence[str] = (),
+        seed: int | None = None,
+        table: int = 1,
+    ) -> pa.Table:
+        """Draw synthetic rows from the release. It costs nothing: rows are public.
+
+        rows: as many as the release counts if None. where: condition that all rows fulfil, as in SQL behind WHERE. by:
+        attributes whose groups get exactly the release's rounded counts, or their parts of `rows`. seed: the same one
+        draws the same rows. table: number of one of several independent tables of a seed, from 1.
 
         An Arrow table, whose metadata says that its rows are synthetic; a notebook shows the first of them.
         """
@@ -186,20 +199,47 @@ class Release:
         from sfumato.answers.export import as_synthetic
         from sfumato.releases.rows.decode import column_types
 
-        table = pa.Table.from_batches(self.sample_batches(rows, seed=seed), column_types(self.schema))
-        return as_synthetic(table, self.schema.dataset)
+        batches = self.sample_batches(rows, where=where, by=by, seed=seed, table=table)
+        return as_synthetic(pa.Table.from_batches(batches, column_types(self.schema)), self.schema.dataset)
 
-    def sample_batches(self, rows: int, *, seed: int | None = None) -> Iterator[pa.RecordBatch]:
+    def sample_batches(
+        self,
+        rows: int | None = None,
+        *,
+        where: str | None = None,
+        by: str | Sequence[str] = (),
+        seed: int | None = None,
+        table: int = 1,
+    ) -> Iterator[pa.RecordBatch]:
         """Draw the rows of `sample` some at a time, for more than fit in memory."""
         from sfumato.releases.rows.decode import draw_batches
 
-        return draw_batches(self.content.row_model, self.schema, rows, seed)
+        lot = self._lot(rows, where, by)
+        return draw_batches(lot, self.schema, lot.rows, seed, table)
 
-    def sample_to(self, path: str | Path, rows: int, *, seed: int | None = None) -> Drawn:
+    def sample_to(
+        self,
+        path: str | Path,
+        rows: int | None = None,
+        *,
+        where: str | None = None,
+        by: str | Sequence[str] = (),
+        seed: int | None = None,
+        table: int = 1,
+    ) -> Drawn:
         """Draw the rows of `sample` into a .csv or .parquet file, and say how well they agree with the release."""
         from sfumato.releases.rows.to_file import draw_to_file
+        from sfumato.releases.rows.write import check_place
 
-        return draw_to_file(self.content.row_model, self.schema, rows, Path(path), seed)
+        check_place(Path(path))
+        lot = self._lot(rows, where, by)
+        return draw_to_file(lot, self.schema, lot.rows, Path(path), seed, table)
+
+    def _lot(self, rows: int | None, where: str | None, by: str | Sequence[str]) -> Lot:
+        """Model and number of synthetic rows that are asked for."""
+        from sfumato.releases.rows.wish import Wish
+
+        return Wish.by_words(rows, where, by, self.schema).of(self.content.row_model, self.schema)
 
     def save(self, path: str | Path) -> Path:
         """Write the release to one file. Whoever has the file can query it for ever."""

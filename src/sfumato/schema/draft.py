@@ -2,14 +2,14 @@
 
 Where neither of these says more, bounds and lists of values stay blank. Taking them from the table would publish them:
 the largest income in a table is somebody's income. The same goes for the values inside an ENUM type, so type names are
-recognised but never copied. Where there is no type, a column's name suggests one, for the curator to correct. No value
-is looked at.
+recognised, and their values are copied on demand only, with a line for the curator (`DECLARED`). Where there is no
+type, a column's name suggests one, for the curator to correct. No value is looked at.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 
 import yaml
@@ -177,7 +177,7 @@ class Answers:
     """The curator's answers: the privacy unit, keys and values of each column, and the total epsilon.
 
     A column whose type is "skip" is left out. All of it is text as YAML spells it. measures: columns to sum besides.
-    codebook: the file that some of it is from.
+    codebook: the file that some of it is from. declared: columns whose keys are a database's types and constraints.
     """
 
     unit: str = ""
@@ -185,6 +185,7 @@ class Answers:
     budget: str = ""
     measures: Sequence[str] = ()
     codebook: str = ""
+    declared: Collection[str] = ()
 
 
 def draft(
@@ -216,9 +217,9 @@ def draft(
     said = {name: answers.columns.get(name, {}) for name, _ in published}
     kinds = {name: said[name].get("type") or guessed_kind(name, kind) for name, kind in published}
     numbers = [name for name, kind in kinds.items() if kind in ("integer", "number") or name in answers.measures]
-    source = (
-        f",\n# and from the codebook {printable(answers.codebook)}: check that it is public" if answers.codebook else ""
-    )
+    sources = [f"the codebook {printable(answers.codebook)}: check that it is public"] * bool(answers.codebook)
+    sources += ["ENUM types and CHECK constraints of the database: are they public?"] * bool(answers.declared)
+    source = "".join(f",\n# and from {each}" for each in sources)
     lines = [
         _HEADER.format(dataset=dataset, codebook=source),
         f"dataset: {dataset}  # queries say FROM {dataset}",
@@ -229,7 +230,11 @@ def draft(
         *_budget(dataset, answers.budget),
         "",
         "attributes:",
-        *(line for name, kind in published for line in _attribute(name, kind, said[name])),
+        *(
+            line
+            for name, kind in published
+            for line in _attribute(name, kind, said[name], declared=name in answers.declared)
+        ),
         *(f"  # {_key(name)} looks like an identifier and was left out" for name in people),
         "",
         *_measures(numbers, answers.measures, said),
@@ -281,7 +286,10 @@ def _budget(dataset: str, epsilon: str) -> list[str]:
     ]
 
 
-def _attribute(name: str, engine_type: str | None, said: Mapping[str, str]) -> list[str]:
+DECLARED = "# declared by the database; keep it only if it was written down before anybody looked at rows"
+
+
+def _attribute(name: str, engine_type: str | None, said: Mapping[str, str], *, declared: bool = False) -> list[str]:
     kind = said.get("type") or guessed_kind(name, engine_type)
     shown = f"  # {_key(name)}: {example(name, kind or 'category')}"
     if kind is None:
@@ -296,7 +304,7 @@ def _attribute(name: str, engine_type: str | None, said: Mapping[str, str]) -> l
     lines += [f"    {key}: {said[key]}" for key in ("labels", "map", "missing") if said.get(key)]
     return [
         *([] if said and not blank else [f"{shown}  # an example; in place of this block"]),
-        f"  {_key(name)}:",
+        f"  {_key(name)}:{f'  {DECLARED}' * declared}",
         *lines,
     ]
 

@@ -156,7 +156,16 @@ Day = Annotated[date, PlainValidator(day)]
 Flag = Annotated[bool, PlainValidator(flag)]
 WholeCuts = Annotated[tuple[int, ...], PlainValidator(_each(whole, "[18, 65]"))]
 ExactCuts = Annotated[tuple[Fraction, ...], PlainValidator(_each(exact, "[0.5, 2]"))]
-Values = Annotated[tuple[str | int | float, ...], PlainValidator(_each(category_value, "[F, M]"))]
+
+
+def _category_values(value: object) -> tuple[str | int | float, ...]:
+    """Listed values; many texts at once."""
+    if isinstance(value, list | tuple) and {*map(type, value)} == {str}:
+        return tuple(value)
+    return _each(category_value, "[F, M]")(value)
+
+
+Values = Annotated[tuple[str | int | float, ...], PlainValidator(_category_values)]
 
 
 def decimal(number: Fraction) -> int | str:

@@ -304,6 +304,9 @@ def axis_sizes(mapping: Mapping[str, Any]) -> list[int]:
     attributes = mapping.get("attributes")
     sizes = []
     for part in attributes.values() if isinstance(attributes, Mapping) else ():
+        if isinstance(part, Mapping) and isinstance(values := part.get("values"), list):
+            sizes.append(len(values) + (part.get("other") is True) + (part.get("missing") == "keep"))
+            continue  # a long list is read once, and refused then if it is none
         with suppress(ValidationError, ValueError, TypeError, ArithmeticError, RecursionError):
             sizes.append(_attribute().validate_python(part).size)
     return sizes
@@ -314,6 +317,8 @@ def _as_json(value: object) -> Any:
         return {key: _as_json(part) for key in keys_of(type(value)) if (part := getattr(value, key)) is not None}
     if isinstance(value, dict):
         return {key: _as_json(part) for key, part in value.items()}
+    if isinstance(value, tuple) and {*map(type, value)} <= {str, int}:
+        return list(value)
     if isinstance(value, tuple):
         return [_as_json(part) for part in value]
     if isinstance(value, Fraction):

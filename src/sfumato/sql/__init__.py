@@ -7,7 +7,7 @@ noisy counts are not whole.
 from sfumato.sql.compile import Statement, compile_select, compile_statement, selects_of
 from sfumato.sql.plan import Amount, Column, Cut, Formula, Key, Order, Select, strict_check
 from sfumato.sql.reading import read_workload
-from sfumato.sql.synthetic import SyntheticRows
+from sfumato.sql.synthetic import SyntheticRows, compile_where
 
 __all__ = [
     "Amount",
@@ -21,6 +21,7 @@ __all__ = [
     "SyntheticRows",
     "compile_select",
     "compile_statement",
+    "compile_where",
     "read_workload",
     "selects_of",
     "strict_check",

@@ -1,4 +1,7 @@
-"""Compile SELECT * FROM t LIMIT 5, a SELECT of columns that groups nothing: rows to be drawn, as a release has none."""
+"""Compile SELECT * FROM t LIMIT 5, a SELECT of columns that groups nothing: rows to be drawn, as a release has none.
+
+Also the condition of rows by itself, as `sfumato sample --where` takes it.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,12 @@ from operator import and_
 from typing import Any
 
 from sfumato.domain.predicates import Predicate
+from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.schema import Schema
 from sfumato.sql.plan import unique_names
-from sfumato.sql.predicates import read_condition, table_scope
+from sfumato.sql.predicates import beyond_notes, check_clauses, read_condition, table_scope, where
+from sfumato.sql.reading import compiling, parse
 from sfumato.sql.scope import Scope, quoted, unsupported
 from sfumato.sql.table.flatten import Flat
 from sfumato.sql.table.plan import Item, Rule, Sort
@@ -35,6 +40,28 @@ class SyntheticRows:
     number: int
     offset: int
     notes: tuple[str, ...] = ()
+
+
+def compile_where(text: str, schema: Schema) -> Predicate:
+    """The rows that a condition alone keeps, such as "age < 30 AND sex = 'F'"; refused if none can fulfil it.
+
+    >>> people = Schema(dataset="people", privacy_unit="row", attributes={"ill": {"type": "boolean"}})
+    >>> compile_where("ill OR NOT ill", people) == Predicate.everything()
+    True
+    """
+    if not text.strip():
+        raise QueryError("the condition is empty; write one as in SQL behind WHERE: age < 30 AND sex = 'F'")
+    with compiling():
+        tree = parse(f"SELECT * FROM release WHERE {text}\n")
+        if tree.key != "select":
+            raise unsupported("more than a condition", "write only what stands behind WHERE: age < 30 AND sex = 'F'")
+        check_clauses(tree, ("expressions", "from", "where"), " behind a condition")
+        scope = table_scope(tree, schema)
+        kept = where(tree, scope)
+    if not kept:
+        why = [*beyond_notes(scope.beyond, schema), *dict.fromkeys(scope.unmatched)]
+        raise QueryError("; ".join(["no row can fulfil the condition", *why]))
+    return kept
 
 
 def asks_for_rows(flat: Flat) -> bool:

@@ -10,12 +10,17 @@ import pytest
 from ledgers import old_ledger, raw, refusal, reserve
 
 from sfumato.errors import BudgetError, BudgetExhausted, LedgerError, RepeatedRelease
+from sfumato.kernel.budget import rho_for
 from sfumato.kernel.ledger import ledger as module
 from sfumato.kernel.ledger.book import chained
+from sfumato.kernel.ledger.composition import Loss, composed
 from sfumato.kernel.ledger.file import FORMAT, UPGRADES, seal_of
 from sfumato.kernel.ledger.ledger import ROW, Ledger, Promise, Receipt, Unit
 
 PERSON = Unit("person_id")
+DELTA = Fraction(1, 10**5)  # the total of `census`
+QUARTER = Fraction(1, 4), Fraction(1, 10**6)
+OLD = Loss(Fraction(1, 2)), Loss(*QUARTER, rho_for(*QUARTER))  # what was spent on it; the rho was not written
 forms = pytest.mark.parametrize("form", [1, 2])
 
 
@@ -28,9 +33,9 @@ def test_an_old_ledger_is_read_as_it_is(tmp_path, form):
     path = old_ledger(tmp_path, form)
     before, ledger = path.read_bytes(), Ledger(path)
     census, survey = ledger.show()
-    assert (census.dataset, census.total, census.spent) == ("census", 3, Fraction(3, 4))
-    assert (census.total_delta, census.spent_delta) == (Fraction(1, 10**5), Fraction(1, 10**6))
-    assert census.promises == (Promise(None, (), Fraction(3, 4), Fraction(1, 10**6)),)
+    assert (census.dataset, census.total, census.losses) == ("census", 3, OLD)
+    assert (census.spent, census.spent_delta) == (composed(OLD, DELTA).epsilon, DELTA) and census.spent < Fraction(3, 4)
+    assert census.promises == (Promise(None, (), census.spent, DELTA),)
     assert census.promises[0].whom == "a unit that was not recorded"
     assert (survey.total, survey.spent, survey.promises) == (1, 0, ())
     assert [(e.state, e.unit, e.contributions) for e in ledger.entries()] == [
@@ -51,11 +56,11 @@ def test_an_old_ledger_is_upgraded_by_the_first_change_and_keeps_what_it_knew(tm
     assert reserve(ledger, 1, limit=None, unit=PERSON, contributions=2).entry == 3
     assert version(path) == FORMAT and ledger.identity() == identity and ledger.entries()[:2] == old
     assert ledger.account("census").promises == (
-        Promise(None, (), Fraction(3, 4), Fraction(1, 10**6)),
+        Promise(None, (), composed(OLD, DELTA).epsilon, DELTA),
         Promise(PERSON, (2,), Fraction(1), Fraction(0)),
     )
     refusal(BudgetError, reserve, ledger, limit=None, unit=ROW)
-    assert "1.75 of its total 3 is spent" in refusal(BudgetExhausted, reserve, ledger, 2, limit=None, unit=PERSON)
+    assert "1.717 of its total 3 is spent" in refusal(BudgetExhausted, reserve, ledger, 2, limit=None, unit=PERSON)
     ledger.set_budget("census", 4, reason="more is allowed")
     (change,) = ledger.changes("census")
     assert (change.old_total, change.total, change.reason) == (3, 4, "more is allowed")
@@ -96,15 +101,15 @@ def test_the_first_formats_nil_delta_stands(tmp_path):
     reserve(first, dataset="survey", limit=None, delta="1e-6")
 
 
-STATEMENTS = [*UPGRADES[3], *UPGRADES[4], f"PRAGMA user_version = {FORMAT}", "INSERT INTO entries", "UPDATE meta"]
-STATEMENTS.append("COMMIT")
+STATEMENTS = [statement for form in (3, 4, 6) for statement in UPGRADES[form]]
+STATEMENTS += [f"PRAGMA user_version = {FORMAT}", "INSERT INTO entries", "UPDATE meta", "COMMIT"]
 
 
 KILLS = [
     (form, fatal)
-    for form in (1, 2, 3, 4)
+    for form in (1, 2, 3, 4, 5)
     for fatal in STATEMENTS
-    if not any(fatal in UPGRADES[done] for done in (3, 4) if done <= form)
+    if not any(fatal in UPGRADES[done] for done in (3, 4, 6) if done <= form)
 ]
 
 
@@ -190,7 +195,7 @@ def test_a_ledger_from_before_requests_were_recorded(tmp_path):
     path = old_ledger(tmp_path, 3)
     before, ledger = path.read_bytes(), Ledger(path)
     (promise,) = ledger.account("census").promises
-    assert promise == Promise(PERSON, (2,), Fraction(3, 4), Fraction(1, 10**6))
+    assert promise == Promise(PERSON, (2,), composed(OLD, DELTA).epsilon, DELTA)
     assert [entry.request for entry in ledger.entries()] == [None, None]
     assert [change.total for change in ledger.changes("census")] == [3]
     assert path.read_bytes() == before and version(path) == 3
@@ -201,9 +206,9 @@ def test_a_ledger_from_before_requests_were_recorded(tmp_path):
     assert receipt.entry == 3 and version(path) == FORMAT
     assert raw(path, "SELECT number, chain FROM entries WHERE number < 3") == chains
     assert [entry.request for entry in ledger.entries()] == [None, None, "a" * 64]
-    assert ledger.account("census").spent == 1
+    assert ledger.account("census").losses == (*OLD, Loss(Fraction(1, 4)))
     refusal(RepeatedRelease, reserve, ledger, "0.25", limit=None, unit=PERSON, request="a" * 64, again=False)
-    assert ledger.account("census").spent == 1
+    assert ledger.account("census").losses == (*OLD, Loss(Fraction(1, 4)))
 
 
 @pytest.mark.parametrize("value", ["NULL", "'" + "b" * 64 + "'", "'short'"])
@@ -222,20 +227,20 @@ def test_two_spellings_of_an_old_ledger_become_one_account_that_counts_both(tmp_
     before, ledger = path.read_bytes(), Ledger(path)
     for name in ("p", "P"):
         account = ledger.account(name)
-        assert (account.total, account.spent, account.entries, account.published) == (2, Fraction(3, 4), 2, 1)
-        assert (account.total_delta, account.spent_delta) == (Fraction(1, 10**5), Fraction(1, 10**6))
+        assert (account.total, account.losses, account.published) == (2, OLD, 1)
+        assert (account.total_delta, account.spent) == (DELTA, composed(OLD, DELTA).epsilon)
         assert account.spellings == ("P", "p") and len(account.promises) == 1
         assert [entry.number for entry in ledger.entries(name)] == [1, 2]
         assert [change.dataset for change in ledger.changes(name)] == ["p", "P"]
     assert [account.dataset for account in ledger.show()] == ["P", "census"]
     assert path.read_bytes() == before and version(path) == 4  # nothing is written until something is spent
-    said = refusal(BudgetExhausted, reserve, ledger, "1.26", dataset="p", limit=3, unit=PERSON)
-    assert "on dataset 'p' (one account with 'P'): 0.75 of its total 2 is spent, 1.25 is left" in said
+    said = refusal(BudgetExhausted, reserve, ledger, "1.9", dataset="p", limit=3, unit=PERSON)
+    assert "on dataset 'p' (one account with 'P'): 0.7163 of its total 2 is spent, 1.2" in said
     again = {"dataset": "p", "limit": None, "unit": PERSON, "request": "e" * 64, "again": False}
     refusal(RepeatedRelease, reserve, ledger, "0.25", **again)
     assert path.read_bytes() == before
     reserve(ledger, "1.25", dataset="p", limit=3, unit=PERSON)
-    assert version(path) == FORMAT and ledger.account("P").left == 0
+    assert version(path) == FORMAT and ledger.account("P").left < Fraction(1, 10)
 
 
 def test_a_new_total_holds_for_every_spelling(tmp_path):
@@ -246,3 +251,32 @@ def test_a_new_total_holds_for_every_spelling(tmp_path):
     assert [(change.dataset, change.old_total) for change in ledger.changes("p")[2:]] == [("P", 2), ("p", 3)]
     reserve(ledger, "4.25", dataset="P", limit=None, unit=PERSON)
     assert ledger.account("p").left == 0
+
+
+def test_a_ledger_from_before_rhos_were_recorded(tmp_path):
+    """Releases with a delta were given `rho_for` to spend; what is told of them can only become less."""
+    path = old_ledger(tmp_path, 5)
+    before, ledger = path.read_bytes(), Ledger(path)
+    assert ledger.account("census").losses == OLD and path.read_bytes() == before
+    chains = raw(path, "SELECT number, chain FROM entries")
+    reserve(ledger, "0.25", limit=None, unit=PERSON, delta="1e-6", rho=rho_for(*QUARTER))
+    assert raw(path, "SELECT number, chain FROM entries WHERE number < 3") == chains
+    assert ledger.account("census").losses == (*OLD, OLD[1]) and version(path) == FORMAT
+    assert [entry.rho for entry in ledger.entries()] == [None, OLD[1].rho, OLD[1].rho]
+    assert ledger.account("census").spent < 1
+
+
+def test_a_rho_that_was_altered_breaks_the_chain_even_under_a_new_seal(tmp_path):
+    ledger = Ledger(old_ledger(tmp_path, 5))
+    reserve(ledger, "0.25", limit=None, unit=PERSON, delta="1e-6", rho=rho_for(*QUARTER))
+    for rho in ("NULL", "'none'", "'1/1000000'"):
+        with closing(sqlite3.connect(ledger.path, isolation_level=None)) as connection:
+            connection.execute(f"UPDATE entries SET rho = {rho} WHERE number = 3")
+            connection.execute("UPDATE meta SET seal = ?", (seal_of(connection),))
+        assert "altered by hand" in refusal(LedgerError, ledger.entries)
+
+
+def test_a_rho_from_which_epsilon_and_delta_do_not_follow_is_refused(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    refusal(LedgerError, reserve, ledger, "0.25", delta="1e-6", rho=2 * rho_for(*QUARTER))
+    refusal(LedgerError, reserve, ledger, "0.25", rho=rho_for(*QUARTER))

@@ -19,6 +19,7 @@ from ledgers import raw, refusal, reserve
 from sfumato.errors import BudgetError, BudgetExhausted, LedgerError
 from sfumato.kernel.ledger import ledger as module
 from sfumato.kernel.ledger.book import same_dataset
+from sfumato.kernel.ledger.composition import Loss
 from sfumato.kernel.ledger.file import FORMAT, create_file
 from sfumato.kernel.ledger.ledger import ROW, Account, Ledger, Promise, Receipt, default_path
 
@@ -66,7 +67,7 @@ def test_the_first_schema_total_is_remembered(path):
     reserve(ledger, "0.1", limit="0.3")
     assert ledger.show()[0].total == Fraction(3, 10)
     message = refusal(BudgetExhausted, reserve, ledger, "0.5", limit=None)
-    assert "0.1 of its total 0.3 is spent, 0.2 is left;" in message
+    assert "0.1 of its total 0.3 is spent, 0.2 is left for such a release;" in message
 
 
 def test_the_smaller_total_holds(path):
@@ -136,7 +137,7 @@ def test_delta_is_counted_and_held_to_the_total_where_one_is_stated(path):
     ledger.set_budget("census", 1, "4e-6")
     message = refusal(BudgetExhausted, reserve, ledger, limit=None, delta="2e-6")
     assert "asked for delta 0.000002" in message and "0.000003 of its total 0.000004 is spent" in message
-    assert "0.000001 is left" in message and "--epsilon 1 --delta 0.000005 --ledger " in message
+    assert "--epsilon 1 --delta 0.000005 --ledger " in message
     reserve(ledger, limit=None, delta=1e-6)
     ledger.set_budget("census", 2)  # the delta stays
     refusal(BudgetExhausted, reserve, ledger, limit=None, delta="1e-20")
@@ -159,7 +160,7 @@ def test_the_smaller_total_delta_holds_and_the_first_is_remembered(path):
 def test_deltas_never_add_up_to_one(path):
     ledger = Ledger(path)
     reserve(ledger, delta="0.5")
-    assert "0.5 is left" in refusal(BudgetExhausted, reserve, ledger, delta="0.5")
+    assert "0.5 of its total 1 is spent" in refusal(BudgetExhausted, reserve, ledger, delta="0.5")
     reserve(ledger, delta="0.49")
 
 
@@ -195,7 +196,7 @@ def test_reservations_count_whether_or_not_they_are_published(path):
     first, _ = reserve(ledger), reserve(ledger)
     ledger.publish(first, DIGEST)
     promises = (Promise(ROW, (1,), Fraction(1, 5), Fraction(0)),)
-    spent = ("census", Fraction(3, 10), Fraction(1, 5), None, Fraction(0), 2, 1, promises, ("census",))
+    spent = ("census", Fraction(3, 10), None, (Loss(Fraction(1, 10)),) * 2, 1, promises, ("census",))
     assert ledger.show() == [Account(*spent)]
     assert [(entry.state, entry.digest) for entry in ledger.entries()] == [("published", DIGEST), ("reserved", None)]
 
@@ -310,8 +311,10 @@ def test_an_old_copy_put_back_is_found_through_the_receipts(path, tmp_path):
         "DELETE FROM entries WHERE number = 3",
         "DELETE FROM entries",
         "INSERT INTO entries SELECT 4, 'x', epsilon, delta, 'm', nonce, '', state, digest, chain, unit, contributions, "
-        "request FROM entries LIMIT 1",
+        "request, rho FROM entries LIMIT 1",
         f"UPDATE entries SET request = '{'0' * 64}'",
+        "UPDATE entries SET rho = NULL",
+        "UPDATE entries SET rho = '1/1000'",
         "UPDATE entries SET unit = NULL, contributions = NULL",
         "UPDATE entries SET unit = NULL, contributions = NULL WHERE number = 1",
         "UPDATE entries SET unit = NULL, contributions = NULL WHERE number = 3",

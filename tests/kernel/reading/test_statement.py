@@ -458,3 +458,12 @@ def test_doubles_keep_their_bits():
             f"SELECT v, typeof(v) FROM (SELECT {double(value).sql(dialect='duckdb')} AS v)"
         ).fetchall()
         assert (found, math.copysign(1, found), kind) == (value, math.copysign(1, value), "DOUBLE")
+
+
+def test_a_list_of_thousands_of_values_is_one_text_and_finds_the_same_cells():
+    values = [f"v{n}" if n % 3 else f"it's {n}" for n in range(lists.LONG_LIST + 500)]
+    asked = [*values[::7], "v", "V1", "", "it's", "v1\x1fv2", "v00001"]
+    wanted = [*range(0, len(values), 7), *[None] * 6]
+    assert codes({"type": "category", "values": values}, pa.array(asked)) == wanted
+    parted = [*values, "a\x1fb"]  # no text can hold all, if one of them has what parts them
+    assert codes({"type": "category", "values": parted}, pa.array([*asked, "a\x1fb"])) == [*wanted, len(values)]

@@ -2,6 +2,7 @@
 
 import ast
 from fractions import Fraction
+from itertools import islice
 from pathlib import Path
 
 import mpmath
@@ -77,6 +78,44 @@ def test_squared_encloses(x, times, bits):
     assert_encloses(squared(exp_minus(x), times), bits, lambda: mpmath.exp(-rational(x) * 2**times))
 
 
+def rounded(v):
+    """A Real of exactly known value v, a Fraction, as tight as can be."""
+    return lambda bits: (v.numerator * 2**bits // v.denominator, -(-v.numerator * 2**bits // v.denominator))
+
+
+@pytest.mark.parametrize("work", range(1, 40))
+def test_powers_and_squares_enclose_even_where_no_spare_bit_hides_an_error(work):
+    """Against exact powers of rational numbers; the widths are those that the docstrings promise."""
+    for v in [Fraction(n, d) for d in range(1, 16) for n in range(d + 1)] + [1 - Fraction(1, 2**work + 1)]:
+        kinds = [
+            (exact.powers, range(40), lambda last: last + 4),
+            (exact.squares, (1, 2, 4, 8, 16, 32), lambda last: 2 * last + 2),
+        ]
+        for enclosures, exponents, widest in kinds:
+            last = 1
+            for n, (lower, upper) in zip(exponents, enclosures(rounded(v), work), strict=False):
+                assert 0 <= lower <= v**n * 2**work <= upper <= 2**work
+                assert upper - lower <= (last := widest(last))
+
+
+@pytest.mark.parametrize("work", range(1, 7))
+def test_division_encloses_even_where_no_spare_bit_hides_an_error(work):
+    ends = [(low, high) for low in range(2**work + 1) for high in range(low, min(low + 3, 2**work) + 1)]
+    for top in ends:
+        for bottom in ends:
+            lower, upper = exact.divide_by_one_plus(top, bottom, work)
+            least, most = (Fraction(t, 2**work + b) * 2**work for t, b in zip(top, bottom[::-1], strict=True))
+            assert lower <= least < lower + 1
+            assert upper - 1 < most <= upper
+
+
+@given(positive, precision)
+def test_powers_enclose(x, work):
+    with mpmath.workprec(work + 600):
+        for n, (lower, upper) in islice(enumerate(exact.powers(exp_minus(x), work)), 0, 256, 15):
+            assert lower <= mpmath.exp(-n * rational(x)) * mpmath.mpf(2) ** work <= upper <= lower + 4 * n
+
+
 @given(positive, st.integers(1, 2**62), st.integers(0, 62), precision)
 def test_missing_a_threshold_encloses(rate, threshold, times, bits):
     hit = over_one_plus(exp_minus(threshold * rate), exp_minus(rate))
@@ -144,6 +183,15 @@ def test_coins_agree_with_the_number_they_compare_with(width):
             script = Scripted(word | word << 32, further, 1)
             expected = (word << 128 | further << 64 | 1) < v(160)[0]
             assert loose.toss(np.array([[0]]), (1, 1), script).tolist() == [[expected]]
+
+
+def test_coins_come_with_an_enclosure_for_each_chance():
+    v = exp_minus(Fraction(1))
+    with pytest.raises(PrivacyError, match="2 chances came with 1"):
+        Coins.enclosed([v, v], [v(32)])
+    coins = Coins.enclosed([v, v, v], [(-3, 1), (5, 7), (2**32, 2**32)])
+    assert coins.sure.tolist() == [0, 5, 2**32 - 1]
+    assert coins.doubt == 2
 
 
 def test_coins_succeed_with_their_chances():

@@ -123,6 +123,64 @@ def test_nothing_is_cut_off_above_the_top_digit(digits):
     assert_distributed(samples, g, (1 - np.exp(-0.2)) * np.exp(-0.2 * g))
 
 
+WORK = 256
+
+
+def growth(y):
+    """Ends of exp(y) * 2**WORK for 0 <= y <= 1 by its series: all terms positive, the rest below the 60th of them."""
+    low = high = least = most = 1 << WORK
+    for n in range(1, 60):
+        least, most = least * y.numerator // (y.denominator * n), -(-most * y.numerator // (y.denominator * n))
+        low, high = low + least, high + most
+    return low, high + most
+
+
+E = growth(Fraction(1))
+
+
+def exponential(x):
+    """Ends of exp(-x) * 2**64, by another formula than the samplers': 1 / (e * e * ... * exp(rest))."""
+    if x >= 64:
+        return 0, 1
+    low, high = growth(x % 1)
+    for _ in range(int(x)):
+        low, high = low * E[0] >> WORK, (high * E[1] >> WORK) + 1
+    return (1 << WORK + 64) // high, -(-(1 << WORK + 64) // low) if x else 1 << 64
+
+
+@pytest.mark.parametrize("sigma_squared", [*VARIANCES[1:5], Fraction(10**40 + 1, 10**36 + 7), Fraction(10**13, 7)])
+def test_every_threshold_is_that_of_its_chance(sigma_squared):
+    """All coins of digits and limbs: a toss is sure only where the chance decides it, and hardly ever in doubt."""
+    proposal = noise_module.proposal_for(sigma_squared)
+    limbs = [exponential(Fraction(d << 8 * i) / proposal.divisor) for i in range(proposal.limbs) for d in range(256)]
+    rate, one = Fraction(proposal.centre, proposal.unit) / sigma_squared, 1 << 64
+    odds = [exponential(rate * 2**j) for j in range(len(proposal.digits.chances))]
+    digits = [((low << 64) // (one + low), -(-(high << 64) // (one + high))) for low, high in odds[:-1]]
+    for coins, chances in ((proposal.coins, limbs), (proposal.digits, [*digits, odds[-1]])):
+        assert len(coins.chances) == coins.sure.size == len(chances)
+        assert coins.doubt <= 2
+        for sure, (low, high) in zip(coins.sure.tolist(), chances, strict=True):
+            assert high - low <= 2
+            assert sure << 32 <= low
+            assert high <= (sure + int(coins.doubt)) << 32
+            assert sure == min(low >> 32, 2**32 - 1)  # the floor itself: undecided as seldom as can be
+
+
+@pytest.mark.parametrize("which", [0, 1, 17, 255, 256, 300, 512, 767])
+def test_an_undecided_toss_goes_by_the_chance_of_its_coin(which):
+    """Further bits of a chance, which a toss asks for, belong to the same number as its threshold."""
+    proposal = noise_module.proposal_for(Fraction(399, 100))
+    limb, d = divmod(which, 256)
+    low, high = exponential(Fraction(d * 256**limb) / proposal.divisor)
+    lower, upper = proposal.coins.chances[which](64)
+    assert lower <= high
+    assert low <= upper <= lower + 2
+    sure = int(proposal.coins.sure[which])
+    for word, more in ((sure, 0), (sure, ALL_ONES), (max(sure - 1, 0), ALL_ONES), (min(sure + 3, 2**32 - 1), 0)):
+        toss = proposal.coins.toss(np.array([which]), (1,), Scripted(word, more, 0))
+        assert toss.tolist() == [(word << 128 | more << 64) < proposal.coins.chances[which](160)[0]]
+
+
 @pytest.mark.full
 def test_gaussian_noise_beyond_64_bit_squares_is_exact_too():
     """20,000 proposals, of which about 15,000 are kept; those above 2 go through big integers."""

@@ -8,7 +8,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.models.margins.joining import LENGTHS, MOST_SMOOTHED, kernels, one_way_errors, one_way_margin, onto_total
+from sfumato.models.margins.joining import (
+    LENGTHS,
+    MOST_SMOOTHED,
+    SIZES,
+    kernel,
+    kernel_lengths,
+    one_way_errors,
+    one_way_margin,
+    onto_total,
+)
 
 VALUES = np.arange(100)
 HILL = 400.0 * np.exp(-(((VALUES - 40) / 18) ** 2))
@@ -86,9 +95,9 @@ def test_without_noise_it_is_left_as_it_is():
 
 
 def test_kernels_go_from_rough_to_smooth_and_to_none():
-    every = kernels(30, True)
+    every = [kernel(np.arange(30), length) for length in kernel_lengths(30, True)]
     assert len(every) == len([length for length in LENGTHS if length < 30]) + 1
-    assert np.array_equal(every[-1], np.eye(30)) and len(kernels(30, False)) == len(kernels(2, True)) == 1
+    assert np.array_equal(every[-1], np.eye(30)) and kernel_lengths(30, False) == kernel_lengths(2, True) == [0]
     near = [float(shape[0, 1]) for shape in every[:-1]]
     assert near == sorted(near)
 
@@ -117,3 +126,23 @@ def test_a_spike_among_many_thin_values_keeps_its_count():
     rows = np.where(np.arange(1000) == 300, 600.0, 0.0)
     noisy = rows + np.random.default_rng(4).laplace(0.0, 1.0, 1000)
     assert one_way_margin(noisy, 2.0, 640.0, True)[300] == pytest.approx(noisy[300])
+
+
+def by_matrices(counts: np.ndarray, variance: float) -> tuple[np.ndarray, np.ndarray]:
+    """A smooth margin without spikes and its variances, by the likeliest of all kernels and sizes written out."""
+    off, found = counts - counts.mean(), []
+    for length in kernel_lengths(len(counts), True):
+        for size in SIZES:
+            covariance = variance * (size**2 * kernel(np.arange(len(counts)), length) + np.eye(len(counts)))
+            likelihood = -0.5 * (np.linalg.slogdet(covariance)[1] + off @ np.linalg.solve(covariance, off))
+            found.append((likelihood, np.linalg.inv(covariance)))
+    precision = max(found, key=lambda each: each[0])[1]
+    return counts - variance * precision @ off, variance - variance**2 * np.diag(precision)
+
+
+@pytest.mark.parametrize("values", [5, 30, 100])
+def test_it_is_the_likeliest_of_all_kernels(values):
+    counts = noisy(HILL[:values] + 900.0, values)
+    wanted, variances = by_matrices(counts, DEVIATION**2)
+    found, left = one_way_errors(counts, DEVIATION**2, wanted.sum(), True)
+    assert np.allclose(found, wanted, rtol=1e-9) and np.allclose(left, variances, rtol=1e-7)

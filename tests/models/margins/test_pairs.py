@@ -43,7 +43,7 @@ def test_a_goes_with_c_and_c_with_b_so_a_goes_with_b():
     told = pairs | {(0, 2): product(one_way, (0, 2))}
     apart = np.abs(pairs[0, 2] - told[0, 2]).sum()
     for ridge, most in ((1e-6, 0.02), (0.1, 0.35), (1.0, 0.9)):
-        found = mediated(one_way, told, ridge)[0, 2]
+        found = mediated(one_way, told, [ridge])[0][0, 2]
         assert np.abs(found - pairs[0, 2]).sum() < most * apart
         assert np.allclose(found.sum(axis=1), one_way[0], rtol=1e-3, atol=1e-3 * ROWS)
 
@@ -51,9 +51,9 @@ def test_a_goes_with_c_and_c_with_b_so_a_goes_with_b():
 def test_where_all_are_independent_nothing_is_explained():
     one_way = [np.random.default_rng(place).dirichlet(np.ones(5)) * ROWS for place in range(4)]
     told = {pair: product(one_way, pair) for pair in combinations(range(4), 2)}
-    for pair, found in mediated(one_way, told, 0.1).items():
+    for pair, found in mediated(one_way, told, [0.1])[0].items():
         assert np.allclose(found, told[pair], atol=1e-3)
-    assert mediated(one_way, {}, 0.1) == {}
+    assert mediated(one_way, {}, [0.1, 1.0]) == [{}, {}]
 
 
 def test_a_pair_that_nobody_measured_is_told_by_the_others():

@@ -7,14 +7,14 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from sfumato.models.margins.forecast import NOISES, Foretold, foretell
+from sfumato.models.margins.forecast import NOISES, Foretold, Misfits, foretell
 from sfumato.models.margins.views import MOST_ATTRIBUTES, MOST_CELLS, Search
 
 
 def best(margins: list[np.ndarray], misfits: dict, budget: float, pure: bool = True, elsewhere: float = 0.0):
     """misfits: of pairs, in rows; elsewhere: of all others."""
-    told = np.array([misfits.get(pair, elsewhere) for pair in combinations(range(len(margins)), 2)])
-    foretold = foretell(margins, unsure(margins), told, 20.0, pure)
+    told = {pair: misfits.get(pair, elsewhere) for pair in combinations(range(len(margins)), 2)}
+    foretold = foretell(margins, unsure(margins), Misfits(told, 20.0), None, pure)
     known = np.array([1.0 / 400.0 if len(places) == 1 else 0.0 for places in foretold.sets])
     return Search(foretold, [len(margin) for margin in margins], known, budget, pure).best()
 
@@ -72,7 +72,8 @@ def written_out(foretold: Foretold, sizes: list[int], known: np.ndarray, views: 
 @pytest.mark.parametrize("pure", [True, False])
 def test_its_error_is_that_of_its_views_and_no_worse_than_that_of_all_pairs_alike(pure):
     margins = rows(8000.0, 5, 4, 3, 6, 2)
-    foretold = foretell(margins, unsure(margins), np.linspace(200, 4000, 10), 20.0, pure)
+    told = dict(zip(combinations(range(5), 2), np.linspace(200, 4000, 10).tolist(), strict=True))
+    foretold = foretell(margins, unsure(margins), Misfits(told, 20.0), None, pure)
     sizes, known = [len(margin) for margin in margins], np.zeros(len(foretold.sets))
     found = Search(foretold, sizes, known, 0.5, pure).best()
     taken = {places: 0.5 * share for places, share in found.listed().items()}
@@ -87,3 +88,17 @@ def test_large_sets_are_left_out():
     assert max(cells) <= MOST_CELLS
     many = best(rows(8000.0, *[2] * (MOST_ATTRIBUTES + 2)), {}, 1.0, elsewhere=3000.0)
     assert many.sets.sum(axis=1).max() <= MOST_ATTRIBUTES
+
+
+def test_three_attributes_that_interact_are_measured_together():
+    """A sum modulo 6: no pair depends, three attributes do. The misfit of the three is what tells it."""
+    margins = rows(20_000.0, 6, 6, 6, 12, 12)
+    threes = {(0, 1, 2): 18_000.0, (0, 1, 3): 300.0, (0, 2, 3): 300.0, (1, 2, 3): 300.0}
+    pairs = Misfits(dict.fromkeys(combinations(range(5), 2), 200.0), 20.0)
+    found = []
+    for of_threes in (None, Misfits(threes, 50.0)):
+        foretold = foretell(margins, unsure(margins), pairs, of_threes, False)
+        known = np.array([1.0 / 400.0 if len(places) == 1 else 0.0 for places in foretold.sets])
+        listed = Search(foretold, [6, 6, 6, 12, 12], known, 0.001, False).best().listed()
+        found.append(sum(share for places, share in listed.items() if {0, 1, 2} <= {*places} and len(places) < 5))
+    assert found[1] > 0.2 and found[1] > 2 * found[0]

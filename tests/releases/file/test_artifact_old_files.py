@@ -35,7 +35,7 @@ def _records(result: Result) -> list[dict[str, Any]]:
 
 
 def _cut(wanted: list[dict[str, Any]], release: Release, sql: str) -> list[dict[str, Any]]:
-    """The records that were kept, with the guaranteed interval wherever it is narrower in what is possible."""
+    """The records that were kept, with the guaranteed interval and its error wherever it is possibly narrower."""
     sure = _records(release.query(sql, interval="guaranteed"))
     possible = _records(release.query(sql, possible=True))
     assert len(sure) == len(possible) == len(wanted)
@@ -46,7 +46,7 @@ def _cut(wanted: list[dict[str, Any]], release: Release, sql: str) -> list[dict[
             low, high = f"{name}_low", f"{name}_high"
             floor = max(record[low], 0.0) if within[low] >= 0.0 else record[low]
             if other[high] - other[low] < record[high] - floor:
-                ends |= {low: other[low], high: other[high]}
+                ends |= {key: other[key] for key in (f"{name}_stderr", low, high)}
         cut.append(record | ends)
     return cut
 

@@ -226,7 +226,7 @@ def test_the_same_content_in_another_spelling_is_refused():
         (b"[" * 500_000, "nested too deeply"),
         (b'{"a":' * 100_000, "nested too deeply"),
         (b"[" * 22 + b"]" * 22, "nested too deeply"),
-        (b" " * (2**20 + 1), "larger than 1 MB"),
+        (b" " * (2**24 + 1), "larger than 16,777,216 bytes"),
     ],
 )
 def test_json_that_is_not_strict_is_refused(raw, words):
@@ -234,7 +234,7 @@ def test_json_that_is_not_strict_is_refused(raw, words):
 
 
 def test_what_could_not_be_read_back_is_not_written():
-    for schema in ({"n": 10**100}, {"n": float("nan")}, {"t": "\ud800"}, {"v": ["x" * 2**20]}, nested(25)):
+    for schema in ({"n": 10**100}, {"n": float("nan")}, {"t": "\ud800"}, {"v": ["x" * 2**24]}, nested(25)):
         with pytest.raises(ReleaseFileError):
             manifest_bytes(replace(MANIFEST, schema=schema))
 

@@ -10,11 +10,15 @@ import json
 import re
 import unicodedata
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
+from functools import cached_property, lru_cache
 from math import gcd
 
 from sfumato.errors import LedgerError
 from sfumato.frozen import dataclass
+from sfumato.kernel.budget import Cost, rho_for
+from sfumato.kernel.ledger.composition import Composed, Loss, composed, largest_next
 from sfumato.plain_text import unit_in_words, write_fraction
 
 
@@ -63,6 +67,7 @@ ROW = Unit(None)
 
 NOTHING = Fraction(0)
 UNSTATED = "unstated"  # how the ledger writes a total delta that nobody named
+NO_RHO = "none"  # how it writes that a release is not zCDP, or pure
 
 _FRACTION = re.compile(r"(0|[1-9][0-9]{0,399})/([1-9][0-9]{0,399})")
 _HEX_128 = re.compile(r"[0-9a-f]{32}")
@@ -116,6 +121,7 @@ class Entry:
     unit, contributions: None in entries that were made before the ledger recorded them (formats 1 and 2).
     request: a digest of what was asked for (table by name, schema, mechanism, cost, workload), never of what the table
     holds; None before format 4, and for tables that have no name.
+    rho: of a release that is zCDP; None for a pure one, or one with a threshold.
     """
 
     number: int
@@ -131,6 +137,12 @@ class Entry:
     unit: Unit | None
     contributions: int | None
     request: str | None
+    rho: Fraction | None = None
+
+    @property
+    def loss(self) -> Loss:
+        """Privacy loss of the release, as it is added up."""
+        return Loss(self.epsilon, self.delta, self.rho)
 
 
 @dataclass(frozen=True)
@@ -151,7 +163,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Promise:
-    """Total epsilon and delta spent on a dataset under one privacy unit.
+    """Epsilon and delta of all releases of a dataset together, under one privacy unit.
 
     unit: None for entries from before units were recorded. contributions: every cap on rows that was used with it.
     """
@@ -169,33 +181,68 @@ class Promise:
 
 @dataclass(frozen=True)
 class Account:
-    """Balance of a dataset. Epsilons and deltas add up (basic composition), which never under-counts.
+    """Balance of a dataset: what its releases cost together, by the best valid way of adding up (composition.py).
 
-    The total bounds the sum over all units. A sum over two units is no promise to anybody: `promises` tells what was
-    spent under each.
+    The total bounds all releases together, as if they protected one unit. Those of two units are no promise to
+    anybody: `promises` tells what was spent under each.
     total_delta: None where no total was stated; then the deltas are counted, and only their sum of 1 is refused.
     spellings: how the dataset's name was written, p and P, wherever something was recorded under it.
     """
 
     dataset: str
     total: Fraction
-    spent: Fraction
     total_delta: Fraction | None
-    spent_delta: Fraction
-    entries: int
+    losses: tuple[Loss, ...]
     published: int
     promises: tuple[Promise, ...]
     spellings: tuple[str, ...] = ()
 
     @property
+    def entries(self) -> int:
+        return len(self.losses)
+
+    def after(self, cost: Cost) -> Account:
+        """The account as it would be after one more release."""
+        return replace(self, losses=(*self.losses, Loss(cost.epsilon, cost.delta, cost.budget.rho)))
+
+    @cached_property
+    def together(self) -> Composed:
+        """What all releases are together."""
+        return composed(self.losses, self.total_delta)
+
+    @property
+    def spent(self) -> Fraction:
+        """Epsilon of all releases together."""
+        return self.together.epsilon
+
+    @property
+    def spent_delta(self) -> Fraction:
+        """The delta at which `spent` holds."""
+        return self.together.delta
+
+    @cached_property
     def left(self) -> Fraction:
-        """Epsilon left; 0 where the total was lowered below the amount spent."""
-        return max(NOTHING, self.total - self.spent)
+        """The largest epsilon that one more pure release may have."""
+        return largest_next(self.losses, self.total, self.total_delta)
 
     @property
     def left_delta(self) -> Fraction | None:
-        """Delta left; None where no total was stated."""
-        return None if self.total_delta is None else max(NOTHING, self.total_delta - self.spent_delta)
+        """The largest delta of a next release, the whole total where releases add up in rho; None if none is stated."""
+        if self.total_delta is None:
+            return None
+        return max(NOTHING, self.total_delta - (self.spent_delta if self.together.rho is None else NOTHING))
+
+    @cached_property
+    def next_delta(self) -> Fraction | None:
+        """The delta at which a next release with Gaussian noise is told: that of the last one, or the total's."""
+        last = next((loss.delta for loss in reversed(self.losses) if loss.rho is not None), None)
+        return last if last is not None and (self.total_delta or 1) >= last else (self.total_delta or None)
+
+    @cached_property
+    def left_gaussian(self) -> Fraction | None:
+        """The largest epsilon that one more release with Gaussian noise may have, at `next_delta`."""
+        at = self.next_delta
+        return None if at is None else largest_next(self.losses, self.total, self.total_delta, at)
 
 
 @dataclass(frozen=True)
@@ -236,17 +283,17 @@ class Book:
         mine = [entry for entry in self.entries if entry.dataset in names]
         epsilon, delta = self.total(dataset) or (NOTHING, None)
         spellings = tuple(sorted(names.union(self.spellings(dataset))))
-        spent = sum((entry.epsilon for entry in mine), NOTHING), sum((entry.delta for entry in mine), NOTHING)
         published = sum(entry.state == "published" for entry in mine)
-        promises = tuple(_promise(unit, mine) for unit in dict.fromkeys(entry.unit for entry in mine))
-        return Account(dataset, epsilon, spent[0], delta, spent[1], len(mine), published, promises, spellings)
+        promises = tuple(_promise(unit, mine, delta) for unit in dict.fromkeys(entry.unit for entry in mine))
+        losses = tuple(entry.loss for entry in mine)
+        return Account(dataset, epsilon, delta, losses, published, promises, spellings)
 
 
-def _promise(unit: Unit | None, entries: list[Entry]) -> Promise:
+def _promise(unit: Unit | None, entries: list[Entry], delta: Fraction | None) -> Promise:
     mine = [entry for entry in entries if entry.unit == unit]
     contributions = sorted({entry.contributions for entry in mine if entry.contributions is not None})
-    spent, delta = sum((entry.epsilon for entry in mine), NOTHING), sum((entry.delta for entry in mine), NOTHING)
-    return Promise(unit, tuple(contributions), spent, delta)
+    together = composed([entry.loss for entry in mine], delta)
+    return Promise(unit, tuple(contributions), together.epsilon, together.delta)
 
 
 def same_dataset(name: str) -> str:
@@ -271,6 +318,23 @@ def read_fraction(text: object) -> Fraction:
     if found is None or gcd(int(found[1]), int(found[2])) != 1:
         raise ValueError("not a fraction in lowest terms")
     return Fraction(int(found[1]), int(found[2]))
+
+
+def write_rho(rho: Fraction | None) -> str:
+    return NO_RHO if rho is None else write_fraction(rho)
+
+
+def read_rho(text: object, epsilon: Fraction, delta: Fraction) -> Fraction | None:
+    """Rho of an entry. Before format 6 none was written: every release with a delta then got `rho_for` to spend."""
+    if text is None:
+        return _rho_of_old(epsilon, delta) if delta else None
+    rho = None if text == NO_RHO else read_fraction(text)
+    if rho is not None and not (rho > 0 and delta > 0):
+        raise ValueError("no rho of a release")
+    return rho
+
+
+_rho_of_old = lru_cache(maxsize=1024)(rho_for)
 
 
 def write_total(delta: Fraction | None) -> str:

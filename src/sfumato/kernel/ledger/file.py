@@ -31,6 +31,7 @@ from sfumato.kernel.ledger.book import (
     is_digest,
     is_name,
     read_fraction,
+    read_rho,
     read_total,
     same_dataset,
     write_total,
@@ -124,7 +125,9 @@ def user_name() -> str:
 # format 5 the spellings of a dataset's name, p and P, are one account. Nothing that was written changes: what was spent
 # under each is added up, and the smaller total holds, whenever a ledger is read (`Book.account`). So there is nothing
 # that a crash could interrupt; the new number keeps older versions from giving each spelling a budget of its own.
-FORMAT = 5
+# Format 6 records the rho of each release, by which releases are added up; for older entries it follows from epsilon
+# and delta as it did when they were made.
+FORMAT = 6
 APPLICATION = 0x5F0A702D  # marks the file as ours, so that no other database is ever written to
 CHANGES = (
     "CREATE TABLE changes (number INTEGER PRIMARY KEY, dataset TEXT NOT NULL, old_epsilon TEXT, old_delta TEXT, "
@@ -136,14 +139,16 @@ TABLES = (
     "CREATE TABLE budgets (dataset TEXT NOT NULL, epsilon TEXT NOT NULL, delta TEXT NOT NULL)",
     "CREATE TABLE entries (number INTEGER PRIMARY KEY, dataset TEXT NOT NULL, epsilon TEXT NOT NULL, "
     "delta TEXT NOT NULL, mechanism TEXT NOT NULL, nonce TEXT NOT NULL, reserved_at TEXT NOT NULL, "
-    "state TEXT NOT NULL, digest TEXT, chain TEXT NOT NULL, unit TEXT, contributions INTEGER, request TEXT)",
+    "state TEXT NOT NULL, digest TEXT, chain TEXT NOT NULL, unit TEXT, contributions INTEGER, request TEXT, "
+    "rho TEXT)",
     CHANGES,
 )
 UPGRADES = {  # to each format; the new columns of old entries are NULL: nobody knows what they would say
     3: ("ALTER TABLE entries ADD COLUMN unit TEXT", "ALTER TABLE entries ADD COLUMN contributions INTEGER", CHANGES),
     4: ("ALTER TABLE entries ADD COLUMN request TEXT",),
+    6: ("ALTER TABLE entries ADD COLUMN rho TEXT",),
 }
-LATER_COLUMNS = {3: 2, 4: 3, 5: 3}  # how many columns of an entry each format has beyond those of the first
+LATER_COLUMNS = {3: 2, 4: 3, 5: 3, 6: 4}  # how many columns of an entry each format has beyond those of the first
 RESTORE = "restore it from a backup"
 PERMIT = "make sure that you may write to it and to its folder, or name another file (--ledger)"
 DAMAGED = f"is damaged; {RESTORE}"
@@ -203,15 +208,16 @@ def _entry(row: tuple[Any, ...], version: int) -> Entry:
     number, dataset, epsilon, delta, mechanism, nonce, at, state, digest, chain, *later = row
     if len(later) != LATER_COLUMNS.get(version, 0):
         raise ValueError("columns of another format")
-    unit, contributions, request = [*later, None, None, None][:3]
+    unit, contributions, request, rho = [*later, None, None, None, None][:4]
     if (unit is None) != (contributions is None) or not (unit is None or is_count(contributions)):
         raise ValueError("half a privacy unit")
     if not (request is None or (unit is not None and is_digest(request))):
         raise ValueError("no request")
+    if rho is not None and unit is None:
+        raise ValueError("a rho without a privacy unit")
     amounts, recorded = (read_fraction(epsilon), read_fraction(delta)), None if unit is None else Unit.read(unit)
-    return Entry(
-        number, dataset, *amounts, mechanism, nonce, at, state, digest, chain, recorded, contributions, request
-    )
+    told = mechanism, nonce, at, state, digest, chain, recorded, contributions, request
+    return Entry(number, dataset, *amounts, *told, read_rho(rho, *amounts))
 
 
 def upgrade(connection: sqlite3.Connection) -> None:

@@ -50,6 +50,7 @@ from sfumato.kernel.ledger.book import (
     check_name,
     is_hex,
     same_dataset,
+    write_rho,
 )
 from sfumato.kernel.ledger.file import (
     IN_THE_SCHEMA,
@@ -106,10 +107,11 @@ class Ledger:
             number, amounts = len(book.entries) + 1, (write_fraction(wanted.epsilon), write_fraction(wanted.delta))
             row = (number, dataset, *amounts, wanted.mechanism, nonce, now)
             protected = (wanted.unit.written(), wanted.contributions)
-            chain = chained(book.chain, (*row, *protected, *([] if request is None else [request])))
+            told = [*([] if request is None else [request]), write_rho(wanted.rho)]
+            chain = chained(book.chain, (*row, *protected, *told))
             connection.execute(
-                "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, 'reserved', NULL, ?, ?, ?, ?)",
-                (*row, chain, *protected, request),
+                "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, 'reserved', NULL, ?, ?, ?, ?, ?)",
+                (*row, chain, *protected, request, write_rho(wanted.rho)),
             )
         return Receipt(book.id, number, dataset, wanted.epsilon, wanted.delta, nonce)
 

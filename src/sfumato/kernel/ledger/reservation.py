@@ -7,41 +7,40 @@ refusal is raised nothing has been written, so nothing is spent.
 from __future__ import annotations
 
 import shlex
+from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from pathlib import Path
 from typing import NoReturn
 
 from sfumato.errors import BudgetError, BudgetExhausted, LedgerError, RepeatedRelease
 from sfumato.frozen import dataclass
-from sfumato.kernel.budget import Amount, as_delta, as_epsilon, readable
+from sfumato.kernel.budget import Amount, as_delta, as_epsilon, epsilon_for, in_short, readable, rounded
 from sfumato.kernel.ledger.book import NOTHING, Account, Book, Unit, check_name, is_count, is_digest, same_dataset
+from sfumato.kernel.ledger.composition import Composed, Loss, composed, fits, largest_next
 
 LOST = "restore it, or name the one that holds what was spent before (--ledger)"
 
 
 def refuse_overspending(
-    account: Account,
-    asked: Fraction,
-    asked_delta: Fraction,
-    stated: Fraction | None,
-    stated_delta: Fraction | None,
-    where: str = "",
+    account: Account, asked: Loss, stated: Fraction | None, stated_delta: Fraction | None, where: str = ""
 ) -> None:
-    """Refuse to spend more than is left. Exact comparisons, no tolerance: the privacy of the dataset rests on them."""
+    """Refuse a release with which all releases of the dataset together would exceed its total (composition.py)."""
     total = account.total if stated is None else min(account.total, stated)
-    totals_delta = [delta for delta in (account.total_delta, stated_delta) if delta is not None]
-    needed, needed_delta = account.spent + asked, account.spent_delta + asked_delta
-    enough_delta = needed_delta <= min(totals_delta) if totals_delta else needed_delta < 1
-    if needed <= total and (enough_delta or asked_delta == 0):
+    deltas = [delta for delta in (account.total_delta, stated_delta) if delta is not None]
+    whole = min(deltas, default=None)
+    needed = composed([*account.losses, asked], whole)
+    beyond = whole is not None and asked.delta > whole
+    if not beyond and fits([*account.losses, asked], total, whole):
         return
     name, set_total = _called(account), f"sfumato ledger set {shlex.quote(account.dataset)} --epsilon"
-    if needed <= total:
-        whole = min(totals_delta, default=Fraction(1))
+    cost = f"epsilon {readable(asked.epsilon)}" + (f" and delta {readable(asked.delta)}" if asked.delta else "")
+    if asked.delta and (needed.delta >= 1 if whole is None else beyond or needed.delta > whole):
+        limit = readable(Fraction(1) if whole is None else whole)
+        state = f"its total is {limit}" if beyond else f"{readable(account.spent_delta)} of its total {limit} is spent"
         raise BudgetExhausted(
-            f"asked for delta {readable(asked_delta)} on dataset {name}: {readable(account.spent_delta)} of its total "
-            f"{readable(whole)} is spent, {readable(max(NOTHING, whole - account.spent_delta))} is left; use pure "
-            f"epsilon (no --delta), or, if the data owner agrees, raise the total: `{set_total} "
-            f"{readable(account.total)} --delta {readable(needed_delta)}{where}`"
+            f"asked for delta {readable(asked.delta)} on dataset {name}: {state}; use pure epsilon (no --delta), a "
+            f"smaller --delta or, if the data owner agrees, raise the total: `{set_total} {readable(account.total)} "
+            f"--delta {readable(max(asked.delta, needed.delta))}{where}`"
             + (" and budget: {delta: ...} in the schema" if stated_delta is not None else "")
         )
     note = ""
@@ -49,14 +48,26 @@ def refuse_overspending(
         note = f" (the schema says {readable(stated)}, but the total recorded in the ledger is smaller and holds)"
     elif stated is not None and stated < account.total:
         note = f" (the ledger says {readable(account.total)}, but the schema's total is smaller and holds)"
-    places = [f"`{set_total} {readable(needed)}{where}`"] if account.total < needed else []
-    if stated is not None and stated < needed:
-        places.append(f"budget: {{epsilon: {readable(needed)}}} in the schema")
+    enough = _enough([*account.losses, asked], needed, whole)
+    places = [f"`{set_total} {readable(enough)}{where}`"] if account.total < enough else []
+    if stated is not None and stated < enough:
+        places.append(f"budget: {{epsilon: {readable(enough)}}} in the schema")
+    left = largest_next(account.losses, total, whole, asked.delta)
     raise BudgetExhausted(
-        f"asked for epsilon {readable(asked)} on dataset {name}: {readable(account.spent)} of its total "
-        f"{readable(total)} is spent, {readable(max(NOTHING, total - account.spent))} is left{note}; ask for a smaller "
-        f"--epsilon or, if the data owner agrees, raise the total: {' and '.join(places)}"
+        f"asked for {cost} on dataset {name}: {in_short(account.spent)} of its total {readable(total)} is spent, "
+        f"{readable(left)} is left for such a release{note}; ask for a smaller --epsilon or, if the data owner agrees, "
+        f"raise the total: {' and '.join(places)}"
     )
+
+
+def _enough(losses: list[Loss], needed: Composed, delta: Fraction | None) -> Fraction:
+    """A total that releases keep to: the sum where that counts, else the composed epsilon rounded up a little."""
+    total = needed.epsilon
+    if needed.rho is not None:
+        total = rounded(total, Context(prec=4, rounding=ROUND_CEILING))
+        while not fits(losses, total, delta):
+            total = rounded(total * Fraction(101, 100), Context(prec=4, rounding=ROUND_CEILING))
+    return total
 
 
 def _called(account: Account) -> str:
@@ -125,6 +136,7 @@ class Wanted:
 
     limit, limit_delta: the schema's totals. The smaller of each and the ledger's recorded total holds. Where nobody
     has stated a total delta, deltas are counted and may add up to anything below 1.
+    rho: what the release may spend, where it is zCDP; without one, its epsilon and delta are added as they are.
     unit, contributions: whom the epsilon protects, and how many rows of each are used. A unit other than those
     recorded for the dataset is refused, unless `another_unit` states that a further promise is meant.
     identity: the ledger that the schema requires; any other, and a new one, is refused.
@@ -140,6 +152,7 @@ class Wanted:
     contributions: int
     another_unit: bool = False
     delta: Fraction = NOTHING
+    rho: Fraction | None = None
     limit_delta: Fraction | None = None
     identity: str | None = None
     request: str | None = None
@@ -154,6 +167,10 @@ class Wanted:
             exact["limit"] = as_epsilon(self.limit, "the budget's epsilon")
         if self.limit_delta is not None:
             exact["limit_delta"] = delta_of(self.limit_delta)
+        if self.rho is not None:
+            exact["rho"] = as_epsilon(self.rho, "rho")
+            if not exact["delta"] or epsilon_for(exact["rho"], exact["delta"]) > exact["epsilon"]:
+                raise LedgerError("a reservation names a rho from which its epsilon and delta do not follow")
         for name, amount in exact.items():
             object.__setattr__(self, name, amount)
         if type(self.unit) is not Unit or not is_count(self.contributions) or self.contributions >= 2**63:
@@ -178,7 +195,7 @@ class Wanted:
         account = book.account(self.dataset)
         if not self.another_unit:
             refuse_another_unit(account, self.unit, self.contributions)
-        refuse_overspending(account, self.epsilon, self.delta, self.limit, self.limit_delta, self.where)
+        refuse_overspending(account, Loss(self.epsilon, self.delta, self.rho), self.limit, self.limit_delta, self.where)
         if not self.again:
             refuse_repetition(book, self.dataset, self.request)
         return account

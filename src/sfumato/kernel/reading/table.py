@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import TableError
 from sfumato.frozen import dataclass
 from sfumato.kernel.counts import Aggregate, Rows
-from sfumato.kernel.reading.engines import Column, Engine, is_other, is_postgres, is_spark, used_columns
+from sfumato.kernel.reading.engines import (
+    NOTHING_DECLARED,
+    Column,
+    Engine,
+    is_other,
+    is_postgres,
+    is_spark,
+    used_columns,
+)
 from sfumato.plain_text import file_safe
 from sfumato.schema import Schema
 from sfumato.schema.dialect import PLAIN, Dialect, same_name
@@ -104,6 +112,17 @@ class Table:
     def columns(self) -> list[tuple[str, str | None]]:
         """Names and types as the engine words them; a CSV file has no types."""
         return [(column.name, column.type) for column in self.engine.columns]
+
+    def declarations(self) -> tuple[str, str]:
+        """CREATE TABLE with ENUM types and CHECK constraints, from a database's catalogue, and the SQL that it is in.
+
+        No row is read. But whoever made a type or a constraint may have had rows in mind, so it is for drafts alone.
+        """
+        declared = getattr(self.engine, "declarations", None)
+        if declared is None:
+            raise TableError(NOTHING_DECLARED)
+        found: tuple[str, str] = declared()
+        return found
 
     def check(self, schema: Schema) -> None:
         """Refuse, before anything is spent, a schema that this table cannot serve.

@@ -9,14 +9,16 @@ second needs a few spare bits per step; nothing depends on it but speed.
 
 An exact Bernoulli draw compares v with a uniform number whose binary digits are drawn as they are needed: as soon as
 the enclosures tell the two apart the answer is certain, whatever the digits to come. No precision is ever final, so
-there is no rounding error to leak. `Coins` does so for many numbers at once.
+there is no rounding error to leak. `Coins` does so for many numbers at once. Where these are powers of one number,
+their first bits come from a single enclosure of it: `powers` and `squares` multiply enclosures, rounded outwards too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from math import isqrt
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +56,7 @@ def exp_minus(x: Fraction) -> Real:
         halvings = int(x).bit_length() + isqrt(bits) // 2 + 1
         spare = halvings + bits.bit_length() + 8  # squaring doubles the width, each term adds at most 2
         work = bits + spare
-        return _shift_out(_square(series(x / (1 << halvings), work), halvings, work), spare)
+        return round_out(_square(series(x / (1 << halvings), work), halvings, work), spare)
 
     return enclose
 
@@ -85,7 +87,8 @@ def _square(v: Enclosure, times: int, work: int) -> Enclosure:
     return lower, upper
 
 
-def _shift_out(v: Enclosure, spare: int) -> Enclosure:
+def round_out(v: Enclosure, spare: int) -> Enclosure:
+    """Enclosure with `spare` bits fewer."""
     return v[0] >> spare, -(-v[1] >> spare)
 
 
@@ -94,9 +97,26 @@ def squared(v: Real, times: int) -> Real:
 
     def enclose(bits: int) -> Enclosure:
         spare = times + 4  # each squaring at most doubles the width and rounds once
-        return _shift_out(_square(v(bits + spare), times, bits + spare), spare)
+        return round_out(_square(v(bits + spare), times, bits + spare), spare)
 
     return enclose
+
+
+def squares(v: Real, work: int) -> Iterator[Enclosure]:
+    """Enclose v, v**2, v**4, v**8, ... times 2**work, without end; each is at most twice as wide as the last, and 2."""
+    power = v(work)
+    while True:
+        yield power
+        power = _square(power, 1, work)
+
+
+def powers(v: Real, work: int) -> Iterator[Enclosure]:
+    """Enclose 1, v, v**2, v**3, ... times 2**work, without end; each is at most 4 wider than the last."""
+    v_lower, v_upper = v(work)
+    lower = upper = 1 << work
+    while True:
+        yield lower, upper
+        lower, upper = (lower * v_lower) >> work, -((-upper * v_upper) >> work)
 
 
 def over_one_plus(top: Real, bottom: Real) -> Real:
@@ -110,13 +130,15 @@ def over_one_plus(top: Real, bottom: Real) -> Real:
     def enclose(bits: int) -> Enclosure:
         spare = 4
         work = bits + spare
-        (top_lower, top_upper), (bottom_lower, bottom_upper) = top(work), bottom(work)
-        one = 1 << work
-        lower = (top_lower << work) // (one + bottom_upper)
-        upper = -(-(top_upper << work) // (one + bottom_lower))
-        return _shift_out((lower, upper), spare)
+        return round_out(divide_by_one_plus(top(work), bottom(work), work), spare)
 
     return enclose
+
+
+def divide_by_one_plus(top: Enclosure, bottom: Enclosure, work: int) -> Enclosure:
+    """Enclose top / (1 + bottom), all of them times 2**work."""
+    one = 1 << work
+    return (top[0] << work) // (one + bottom[1]), -(-(top[1] << work) // (one + bottom[0]))
 
 
 def complement(v: Real) -> Real:
@@ -150,6 +172,14 @@ def bernoulli(v: Real, entropy: Entropy) -> bool:
     return is_below(v, 0, 0, entropy)
 
 
+class Chances(Protocol):
+    """Reals by number: a list, or what makes each when it is asked for."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, which: int, /) -> Real: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Coins:
     """Bernoulli variables, with thresholds that decide a toss by its first 32 random bits.
@@ -157,17 +187,23 @@ class Coins:
     A toss whose bits, read as a number, are below `sure` is a success; from `sure + doubt` on it is none.
     """
 
-    chances: Sequence[Real]
+    chances: Chances
     sure: NDArray[np.uint32]
     doubt: np.uint32
 
     @classmethod
     def of(cls, chances: Sequence[Real]) -> Coins:
         """Coins with these chances."""
-        enclosures = [chance(COIN_BITS) for chance in chances]
-        sure = [min(lower, 2**COIN_BITS - 1) for lower, _ in enclosures]
-        doubt = max(upper - low for low, (_, upper) in zip(sure, enclosures, strict=True))
-        return cls(chances, np.array(sure, dtype=np.uint32), np.uint32(doubt))
+        return cls.enclosed(chances, [chance(COIN_BITS) for chance in chances])
+
+    @classmethod
+    def enclosed(cls, chances: Chances, enclosures: Sequence[Enclosure]) -> Coins:
+        """Coins with these chances, of which 32-bit enclosures are known already; no chance is worked out here."""
+        if len(chances) != len(enclosures):
+            raise PrivacyError(f"{len(chances)} chances came with {len(enclosures)} enclosures; give one for each")
+        lower, upper = np.array(enclosures, dtype=np.int64).T
+        sure = np.clip(lower, 0, 2**COIN_BITS - 1)
+        return cls(chances, sure.astype(np.uint32), np.uint32(int((upper - sure).max())))
 
     def toss(self, which: NDArray[np.intp], shape: tuple[int, ...], entropy: Entropy) -> NDArray[np.bool_]:
         """Toss coins independently in that shape; `which`, broadcast to it, selects the coin of each toss."""
@@ -180,5 +216,5 @@ class Coins:
             which = np.broadcast_to(which, shape)
             for place in zip(*np.nonzero(undecided), strict=True):
                 # Right whatever the bits are, so it does not matter how generous `doubt` is.
-                success[place] = is_below(self.chances[which[place]], int(bits[place]), COIN_BITS, entropy)
+                success[place] = is_below(self.chances[int(which[place])], int(bits[place]), COIN_BITS, entropy)
         return success

@@ -11,14 +11,16 @@ a run of successes of one more coin, r**(2**J). So nothing is cut off.
 
 Privacy, timing: every sample tosses the same coins whatever comes of it, and Python looks at a single toss only where
 its first 32 bits leave it undecided, a chance of about 2**-32. How many proposals are rejected is independent of the
-values that are kept.
+values that are kept. The first 32 bits of all coins of a scale, which is public, are worked out together, from a few
+enclosures of which they are powers; further bits of a coin when a toss is undecided.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
+from itertools import islice
 from math import ceil, isqrt
 
 import numpy as np
@@ -27,7 +29,20 @@ from numpy.typing import NDArray
 from sfumato.errors import MechanismError, PrivacyError
 from sfumato.frozen import dataclass
 from sfumato.kernel.sampling.entropy import Entropy
-from sfumato.kernel.sampling.exact import Coins, Real, bernoulli, complement, exp_minus, over_one_plus, squared
+from sfumato.kernel.sampling.exact import (
+    COIN_BITS,
+    Coins,
+    Real,
+    bernoulli,
+    complement,
+    divide_by_one_plus,
+    exp_minus,
+    over_one_plus,
+    powers,
+    round_out,
+    squared,
+    squares,
+)
 from sfumato.measurement import LARGEST_SCALE, Laplace, Noise
 
 Integers = NDArray[np.int64]
@@ -111,11 +126,16 @@ def _digit_coins(ratio: Real) -> Coins:
 
     As many digits as it takes for a run to start with a chance below 2**-62, that is never in practice.
     """
-    digits = 0
-    while digits < TOP_DIGIT and squared(ratio, digits)(64)[1] > 2:
-        digits += 1
-    powers = [squared(ratio, j) for j in range(digits + 1)]
-    return Coins.of([over_one_plus(power, power) for power in powers[:-1]] + powers[-1:])
+    work = 64 + TOP_DIGIT + 16  # 62 squarings widen an enclosure to 2**64 units, 2**-14 of the 64th bit
+    chances: list[Real] = []
+    enclosures = []
+    for power in squares(ratio, work):
+        chance = squared(ratio, len(chances))
+        if len(chances) == TOP_DIGIT or round_out(power, work - 64)[1] <= 2:
+            break
+        chances.append(over_one_plus(chance, chance))
+        enclosures.append(round_out(divide_by_one_plus(power, power, work), work - COIN_BITS))
+    return Coins.enclosed([*chances, chance], [*enclosures, round_out(power, work - COIN_BITS)])
 
 
 def geometric_from(coins: Coins, count: int, entropy: Entropy) -> Integers:
@@ -177,7 +197,8 @@ class Proposal:
     exp(-|y| * c / sigma_squared) that is exp(-y**2 / (2 sigma_squared)) times a constant, for any c > 0. A rational
     c = centre / unit just below or at sigma keeps most and makes the chance exp(-square / divisor), where `square`,
     (unit * |y| - centre)**2, is whole. Written to base 256 the square is a sum of d * 256**i, so the chance is the
-    product of exp(-d * 256**i / divisor): one toss per digit, with coin number d of the 256 coins of that place.
+    product of exp(-d * 256**i / divisor): one toss per digit, with coin number d of the 256 coins of that place. These
+    are the powers of one number, so one enclosure of it gives the first bits of all.
     """
 
     digits: Coins
@@ -201,8 +222,26 @@ def proposal_for(sigma_squared: Fraction) -> Proposal:
     digits = laplace_digits(sigma_squared * unit / centre)
     divisor = 2 * unit**2 * sigma_squared
     limbs = -(-(max(centre, unit * largest_of(digits)) ** 2).bit_length() // 8)
-    coins = Coins.of([exp_minus((d << 8 * i) / divisor) for i in range(limbs) for d in range(256)])
-    return Proposal(digits, unit, centre, divisor, limbs, coins)
+    rates = [Fraction(256**i) / divisor for i in range(limbs)]
+    spare = 24  # 4 * 256 units of width are then 2**-14 of a threshold's last bit
+    enclosures = [
+        round_out(power, spare) for rate in rates for power in islice(powers(exp_minus(rate), COIN_BITS + spare), 256)
+    ]
+    return Proposal(digits, unit, centre, divisor, limbs, Coins.enclosed(LimbChances(rates), enclosures))
+
+
+class LimbChances:
+    """Chances exp(-d * rates[i]) of the coins number d + 256 * i, each made when a toss asks for it."""
+
+    def __init__(self, rates: Sequence[Fraction]) -> None:
+        self.rates = rates
+
+    def __len__(self) -> int:
+        return 256 * len(self.rates)
+
+    def __getitem__(self, which: int, /) -> Real:
+        limb, d = divmod(which, 256)
+        return exp_minus(d * self.rates[limb])
 
 
 def largest_of(digits: Coins) -> int:

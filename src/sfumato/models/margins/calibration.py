@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
+from functools import lru_cache
 from itertools import combinations, islice
-from math import comb, inf, prod, sqrt
+from math import comb, inf, prod
 
 import numpy as np
 
@@ -25,7 +26,8 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.measuring import noise_of_margins
 from sfumato.measurement import Measurement
-from sfumato.models.calibration.model_error import OF_NORMAL
+from sfumato.models.calibration.model_error import OF_NORMAL, crossing
+from sfumato.models.margins.claims import ALL, Claims
 from sfumato.models.margins.content import Margins
 from sfumato.models.margins.scales import (
     LEVELS,
@@ -38,11 +40,11 @@ from sfumato.models.margins.scales import (
     levels_of,
     of_three,
 )
-from sfumato.models.margins.table import Places, Table, along_all, sum_kinds
+from sfumato.models.margins.table import WIDER, Places, Table, along_all, sum_kinds
+from sfumato.models.margins.threes import Three, join_threes
 from sfumato.queries import Identity, Kron, Stack, Weighted
 from sfumato.schema import Schema
 
-HALVINGS = 60
 NEARLY_ALL = 0.8  # of what cells can be off by, as which errors are taken at most
 
 
@@ -63,7 +65,17 @@ class Doubt:
         """Expected sum of the cells' absolute errors with the doubtful variances times `scale`."""
         if scale == inf:
             return float(np.broadcast_to(self.most, self.sure.shape).sum())
-        return float(np.minimum(OF_NORMAL * np.sqrt(self.sure + scale * self.doubtful), self.most).sum())
+        sizes = scale * self.doubtful
+        sizes += self.sure
+        np.sqrt(sizes, out=sizes)
+        sizes *= OF_NORMAL
+        return float(np.minimum(sizes, self.most, out=sizes).sum())
+
+    @classmethod
+    def together(cls, doubts: Sequence[Doubt]) -> Doubt:
+        """Doubt about the cells of several sets."""
+        every = ((each.sure, each.doubtful, np.broadcast_to(each.most, each.sure.shape)) for each in doubts)
+        return cls(*(np.concatenate([part.reshape(-1) for part in parts]) for parts in zip(*every, strict=True)))
 
 
 def scale_of(doubts: Sequence[Doubt], measured: float, error: float, least: float = 0.0, most: float = 1e6) -> float:
@@ -73,24 +85,19 @@ def scale_of(doubts: Sequence[Doubt], measured: float, error: float, least: floa
     deviation equal to itself, so large noise changes it little; half the noise is added, as errors that are too small
     mislead more than ones that are too large. The factor lies between `least` and `most`.
     """
-    claimed = sum(doubt.size(1.0) for doubt in doubts)
+    every = Doubt.together(doubts)
+    claimed = every.size(1.0)
     trust = claimed**2 / max(claimed**2 + error**2, 1e-300)
     wanted = claimed + trust * (measured + error / 2.0 - claimed)
     # Near the most that cells can be off by, the sum tells that their variances are large and not how large.
-    wanted = min(wanted, NEARLY_ALL * sum(doubt.size(inf) for doubt in doubts))
-    low, high = least, most
-    if sum(doubt.size(low) for doubt in doubts) >= wanted:
+    wanted = min(wanted, NEARLY_ALL * every.size(inf))
+    if every.size(least) >= wanted:
         return least
-    for _ in range(HALVINGS):
-        middle = sqrt(max(low, 1e-9) * high)
-        if sum(doubt.size(middle) for doubt in doubts) < wanted:
-            low = middle
-        else:
-            high = middle
-    return high
+    if every.size(most) <= wanted:
+        return most
+    return min(max(crossing(lambda scale: every.size(scale) - wanted, 1.0), least), most)
 
 
-ALL = LEVELS  # every value of an attribute by itself, where levels are halves, quarters and so on
 # Shares of what is looked at, by the number of attributes and the level of each.
 LOOKS: dict[int, dict[tuple[int, ...], int]] = {
     2: {(ALL, ALL): 4, (ALL, 0): 2, (0, ALL): 2, (2, 2): 2},
@@ -104,7 +111,6 @@ MOST_SETS = {2: 1000, 3: 240, 4: 48}  # that are looked at
 MOST_CELLS = 2**16  # of a set that is looked at
 MOST_TRIPLES, MOST_CELLS_OF_TRIPLES = 1000, 2**20  # whose contrast of halves is measured
 ROUGHLY = 1e-4  # of the rows, to which sets are joined for a look
-WIDER = 1.1  # times the measured size, as errors have longer tails than the normal ones they are taken for
 GROUPS = (1, 2, 4, 8, 16, 32, 64, 128)  # in which sets are taken, besides each by itself
 CLEAR = 0.25  # of what is claimed of a group, as which its noise may be to take sets in more groups
 LEAST, MOST = 0.1, 1e4  # factors on the variances of what was measured, and of pairs
@@ -196,7 +202,7 @@ class _Sizing:
         for (places, signs), share in zip(sets.items(), budget.evenly(len(sets)), strict=True):
             seen[places], handed = measure_contrasts(self.curator, self.schema, places, signs, share)
             self.measured.append(handed)
-        self.halves = of_three(seen, {places: _halves_of(content, places, sets[places]) for places in seen})
+        self.halves = of_three(seen, _halves_of(content, sets))
         # Sets whose halves were far off are likely off at finer scales, too.
         far = {places: max(1.0, each.before) ** ALIKE for places, each in self.halves.items()}
         self.claimed = {places: each for places, each in far.items() if places not in self.known}
@@ -204,16 +210,17 @@ class _Sizing:
     def size(self, order: int, sets: Sequence[Places], shares: Sequence[Budget]) -> None:
         """Measure misfits of sets of one order at each level of blocks, and calibrate their errors."""
         content, names = self.content(), self.schema.domain.names
-        answers = {places: content.joined(content.every(places), ROUGHLY)["count"] for places in sets}
+        answers, claims = _joined(content, sets), Claims(content)
         scales: dict[tuple[int, ...], list[float]] = {}
         for levels, share in zip(LOOKS[order], shares, strict=True):
             single = {*levels} == {ALL}
             doubts, guesses = [], []
             for places, answer in answers.items():
-                kinds = {axis: content.blocks[axis][level] for axis, level in zip(places, levels, strict=True)}
-                rows = sum_kinds(answer, list(kinds.values()))
-                doubts.append(_doubt(content, kinds, rows, single=single))
-                parts = None if single else _parts(list(kinds.values()))
+                kinds = [content.blocks[axis][level] for axis, level in zip(places, levels, strict=True)]
+                rows = np.asarray(answer) if single else sum_kinds(answer, kinds)
+                counts = np.maximum(rows, 0.0)
+                doubts.append(Doubt(*claims.of(places, levels, counts), counts + np.rint(counts)))
+                parts = None if single else _parts(kinds)
                 whole = np.rint(rows).astype(np.int64).reshape(-1)
                 guesses.append(([names[axis] for axis in places], whole, parts))
             groups = _groups(doubts, share, self.curator)
@@ -253,13 +260,9 @@ def measure_contrasts(
 
     signs: of each attribute. Returns the contrasts, and the measurement as it is kept.
     """
-    seen = curator.margin([schema.domain.names[place] for place in places])
-    listed = [
-        [np.flatnonzero(haar.level == level) for haar, level in zip(signs, levels, strict=True)]
-        for levels in levels_of(signs, depth)
-    ]
-    by_family = [[haar.signs[here].astype(np.int64) for haar, here in zip(signs, rows, strict=True)] for rows in listed]
-    queries = Stack(*(Kron(*map(Weighted, factors)) for factors in by_family))
+    names = [schema.domain.names[place] for place in places]
+    seen = curator.margin(names, {name: haar.classes for name, haar in zip(names, signs, strict=True)})
+    listed, queries = _families(tuple((haar.of_classes.tobytes(), tuple(haar.level.tolist())) for haar in signs), depth)
     measured, noisy, ahead = seen.measure(queries, budget), np.zeros([len(haar.level) for haar in signs]), 0
     for rows in listed:
         shape = [len(here) for here in rows]
@@ -267,6 +270,21 @@ def measure_contrasts(
         ahead += prod(shape)
     handed = Measurement("contrast", Identity(queries.rows), measured.answers, (measured.noise,))
     return Contrasts(signs, noisy, measured.noise.continuous_variance, depth), handed
+
+
+@lru_cache(maxsize=128)
+def _families(axes: tuple[tuple[bytes, tuple[int, ...]], ...], depth: int) -> tuple[list[list[Codes]], Stack]:
+    """Rows of the Haar signs of each axis in every family below a depth, and the queries for their contrasts.
+
+    axes: signs of classes of values, and the level of each row. Many sets of attributes have the same.
+    """
+    signs = [Haar(np.frombuffer(each, dtype=np.int64).reshape(len(level), -1), np.array(level)) for each, level in axes]
+    listed = [
+        [np.flatnonzero(haar.level == level) for haar, level in zip(signs, levels, strict=True)]
+        for levels in levels_of(signs, depth)
+    ]
+    by_family = [[haar.signs[here] for haar, here in zip(signs, rows, strict=True)] for rows in listed]
+    return listed, Stack(*(Kron(*map(Weighted, factors)) for factors in by_family))
 
 
 def _scales(measured: Measurement, groups: Whole, doubts: Sequence[Doubt]) -> list[float]:
@@ -304,17 +322,51 @@ def triples(schema: Schema) -> list[Places]:
     return _own(schema, _sampled(schema.domain.shape, 3, MOST_TRIPLES, MOST_CELLS_OF_TRIPLES))
 
 
-def _halves_of(content: Margins, places: Places, signs: Sequence[Haar]) -> tuple[float, float]:
-    """Contrast of the halves of some attributes in the joined table, and the number of all rows.
+def _joined(content: Margins, sets: Sequence[Places]) -> dict[Places, Floats]:
+    """Joined counts of single values along some sets of attributes; sets of three whose pairs are known all at once."""
+    known = content.tables["count"]
+    threes = {places: _three(content, places) for places in sets if len(places) == 3 and places not in known}
+    joined = dict(zip(threes, join_threes(list(threes.values()), ROUGHLY), strict=True))
+    return {
+        places: joined[places]
+        if places in joined
+        else known[places].estimate
+        if places in known
+        else content.joined(content.every(places), ROUGHLY)["count"]
+        for places in sets
+    }
+
+
+def _three(content: Margins, places: Places) -> Three:
+    """Known margins of three attributes, and their contrast of halves if there is one."""
+    known, contrasts = content.tables["count"], content.spreads["count"].contrasts
+    one_way, pairs = ([known[part].estimate for part in combinations(places, order)] for order in (1, 2))
+    if places not in contrasts:
+        return Three(one_way, pairs)
+    signs = [np.where(content.blocks[place][0] > 0, -1.0, 1.0) for place in places]
+    return Three(one_way, pairs, signs, contrasts[places])
+
+
+def _halves_of(content: Margins, sets: Mapping[Places, Sequence[Haar]]) -> dict[Places, tuple[float, float]]:
+    """Contrast of the halves of three attributes each in the joined table, and the number of all rows.
 
     Joins blocks of the finest level, of which there are few however many values there are.
     """
-    kinds = {place: content.blocks[place][LEVELS - 1] for place in places}
-    table = content.joined(kinds, ROUGHLY, fine=False)["count"]
-    rows = float(table.sum())
-    first = [np.unique(kind, return_index=True)[1] for kind in kinds.values()]
-    contrast = along_all([haar.signs[:, one] for haar, one in zip(signs, first, strict=True)], table)
-    return float(contrast.reshape(-1)[0]), rows
+    known, blocks = content.tables["count"], [each[LEVELS - 1] for each in content.blocks]
+    needed = {part for places in sets for order in (1, 2, 3) for part in combinations(places, order) if part in known}
+    summed = {part: sum_kinds(known[part].estimate, [blocks[place] for place in part]) for part in needed}
+    threes = [places for places in sets if places not in known]
+    margins = [
+        Three(*([summed[part] for part in combinations(places, order)] for order in (1, 2))) for places in threes
+    ]
+    tables = summed | dict(zip(threes, join_threes(margins, ROUGHLY), strict=True))
+    first = [np.unique(kind, return_index=True)[1] for kind in blocks]
+    result = {}
+    for places, signs in sets.items():
+        halves = [haar.signs[:, first[place]] for place, haar in zip(places, signs, strict=True)]
+        contrast = along_all(halves, tables[places])
+        result[places] = float(contrast.reshape(-1)[0]), float(tables[places].sum())
+    return result
 
 
 def _parts(kinds: Sequence[Codes]) -> Codes:
@@ -323,15 +375,6 @@ def _parts(kinds: Sequence[Codes]) -> Codes:
     for kind in kinds:
         labels = (labels[:, None] * (int(kind.max()) + 1) + kind).reshape(-1)
     return labels
-
-
-def _doubt(content: Margins, kinds: Mapping[int, Codes], answer: Floats, *, single: bool) -> Doubt:
-    """Claimed variances of one set: errors of smaller sets as calibrated so far are sure, its own are in doubt."""
-    counts, axes = np.maximum(answer, 0.0), tuple(range(len(kinds)))
-    model = content.errors("count", kinds, {"count": counts}, single=single)
-    errors = model.noise + model.model
-    sure, own = errors.without(axes).of_cells(), errors.alone(axes).of_cells()
-    return Doubt(np.maximum(sure, 0.0), own, counts + np.rint(counts))
 
 
 def _scaled(

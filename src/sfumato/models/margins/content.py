@@ -21,18 +21,20 @@ from typing import ClassVar
 import numpy as np
 
 from sfumato.answers.evaluate import NoiseSource, View
-from sfumato.answers.guaranteed_columns import Source
+from sfumato.answers.guaranteed_columns import Source as Bounds
 from sfumato.answers.question import Gathered, Kinds
 from sfumato.arrays import Codes, Flags, Floats
+from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement, Noise
 from sfumato.models.margins import file as margins_file
+from sfumato.models.margins.conditional import MOST_CONDITIONS, Source, rows_given
 from sfumato.models.margins.joining import CLOSE, NONE, join_counts, join_sums, join_unbiased, level_of
 from sfumato.models.margins.noise import ErrorsOf, FromTables, JoinedNoise, longest_reach, longest_tail
 from sfumato.models.margins.possible import Narrowed, PossibleNoise, PossibleSource
 from sfumato.models.margins.rows import RowsOfMargins
-from sfumato.models.margins.scales import LEVELS, Scaled, Spreads, halved, measure_of, sizes_of
+from sfumato.models.margins.scales import LEVELS, Spreads, halved, measure_of, sizes_of
 from sfumato.models.margins.table import (
     Coarse,
     JoinedErrors,
@@ -128,7 +130,7 @@ class Margins(ContentOfCells):
         """Noise and number of summands of the longest-tailed sum of noises; None without noise."""
         return longest_tail(frozenset(one.noise for _, one in self.measured), confidence)
 
-    def sure(self, kinds: Kinds) -> Source:
+    def sure(self, kinds: Kinds) -> Bounds:
         """Guaranteed bounds from the noisy tables, for a query's classes of values."""
         structure, classes = self.schema.structure, self._classes(kinds)
         if structure is None:
@@ -254,49 +256,58 @@ class Margins(ContentOfCells):
         )
 
     def _of_blocks(self, of: str, kinds: Mapping[int, Codes]) -> tuple[list[Coarse], list[Coarse]]:
-        """Errors of blocks of cells by scale, from noise and from the model: halves, quarters and finer, stripes.
-
-        A spread is that of a whole block, so what finer blocks and cells contribute is subtracted.
-        """
+        """Errors of blocks of cells by scale, from noise and from the model: halves, quarters and finer, stripes."""
         places = tuple(kinds)
+        by_part = {
+            part: self.block_variances(of, tuple(places[axis] for axis in part))
+            for part in subsets(tuple(range(len(places))))
+        }
         result: tuple[list[Coarse], list[Coarse]] = ([], [])
-        spreads = self.spreads.get(of, Spreads())
-        by_part: dict[Places, Scaled] = {}
-        for part in subsets(tuple(range(len(places)))):
-            scaled = spreads.of_blocks(tuple(places[axis] for axis in part)) if len(part) > 1 else None
-            if scaled is not None:
-                by_part[part] = scaled
-        if not by_part:
-            return result
-        for level in range(LEVELS):
-            shares = tuple(self._of_each_block(attribute, kinds[attribute], level) for attribute in places)
-            by_noise: dict[Places, Floats] = {}
-            by_model: dict[Places, Floats] = {}
-            for part, scaled in by_part.items():
-                if level < len(scaled.noise):
-                    within = tuple(places[axis] for axis in part)
-                    rows, noise, model = self._in_blocks(of, within, (level,) * len(part))
-                    if level < len(scaled.noise) - 1:
-                        less = sum(scaled.stripes) if not level else 0.0
-                        noise, model = scaled.noise[level + 1] * rows, (scaled.model[level + 1] + less) * rows
-                    by_noise[part], by_model[part] = (
-                        scaled.noise[level] * rows - noise,
-                        scaled.model[level] * rows - model,
+        for level in range(LEVELS) if any(by_part.values()) else ():
+            shares = tuple(self.share_of_blocks(attribute, kinds[attribute], level) for attribute in places)
+            here = {
+                part: (noise, model)
+                for part, every in by_part.items()
+                for levels, noise, model in every
+                if {*levels} == {level}
+            }
+            result[0].append(Coarse(shares, {part: noise for part, (noise, _) in here.items()}))
+            result[1].append(Coarse(shares, {part: model for part, (_, model) in here.items()}))
+        for part, every in by_part.items():
+            for levels, _, model in every:
+                if len({*levels}) > 1:
+                    shares = tuple(
+                        self.share_of_blocks(attribute, kinds[attribute], levels[part.index(axis)])
+                        if axis in part
+                        else np.zeros((0, 0))
+                        for axis, attribute in enumerate(places)
                     )
-            result[0].append(Coarse(shares, by_noise))
-            result[1].append(Coarse(shares, by_model))
-        for part, scaled in by_part.items():
-            for fine, spread in enumerate(scaled.stripes):
-                within = tuple(places[axis] for axis in part)
-                levels = tuple(LEVELS if axis == part[fine] else 0 for axis in part)
-                shares = tuple(
-                    self._of_each_block(attribute, kinds[attribute], levels[part.index(axis)])
-                    if axis in part
-                    else np.zeros((0, 0))
-                    for axis, attribute in enumerate(places)
-                )
-                result[0].append(Coarse(shares, {}))
-                result[1].append(Coarse(shares, {part: spread * self._in_blocks(of, within, levels)[0]}))
+                    result[0].append(Coarse(shares, {}))
+                    result[1].append(Coarse(shares, {part: model}))
+        return result
+
+    def block_variances(self, of: str, places: Places) -> list[tuple[Places, Floats, Floats]]:
+        """Variances of the blocks of a set of axes at every scale: level of each axis, from noise and from the model.
+
+        A spread is that of a whole block, so what finer blocks and cells contribute is subtracted. Scales are those of
+        halves, quarters and finer along all axes, and then stripes: values of one axis with halves of the other, which
+        carry no noise of their own.
+        """
+        result: list[tuple[Places, Floats, Floats]] = []
+        scaled = self.spreads.get(of, Spreads()).of_blocks(places) if len(places) > 1 else None
+        if scaled is None:
+            return result
+        for level in range(min(LEVELS, len(scaled.noise))):
+            levels = (level,) * len(places)
+            rows, noise, model = self._in_blocks(of, places, levels)
+            if level < len(scaled.noise) - 1:
+                less = sum(scaled.stripes) if not level else 0.0
+                noise, model = scaled.noise[level + 1] * rows, (scaled.model[level + 1] + less) * rows
+            result.append((levels, scaled.noise[level] * rows - noise, scaled.model[level] * rows - model))
+        for fine, spread in enumerate(scaled.stripes):
+            levels = tuple(LEVELS if axis == fine else 0 for axis in range(len(places)))
+            rows = self._in_blocks(of, places, levels)[0]
+            result.append((levels, np.zeros(rows.shape), spread * rows))
         return result
 
     def _in_blocks(self, of: str, places: Places, levels: Places) -> tuple[Floats, Floats, Floats]:
@@ -344,7 +355,7 @@ class Margins(ContentOfCells):
         levels = {len(scaled.noise) for blocks in known for scaled in blocks}
         return bool(levels) and max(levels) < LEVELS
 
-    def _of_each_block(self, axis: int, kind: Codes, level: int) -> Floats:
+    def share_of_blocks(self, axis: int, kind: Codes, level: int) -> Floats:
         """Share of each class of values in the rows of each block of an attribute, (blocks, classes)."""
         blocks = self.blocks[axis][level]
         number, kinds = int(blocks.max()) + 1, int(kind.max()) + 1
@@ -389,7 +400,27 @@ class Margins(ContentOfCells):
             few = [places for places in tables if 0 < len(places) <= 2 or (places and not self.unbiased)]
             whole = {places: self._added_up(of, self.every(places)) for places in few} if self.unbiased else {}
             sums[of] = {places: whole.get(places, tables[places].estimate) for places in few}
-        return RowsOfMargins(self.schema, float(self.tables["count"][()].estimate), self._along, larger, sums)
+        total = float(self.tables["count"][()].estimate)
+        return RowsOfMargins(self.schema, total, self._along, larger, sums, self._rows_given)
+
+    def _rows_given(self, where: Predicate) -> RowModel:
+        """Model of the rows that fulfil a condition, kept for the last few conditions."""
+        known = self._conditional_rows
+        if where not in known:
+            while len(known) >= MOST_CONDITIONS:
+                known.pop(next(iter(known)))
+            limits = MOST_JOINED, MOST_ATTRIBUTES
+            source = Source(self.schema, self.tables, self._estimate, self.unbiased, self._rows_given, *limits)
+            known[where] = rows_given(where, source, self.row_model)
+        return known[where]
+
+    @cached_property
+    def _conditional_rows(self) -> dict[Predicate, RowModel]:
+        return {}
+
+    def _estimate(self, of: str, kinds: Mapping[int, Codes], fine: bool) -> Floats:
+        """Joined estimates of one statistic along some axes, by classes of values."""
+        return self.joined(kinds, fine=fine)[of]
 
     def _along(self, places: Places) -> Floats:
         """Joined counts of single values along some axes."""

@@ -34,6 +34,11 @@ NOISES = np.logspace(-1.0, 6.0, 36)  # standard deviations at which errors are f
 SPREADS = np.logspace(-2.0, 0.75, 12)  # relative spreads that a pair may have
 ROUNDS = 10  # of learning the prior of spreads
 BEYOND_PAIRS = 0.4  # of the usual spread of its pairs, that of what three attributes and more have beyond them
+LOOSE = 0.05  # of the misfit that three pairs say, by which that of their three attributes is off without interaction
+OF_ONE = 0.1  # of the budget of tables, that a set of three attributes may be worth
+CLEAR = 0.1  # of the rows, that the noise of a misfit of three attributes may be
+STANDS_OUT = 2.0  # times its noise, that an interaction must be for a search to start with it
+MOST_TESTED = 240  # sets of three attributes
 MOST_IN_THREES = 20  # attributes, up to which all sets of three are foretold
 WHOLE = range(4, 7)  # attributes for which the whole table is
 
@@ -43,22 +48,32 @@ class Foretold:
     """Expected errors of sets of attributes by noise.
 
     sets: the sets. errors: (sets, noises), sums of absolute cell errors as shares of the rows. weights: (orders, sets),
-    weight of a set's error in the mean error of tables of an order. worth: (orders,), weights of the orders.
+    weight of a set's error in the mean error of tables of an order. worth: (orders,), weights of the orders. dense:
+    sets of three attributes that interact more than usual, by their misfits.
     """
 
     sets: tuple[Places, ...]
     errors: Floats
     weights: Floats
     worth: Floats
+    dense: tuple[Places, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Misfits:
+    """Noisy L1 distances of tables from the products of their margins, and the standard deviation of their noise."""
+
+    values: Mapping[Places, float]
+    noise: float
 
 
 def foretell(
-    one_way: Sequence[Floats], unsure: Sequence[Floats], misfits: Floats | None, misfit_noise: float, pure: bool
+    one_way: Sequence[Floats], unsure: Sequence[Floats], of_pairs: Misfits | None, of_threes: Misfits | None, pure: bool
 ) -> Foretold:
     """Expected errors of all sets of attributes at every noise in `NOISES`.
 
-    one_way, unsure: estimated margins, and the variance of each value. misfits: (pairs,), noisy, or None; misfit_noise:
-    their standard deviation. pure: Laplace noise.
+    one_way, unsure: estimated margins, and the variance of each value. of_pairs: misfits of all pairs; of_threes: of
+    some sets of three. pure: Laplace noise.
     """
     axes, total = len(one_way), max(float(one_way[0].sum()), 1.0)
     orders = [order for order in (1, 2, 3) if order <= axes and (order < 3 or axes <= MOST_IN_THREES)]
@@ -67,26 +82,37 @@ def foretell(
     groups = [_groups(margin, variances) for margin, variances in zip(one_way, unsure, strict=True)]
     frequencies, numbers, rough = (np.array([each[part] for each in groups]) for part in range(3))
     errors: list[Floats] = []
-    spreads = np.ones(0)  # of pairs, which come before what is larger
+    spreads: dict[Places, float] = {}  # of pairs, which come before what is larger
+    dense: list[Places] = []
     for order, sets in zip(orders, listed, strict=True):
         places = np.array(sets)
         cells, number = _cells(frequencies, numbers, places)
         rows = cells * total
         if order == 2:
             besides = _rough_margins(np.minimum(rough / np.maximum(frequencies * total, 1e-9) ** 2, 1.0), places, rows)
-            belief = _believed(misfits, misfit_noise, rows, number, besides, pure)
-            spreads = np.exp(belief @ np.log(SPREADS))
-            by_spread = [_errors(rows, number, np.full(len(sets), spread)) for spread in SPREADS]
-            errors.append(np.einsum("pk,kpn->pn", belief, np.array(by_spread)))
-        else:
-            of_sets = np.ones(len(sets)) if order == 1 else _beyond_pairs(spreads, listed[1], sets)
-            errors.append(_errors(rows, number, of_sets))
+            belief = _believed(sets, of_pairs, rows, number, besides, pure)
+            spreads = dict(zip(sets, np.exp(belief @ np.log(SPREADS)).tolist(), strict=True))
+            errors.append(_errors_by_belief(rows, number, belief))
+            continue
+        of_sets = np.ones(len(sets)) if order == 1 else _beyond_pairs(spreads, sets)
+        errors.append(_errors(rows, number, of_sets))
+        if order == 3 and of_pairs is not None and of_threes is not None:
+            at = np.array([index for index, each in enumerate(sets) if each in of_threes.values])
+            tested, rows, number = [sets[index] for index in at], rows[at], number[at]
+            within = [[max(0.0, of_pairs.values[pair]) for pair in combinations(each, 2)] for each in tested]
+            besides = np.square(np.array(within) / (OF_NORMAL * total)).sum(axis=1)[:, None] * rows**2
+            belief = _believed(tested, of_threes, rows, number, besides, pure, LOOSE)
+            errors[-1][at] = _errors_by_belief(rows, number, belief)
+            clear = STANDS_OUT * of_threes.noise / (OF_NORMAL * total)
+            more = np.exp(belief @ np.log(SPREADS)) > np.maximum(of_sets[at], clear)
+            dense += [places for places, flag in zip(tested, more.tolist(), strict=True) if flag]
     weights, worth = _weights(axes, orders)
     return Foretold(
         tuple(places for sets in listed for places in sets),
         np.concatenate(errors) / total,
         np.repeat(weights, [len(sets) for sets in listed], axis=1),
         worth,
+        tuple(dense),
     )
 
 
@@ -133,32 +159,60 @@ def _errors(rows: Floats, number: Floats, spreads: Floats) -> Floats:
     return OF_NORMAL * np.stack(sums, axis=1)
 
 
-def _believed(
-    misfits: Floats | None, noise: float, rows: Floats, number: Floats, besides: Floats, pure: bool
-) -> Floats:
-    """Posterior of the relative spread of each pair on the grid `SPREADS`, (pairs, spreads) (EM prior).
+def _errors_by_belief(rows: Floats, number: Floats, belief: Floats) -> Floats:
+    """Expected sum of absolute cell errors, (sets, noises), by the posterior of each set's spread (sets, spreads)."""
+    by_spread = [_errors(rows, number, np.full(len(rows), spread)) for spread in SPREADS]
+    return np.asarray(np.einsum("pk,kpn->pn", belief, np.array(by_spread)), dtype=np.float64)
 
-    rows, number: (pairs, kinds of cells). besides: variances of the misfit from the noise of margins, likewise.
+
+def _believed(
+    sets: Sequence[Places],
+    misfits: Misfits | None,
+    rows: Floats,
+    number: Floats,
+    besides: Floats,
+    pure: bool,
+    loose: float = 0.0,
+) -> Floats:
+    """Posterior of the relative spread of each set on the grid `SPREADS`, (sets, spreads) (EM prior).
+
+    rows, number: (sets, kinds of cells). besides: variances of the misfit from smaller margins, likewise. loose: share
+    of the misfit that these say by which it may be off.
     """
     if misfits is None:
         return np.full((len(rows), len(SPREADS)), 1.0 / len(SPREADS))
     expected = [OF_NORMAL * (number * np.sqrt((c * rows) ** 2 + rows + besides)).sum(axis=1) for c in SPREADS]
-    off = np.abs(misfits[:, None] - np.stack(expected, axis=1)) / noise
+    noise = np.hypot(misfits.noise, loose * OF_NORMAL * (number * np.sqrt(besides)).sum(axis=1))
+    measured = np.array([misfits.values[places] for places in sets])
+    off = np.abs(measured[:, None] - np.stack(expected, axis=1)) / noise[:, None]
     logs = -sqrt(2.0) * off if pure else -0.5 * off**2
     likely = np.exp(logs - logs.max(axis=1, keepdims=True))
     prior = np.full(len(SPREADS), 1.0 / len(SPREADS))
     for _ in range(ROUNDS + 1):
         belief = likely * prior
         belief /= belief.sum(axis=1, keepdims=True)
-        prior = (belief.sum(axis=0) + 1.0 / len(SPREADS)) / (len(misfits) + 1)
+        prior = (belief.sum(axis=0) + 1.0 / len(SPREADS)) / (len(sets) + 1)
     return np.asarray(belief, dtype=np.float64)
 
 
-def _beyond_pairs(spreads: Floats, pairs: Sequence[Places], sets: Sequence[Places]) -> Floats:
+def _beyond_pairs(spreads: Mapping[Places, float], sets: Sequence[Places]) -> Floats:
     """Relative spread of sets of three attributes and more: a share of the median of their pairs', (sets,)."""
-    at = {places: place for place, places in enumerate(pairs)}
-    usual = [np.median([spreads[at[pair]] for pair in combinations(places, 2)]) for places in sets]
+    usual = [np.median([spreads[pair] for pair in combinations(places, 2)]) for places in sets]
     return BEYOND_PAIRS * np.array(usual)
+
+
+def threes_to_test(shape: Sequence[int], rows: float, amount: float, share: float) -> list[Places]:
+    """Sets of three attributes whose misfit may change what is measured, those of fewest cells first.
+
+    amount: budget of all tables, in rho; share: the largest part of it for these misfits. A set is left out if with
+    `OF_ONE` of the budget its noise would be all rows; there are no more than leave noise of `CLEAR` of the rows to each
+    misfit.
+    """
+    sets: list[Places] = list(combinations([place for place, size in enumerate(shape) if size > 1], 3))
+    cells = {places: prod(shape[place] for place in places) for places in sets}
+    small = sorted(cells, key=lambda each: (cells[each], each))
+    most = min(MOST_TESTED, int(2.0 * share * amount * (CLEAR * rows) ** 2))
+    return [places for places in small if OF_NORMAL * sqrt(0.5 / (OF_ONE * amount)) * cells[places] <= rows][:most]
 
 
 USUAL_ROWS = 20_000  # where none are stated

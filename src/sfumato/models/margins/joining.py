@@ -45,47 +45,80 @@ def join_counts(
     met to within this share of the rows. contrasts: for sets of axes, a +-1 sign for every value of each axis, and the
     wanted sum of rows with the product of these signs. possible: flags of cells; the others are 0.
     """
-    among = range(len(one_way))
-    total = max(float(one_way[0].sum()), LITTLE) if one_way else 0.0
-    joint = np.ones([len(margin) for margin in one_way])
-    for place, margin in enumerate(one_way):
-        joint = joint * spread_out(margin / (total if place else 1.0), (place,), among)
-    if possible is not None:
-        joint = joint * possible
     largest = [places for places in known if not any(set(places) < set(other) for other in known)]
     if len(largest) == 1 and len(largest[0]) == len(one_way):
         return known[largest[0]]
+    # The longest axis is laid out last, so that passes over all cells are fast.
+    order = sorted(range(len(one_way)), key=lambda axis: len(one_way[axis]))
+    at = [order.index(axis) for axis in range(len(one_way))]
+    margins = [(_turned(places, at), _transposed(known[places], places, at)) for places in largest]
+    tilts = [_Tilt.of(_turned(places, at), places, at, *contrast) for places, contrast in contrasts.items()]
+    total = max(float(one_way[0].sum()), LITTLE) if one_way else 0.0
+    joint = np.ones([len(one_way[axis]) for axis in order])
+    for axis, margin in enumerate(one_way):
+        joint = joint * spread_out(margin / (total if axis else 1.0), (at[axis],), range(joint.ndim))
+    if possible is not None:
+        joint = joint * possible.transpose(order)
     for number in range(ROUNDS if len(largest) > 1 else 1):
         off = 0.0
         if number < TILTS:
-            for places, (signs, wanted) in contrasts.items():
-                joint = joint * _tilt(sum_out(joint, places, among), places, signs, wanted, among)
-        for places in largest:
-            joint, missed = _proportional(joint, places, known[places])
-            off = max(off, missed)
+            for tilt in tilts:
+                tilt.apply(joint)
+        for places, wanted in margins:
+            off = max(off, _fit(joint, places, wanted))
         if off <= close * total and (not contrasts or number >= TILTS - 1):
             break
     if possible is not None and joint.sum() > 0:  # margins with noise may ask for rows where none can be
-        joint = joint * (total / joint.sum())
-    return joint
+        joint *= total / joint.sum()
+    return np.ascontiguousarray(joint.transpose(at))
 
 
-def _proportional(joint: Floats, places: Places, wanted: Floats) -> tuple[Floats, float]:
-    """Table scaled to a wanted margin along some axes, and the sum of absolute errors of its margin before."""
-    among = range(joint.ndim)
-    now = sum_out(joint, places, among)
-    factor = np.where(now > LITTLE, wanted / np.maximum(now, LITTLE), 0.0)
-    return joint * spread_out(factor, places, among), float(np.abs(now - wanted).sum())
+def _turned(places: Places, at: Sequence[int]) -> Places:
+    """Axes by their new places, rising."""
+    return tuple(sorted(at[axis] for axis in places))
 
 
-def _tilt(table: Floats, places: Places, signs: Sequence[Floats], wanted: float, among: Sequence[int]) -> Floats:
-    """Factors on cells of positive and of negative sign that bring a table nearer to a wanted contrast of some axes."""
-    now, sign = table, np.ones([1] * len(among))
-    for place, each in zip(reversed(places), reversed(signs), strict=True):
-        now, sign = now @ each, sign * spread_out(each, (place,), among)
-    total = float(table.sum())
-    one, other = (max(total + way * wanted, 0.0) / max(total + way * float(now), LITTLE) for way in (1.0, -1.0))
-    return np.clip(np.where(sign > 0, one, other), 1.0 - MOST_TILT, 1.0 + MOST_TILT)
+def _transposed(table: Floats, places: Places, at: Sequence[int]) -> Floats:
+    """Table along some axes with its axes in the order of their new places."""
+    return np.ascontiguousarray(table.transpose(np.argsort([at[axis] for axis in places])))
+
+
+def _fit(joint: Floats, places: Places, wanted: Floats) -> float:
+    """Scale a table to a wanted margin along some axes, in place; the sum of absolute errors of its margin before."""
+    now = _sum_out(joint, places)
+    factor = wanted / np.maximum(now, LITTLE) * (now > LITTLE)
+    joint *= spread_out(factor, places, range(joint.ndim))
+    return float(np.abs(now - wanted).sum())
+
+
+def _sum_out(joint: Floats, places: Places) -> Floats:
+    """Margin of a table along some axes."""
+    return np.asarray(np.einsum(joint, [*range(joint.ndim)], [*places]))
+
+
+@dataclass(frozen=True, eq=False)
+class _Tilt:
+    """Contrast to which a table is brought. signs: product of +-1 along its axes; wanted: sum of rows with these."""
+
+    places: Places
+    signs: Floats
+    wanted: float
+
+    @classmethod
+    def of(cls, turned: Places, places: Places, at: Sequence[int], signs: Sequence[Floats], wanted: float) -> _Tilt:
+        """Contrast by the new places of its axes."""
+        product = np.ones([1] * len(places))
+        for axis, each in zip(places, signs, strict=True):
+            product = product * spread_out(each, (at[axis],), turned)
+        return cls(turned, product, wanted)
+
+    def apply(self, joint: Floats) -> None:
+        """Bring a table nearer to the contrast, by a factor on cells of positive and one on cells of negative sign."""
+        table = _sum_out(joint, self.places)
+        total, now = float(table.sum()), float((table * self.signs).sum())
+        one, other = (max(total + way * self.wanted, 0.0) / max(total + way * now, LITTLE) for way in (1.0, -1.0))
+        factors = np.clip(np.where(self.signs > 0, one, other), 1.0 - MOST_TILT, 1.0 + MOST_TILT)
+        joint *= spread_out(factors, self.places, range(joint.ndim))
 
 
 def join_sums(counts: Floats, known: Mapping[Places, Floats]) -> Floats:
@@ -118,8 +151,7 @@ def join_products(counts: Floats, alone: Mapping[Places, Floats], level: float) 
     for _ in range(ROUNDS):
         off = 0.0
         for places, wanted in above.items():
-            joint, missed = _proportional(joint, places, wanted)
-            off = max(off, missed)
+            off = max(off, _fit(joint, places, wanted))
         if off <= close:
             break
     return joint - level * counts
@@ -156,13 +188,15 @@ BLOCK = 64  # values of a margin of many that are brought to their sum at once
 MOST_SMOOTHED = 600  # values; the time that it takes grows with their cube
 
 
-def kernels(values: int, ordered: bool) -> list[Floats]:
-    """Prior correlation matrices of an axis, (values, values) each: exponential kernels by length, and the identity."""
-    alone = np.eye(values)
-    if not ordered or values < 3:
-        return [alone]
-    gaps = np.abs(np.subtract.outer(np.arange(values), np.arange(values)))
-    return [np.exp(-gaps / length) + ROUGH * alone for length in LENGTHS if length < values] + [alone]
+def kernel_lengths(values: int, ordered: bool) -> list[int]:
+    """Lengths of the kernels of an axis, 0 for that of values each by itself, which comes last."""
+    return [length for length in LENGTHS if ordered and length < values and values > 2] + [0]
+
+
+def kernel(places: Codes, length: int) -> Floats:
+    """Prior correlation matrix of values at some places of an order, (values, values); the identity for length 0."""
+    alone = np.eye(len(places))
+    return np.exp(-np.abs(np.subtract.outer(places, places)) / length) + ROUGH * alone if length else alone
 
 
 def one_way_margin(noisy: Floats, variance: float, total: float, ordered: bool) -> Floats:
@@ -180,11 +214,11 @@ def one_way_errors(noisy: Floats, variance: float, total: float, ordered: bool) 
         return by_halves(noisy.astype(np.float64), total, SPIKE_OF_MANY * float(np.sqrt(variance))), left
     if values < 3:
         return onto_total(noisy, total), left
-    shapes, estimate = kernels(values, ordered), noisy.astype(np.float64)
+    lengths, estimate = kernel_lengths(values, ordered), noisy.astype(np.float64)
     regular = np.ones(values, dtype=bool)  # what is no spike
     for _ in range(values if ordered else 1):
         off = noisy[regular] - noisy[regular].mean()
-        precision = _likeliest(off, variance, [shape[np.ix_(regular, regular)] for shape in shapes])
+        precision = _likeliest(off, variance, np.flatnonzero(regular), lengths)
         pull = precision @ off
         estimate[regular] = noisy[regular] - variance * pull
         left[regular] = np.maximum(variance - variance**2 * np.diag(precision), 0.0)
@@ -197,20 +231,41 @@ def one_way_errors(noisy: Floats, variance: float, total: float, ordered: bool) 
     return onto_total(estimate, total), left
 
 
-def _likeliest(off: Floats, variance: float, shapes: list[Floats]) -> Floats:
+def _likeliest(off: Floats, variance: float, places: Codes, lengths: Sequence[int]) -> Floats:
     """Precision matrix of noisy counts, (n, n), under the kernel and scale of largest marginal likelihood.
 
-    off: (n,), deviations from the mean.
+    off: (n,), deviations from the mean, of values at these places of their order. lengths: of the kernels.
     """
-    best, result = -np.inf, np.zeros((len(off), len(off)))
-    for shape in shapes:
-        lengths, directions = np.linalg.eigh(shape)
-        along = directions.T @ off
-        spreads = variance * (SIZES[:, None] ** 2 * np.maximum(lengths, 0.0) + 1.0)
-        likelihoods = -0.5 * (np.log(spreads) + along**2 / spreads).sum(axis=1)
-        size = int(likelihoods.argmax())
-        if likelihoods[size] > best:
-            best, result = float(likelihoods[size]), (directions / spreads[size]) @ directions.T
+    smooth = _smooth_likelihoods(off, variance, places, lengths[:-1])
+    likelihoods = np.array([*smooth, _rough_likelihoods(off, variance)])
+    best, size = divmod(int(likelihoods.argmax()), len(SIZES))
+    covariance = SIZES[size] ** 2 * kernel(places, lengths[best])
+    return np.asarray(np.linalg.inv(variance * (covariance + np.eye(len(off)))), dtype=np.float64)
+
+
+def _rough_likelihoods(off: Floats, variance: float) -> Floats:
+    """Log likelihoods of deviations that are independent, by size, (sizes,)."""
+    spreads = variance * (SIZES**2 + 1.0)
+    return np.asarray(-0.5 * (len(off) * np.log(spreads) + (off**2).sum() / spreads))
+
+
+def _smooth_likelihoods(off: Floats, variance: float, places: Codes, lengths: Sequence[int]) -> Floats:
+    """Log likelihoods of deviations along an order, by kernel length and size, (lengths, sizes) (Kalman filter).
+
+    An exponential kernel is that of a first-order autoregression, so a value depends on all before it through the one
+    before: one pass along the order replaces the eigendecompositions of all kernels.
+    """
+    smooth = np.broadcast_to(variance * SIZES**2, (len(lengths), len(SIZES)))  # variance of the curve
+    rough = ROUGH * smooth + variance  # of a value around it
+    steps = np.exp(-np.diff(places, prepend=places[0]) / np.array(lengths, dtype=np.float64).reshape(-1, 1, 1))
+    result, mean, left = np.zeros(smooth.shape), np.zeros(smooth.shape), smooth
+    for place, value in enumerate(off.tolist()):
+        step = steps[:, :, place]
+        mean, left = step * mean, step**2 * left + (1.0 - step**2) * smooth
+        spread = left + rough
+        residual, gain = value - mean, left / spread
+        result -= 0.5 * (np.log(spread) + residual**2 / spread)
+        mean, left = mean + gain * residual, (1.0 - gain) * left
     return result
 
 
@@ -322,7 +377,11 @@ class Step:
 
     def draw(self, rows: Codes, random: RandomNumbers) -> Codes:
         """Draw a value for every row independently. rows: codes (attributes, rows)."""
-        return self._values(self._cells(rows), random.uniform(rows.shape[1]))
+        return self.at(rows, random.uniform(rows.shape[1]))
+
+    def at(self, rows: Codes, within: Floats) -> Codes:
+        """Value at a quantile of every row's distribution. rows: codes (attributes, rows); within: (rows,)."""
+        return self._values(self._cells(rows), within)
 
     def draw_evenly(self, rows: Codes, random: RandomNumbers) -> Codes:
         """Draw values by stratified sampling among the rows that share the given values; rows: (attributes, rows)."""
@@ -348,13 +407,15 @@ class Step:
         return np.asarray(np.searchsorted(self.ends, places, side="right") - cells * values, dtype=np.int64)
 
 
-def plan_steps(one_way: Sequence[Floats], known: Mapping[Places, Floats], ties: Floats) -> list[Step]:
+def plan_steps(
+    one_way: Sequence[Floats], known: Mapping[Places, Floats], ties: Floats, first: Places = ()
+) -> list[Step]:
     """Order of the attributes and their conditional distributions, greedily along the largest dependence.
 
     one_way: margins. known: non-negative tables along two axes and more. ties: (attributes, attributes), mutual
-    information.
+    information. first: attributes whose values rows have before.
     """
-    left, placed, steps = set(range(len(one_way))), list[int](), []
+    left, placed, steps = set(range(len(one_way))).difference(first), list(first), []
     while left:
         near = {
             attribute: ties[attribute, placed].max() if placed else ties[attribute].sum() for attribute in sorted(left)

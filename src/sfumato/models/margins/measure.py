@@ -21,18 +21,23 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
-from sfumato.measurement import Measurement, Noise, with_missing
+from sfumato.measurement import Measurement, with_missing
 from sfumato.models.base.mechanism import Forecast, Foresight, Holds, Mechanism
 from sfumato.models.margins.forecast import COUNT, foresee
 from sfumato.queries import Identity, Workload
 from sfumato.schema import Schema
+from sfumato.schema.attributes import Category
 
 if TYPE_CHECKING:  # `auto` asks what is foretold wherever there are three attributes; the rest is for releases
     from sfumato.models.margins.content import Margins
+    from sfumato.models.margins.forecast import Misfits
+    from sfumato.models.margins.hierarchy import Hierarchy
+    from sfumato.models.margins.nested import NestedMargins
     from sfumato.models.margins.scales import Contrasts, Haar, Scaled
     from sfumato.models.margins.table import Noisy, Places, Table
 
 NONE: Mapping[Places, Contrasts] = {}
+MOST_COMPARED = 2**22  # cells of a long attribute with another one, whose values are compared with their groups
 FINEST = 2**20  # parts in which shares of a budget are counted
 OF_A_PAIR, OF_A_CELL = 2**21, 2**7  # numbers changed for a pair of attributes and for each of its cells; see `_work`
 
@@ -42,9 +47,9 @@ class Settings:
     """Shares of the budget, and limits on size.
 
     Of the budget for counts: one_way for each attribute's first margin, misfit for each pair's, each up to a most;
-    contrasts for Haar contrasts of pairs, check for calibration. most_searched: attributes up to which views are
-    searched for; with more, pairs are measured. count: weight of counts against those of measures. pairs: share of
-    two-way tables in a measure's budget.
+    contrasts for Haar contrasts of pairs, check for calibration. Of the budget for tables: three for each misfit of
+    three attributes. most_searched: attributes up to which views are searched for; with more, pairs are measured.
+    count: weight of counts against those of measures. pairs: share of two-way tables in a measure's budget.
     """
 
     one_way: Fraction = Fraction(1, 200)
@@ -52,6 +57,8 @@ class Settings:
     misfit: Fraction = Fraction(1, 2500)
     contrasts: Fraction = Fraction(15, 100)
     most_misfits: Fraction = Fraction(4, 100)
+    three: Fraction = Fraction(1, 2000)
+    most_threes: Fraction = Fraction(1, 100)
     check: Fraction = Fraction(5, 100)
     most_searched: int = 20
     count: int = COUNT
@@ -76,11 +83,68 @@ class Settings:
         return [*for_axes.evenly(axes), *for_pairs.evenly(pairs)]
 
 
-def margins(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Margins:
-    """Measure and estimate marginals of all attributes.
+def margins(
+    curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None
+) -> Margins | NestedMargins:
+    """Measure and estimate marginals of all attributes, long ones by groups where the schema has such.
 
     budget: counts get `Settings.count` parts and every measure its weight.
     """
+    if any(isinstance(one, Category) and one.groups for one in schema.attributes.values()):
+        from sfumato.models.margins.hierarchy import hierarchies
+
+        if below := hierarchies(schema):
+            return _nested(curator, schema, budget, below)
+    return _margins(curator, schema, budget)
+
+
+def _nested(curator: Curator, schema: Schema, budget: Budget, below: Mapping[int, Hierarchy]) -> NestedMargins:
+    """Count the values of long attributes; measure marginals of all attributes with groups in their place.
+
+    Each long attribute has half of an even share of the budget, of which an eighth tells how its values differ.
+    """
+    from sfumato.models.margins.hierarchy import coarse, shares_within, unevenness, values_below
+    from sfumato.models.margins.nested import NestedMargins, Values
+    from sfumato.models.margins.table import WIDER
+
+    names, axes = schema.domain.names, len(schema.domain.axes)
+    for_values, for_tables = budget.split(len(below), 2 * axes - len(below))
+    by_groups = {names[place]: (each.axis, each.groups) for place, each in below.items()}
+    shares, measured = for_values.evenly(len(below)), {}
+    for_counts = {place: share.split(7, 1) for place, share in zip(below, shares, strict=True)}
+    for place, (share, _) in for_counts.items():
+        seen = curator.margin([names[place]])
+        measured[place] = seen.measure(Identity(seen.domain.size), share)
+    groups = _margins(curator.recode(by_groups), coarse(schema), for_tables)
+    values = {}
+    for place, each in below.items():
+        noise, totals = measured[place].noise.continuous_variance, groups.tables["count"][place,].estimate
+        estimate = values_below(measured[place].answers.astype(np.float64), noise, each.groups, totals)
+        share = shares_within(estimate, each.groups, len(totals))
+        alone = curator.recode({name: part for name, part in by_groups.items() if name != names[place]})
+        sizes = {other: alone.domain.shape[other] for other in range(axes) if other != place}
+        looked = [other for other, size in sizes.items() if size * len(estimate) <= MOST_COMPARED]
+        guesses, known = [], {}
+        for other in looked:
+            pair = (min(place, other), max(place, other))
+            joined = groups.joined(groups.every(pair))["count"]
+            table = joined if pair[0] == place else joined.T
+            known[other] = table / np.maximum(table.sum(axis=1, keepdims=True), 1e-9)
+            whole = np.rint(table[each.groups] * share[:, None]).astype(np.int64)
+            guesses.append(([names[one] for one in pair], (whole if pair[0] == place else whole.T).reshape(-1)))
+        uneven = {}
+        if looked:
+            misfits = alone.measure_margin_misfits(guesses, for_counts[place][1])
+            error = sqrt(misfits.noise.variance)
+            for other, misfit in zip(looked, misfits.answers.tolist(), strict=True):
+                within, rows = known[other][each.groups], estimate[:, None]
+                uneven[other] = unevenness(rows, within, noise * within**2, rows * within, WIDER * misfit, error)
+        values[place] = Values(each, estimate, measured[place], uneven)
+    return NestedMargins(schema, groups, values)
+
+
+def _margins(curator: Curator, schema: Schema, budget: Budget) -> Margins:
+    """Measure and estimate marginals of all attributes as they are."""
     from sfumato.models.margins.calibration import check, looks
     from sfumato.models.margins.content import Margins
     from sfumato.models.margins.sums import sums_along
@@ -127,6 +191,8 @@ class _Survey:
 
     def counts(self, budget: Budget) -> dict[Places, Table]:
         """Tables of the total, of all attributes and pairs, and of further views worth measuring."""
+        from sfumato.answers.fit import in_parts
+
         settings = self.settings
         axes: list[Places] = [(place,) for place in range(len(self.schema.domain.axes))]
         if not (pairs := _pairs(self.schema, settings.most_cells)):
@@ -134,10 +200,12 @@ class _Survey:
         for_one_way, for_misfits, for_tables = budget.split(*settings.shares(len(axes), len(pairs)))
         first = self._measure_all(axes, for_one_way.evenly(len(axes)))
         total, one_way, unsure = self._one_way(first)
-        measured = self._misfits(total, one_way, pairs, for_misfits)
-        variance, misfits = first[0][1][1], dict(zip(pairs, measured.answers.tolist(), strict=True))
-        worth = self._worth(one_way, unsure, variance, misfits, measured.noise, for_tables)
-        chosen = self._broad_pairs(one_way, misfits, worth, for_tables)
+        self.guessed.extend(in_parts(each) for each in (np.array([total]), *one_way))  # as a file keeps them
+        of_pairs = self._misfits(pairs, for_misfits)
+        of_threes, for_tables = self._misfits_of_threes(total, for_tables)
+        variance = first[0][1][1]
+        worth = self._worth(one_way, unsure, variance, of_pairs, of_threes, for_tables)
+        chosen = self._broad_pairs(one_way, of_pairs.values, worth, for_tables)
         contrasts: dict[Places, Contrasts] = {}
         if chosen:
             for_tables, for_contrasts = for_tables.split(1 - settings.contrasts, settings.contrasts)
@@ -146,25 +214,22 @@ class _Survey:
         return self._tables(first + self._measure_all(list(worth), shares), contrasts)
 
     def _broad_pairs(
-        self, one_way: list[Floats], misfits: dict[Places, float], worth: dict[Places, float], budget: Budget
+        self, one_way: list[Floats], misfits: Mapping[Places, float], worth: dict[Places, float], budget: Budget
     ) -> dict[Places, tuple[tuple[Haar, Haar], int]]:
         """Pairs whose Haar contrasts are worth measuring, with the signs of both axes and the depth."""
         from sfumato.models.margins.scales import Haar, worth_measuring
 
-        contributions, total = self.curator.charge.contributions, sum(worth.values())
-        amount = float(budget.amount / contributions ** (1 if budget.is_pure else 2))  # for one row
+        amount, total = self._for_one_row(budget), sum(worth.values())
         shape, signs = self.schema.domain.shape, [Haar.of(margin) for margin in one_way]
-        pairs, before = list(misfits), []
-        for pair in pairs:
-            precision = 0.0
-            for places, share in worth.items():
-                if {*pair} <= {*places}:
-                    part = share / total * amount
-                    precision += (part**2 / 2.0 if budget.is_pure else 2.0 * part) / prod(
-                        shape[place] for place in places
-                    )
-            by_views = 1.0 / sqrt(precision) if precision > 0 else inf
-            before.append(min(max(0.0, misfits[pair]) / 2.0, by_views))
+        precisions: dict[Places, float] = defaultdict(float)
+        for places, share in worth.items():
+            part = share / total * amount
+            precision = (part**2 / 2.0 if budget.is_pure else 2.0 * part) / prod(shape[place] for place in places)
+            for pair in combinations(places, 2):
+                precisions[pair] += precision
+        by_views = {pair: 1.0 / sqrt(precision) if precision > 0 else inf for pair, precision in precisions.items()}
+        pairs = list(misfits)
+        before = [min(max(0.0, misfits[pair]) / 2.0, by_views.get(pair, inf)) for pair in pairs]
         share = float(self.settings.contrasts) * amount
         alone = 2.0 / share**2 if budget.is_pure else 0.5 / share
         both = [(signs[a], signs[b]) for a, b in pairs]
@@ -186,50 +251,70 @@ class _Survey:
         self.measured.extend(((), measurement) for _, measurement in measured.values())
         return {places: contrasts for places, (contrasts, _) in measured.items()}
 
-    def _misfits(self, total: float, one_way: list[Floats], pairs: list[Places], budget: Budget) -> Measurement:
-        """Measure the L1 distance of each pair from the product of its margins."""
-        from sfumato.answers.fit import in_parts
+    def _misfits(self, sets: Sequence[Places], budget: Budget) -> Misfits:
+        """Measure the L1 distance of the table of each set from the product of its margins."""
+        from sfumato.models.margins.forecast import Misfits
         from sfumato.models.margins.table import guess_of
         from sfumato.models.margins.zeros import guess_with_zeros
 
-        self.guessed.extend(in_parts(each) for each in (np.array([total]), *one_way))  # as a file keeps them
-        guesses = []
-        for pair in pairs:
-            known = self.schema.structure
-            guess = guess_of(self.guessed, pair) if known is None else guess_with_zeros(self.guessed, pair, known)
+        names, guesses = self.schema.domain.names, []
+        known = self.schema.structure
+        for places in sets:
+            plain = known is None or len(places) != 2
+            guess = guess_of(self.guessed, places) if plain else guess_with_zeros(self.guessed, places, known)
             product = guess.astype(np.int64)
-            guesses.append(([self.schema.domain.names[place] for place in pair], product.reshape(-1)))
-        misfits = self.curator.measure_margin_misfits(guesses, budget)
-        self.measured.append(((), misfits))
-        return misfits
+            guesses.append(([names[place] for place in places], product.reshape(-1)))
+        measured = self.curator.measure_margin_misfits(guesses, budget)
+        self.measured.append(((), measured))
+        values = dict(zip(sets, measured.answers.tolist(), strict=True))
+        return Misfits(values, sqrt(measured.noise.continuous_variance))
+
+    def _misfits_of_threes(self, total: float, budget: Budget) -> tuple[Misfits | None, Budget]:
+        """Measure misfits of sets of three attributes of few cells; return them and the budget that is left."""
+        from sfumato.models.margins.forecast import threes_to_test
+
+        settings, shape = self.settings, self.schema.domain.shape
+        if budget.is_pure or len(shape) > settings.most_searched:  # noise of so many misfits would tell nothing
+            return None, budget
+        sets = threes_to_test(shape, total, self._for_one_row(budget), float(settings.most_threes))
+        sets = [places for places in sets if _essential(self.schema, places) == places]
+        if not sets:
+            return None, budget
+        share = min(len(sets) * settings.three, settings.most_threes)
+        for_tables, for_threes = budget.split(1 - share, share)
+        return self._misfits(sets, for_threes), for_tables
+
+    def _for_one_row(self, budget: Budget) -> float:
+        """Budget for what a single row adds."""
+        return float(budget.amount / self.curator.charge.contributions ** (1 if budget.is_pure else 2))
 
     def _worth(
         self,
         one_way: list[Floats],
         unsure: list[Floats],
         variance: float,
-        misfits: dict[Places, float],
-        noise: Noise,
+        of_pairs: Misfits,
+        of_threes: Misfits | None,
         budget: Budget,
     ) -> dict[Places, float]:
         """Shares of the budget by set of attributes.
 
-        one_way, unsure: estimated margins and variances of their values. misfits: of pairs, with this noise.
+        one_way, unsure: estimated margins and variances of their values. of_pairs, of_threes: misfits.
         """
         from sfumato.models.margins.forecast import foretell
         from sfumato.models.margins.views import Search, shares
 
-        axes, contributions = len(one_way), self.curator.charge.contributions
-        amount = float(budget.amount / contributions ** (1 if budget.is_pure else 2))  # for one row
+        axes, amount = len(one_way), self._for_one_row(budget)
         if axes > self.settings.most_searched:
-            known = {places: max(0.0, each) for places, each in misfits.items()}
+            known = {places: max(0.0, each) for places, each in of_pairs.values.items()}
             return shares(one_way, [1.0 / variance] * axes, known, amount, budget.is_pure)
-        every = list(combinations(range(axes), 2))
-        told = np.array([misfits.get(places, np.nan) for places in every])
-        told = np.where(np.isnan(told), np.nanmean(told), told)  # a pair that is too large to look at is like others
-        follows = np.array([_essential(self.schema, places) != places for places in every])
-        told = np.where(follows, 0.0, told)  # a pair of an attribute and what follows from it has nothing to tell
-        foretold = foretell(one_way, unsure, told, sqrt(noise.continuous_variance), budget.is_pure)
+        usual = float(np.mean([*of_pairs.values.values()]))  # a pair that is too large to look at is like others
+        every: dict[Places, float] = {
+            places: of_pairs.values.get(places, usual) for places in combinations(range(axes), 2)
+        }
+        known_pairs = [places for places in every if _essential(self.schema, places) != places]
+        every |= dict.fromkeys(known_pairs, 0.0)  # an attribute and what follows from it have nothing to tell
+        foretold = foretell(one_way, unsure, replace(of_pairs, values=every), of_threes, budget.is_pure)
         by_now = np.array([1.0 / variance if len(places) == 1 else 0.0 for places in foretold.sets])
         found = Search(foretold, self.schema.domain.shape, by_now, amount, budget.is_pure).best().listed()
         narrowed: dict[Places, float] = {}

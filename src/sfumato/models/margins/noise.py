@@ -23,7 +23,7 @@ from math import inf, prod, sqrt
 import numpy as np
 
 from sfumato.answers.evaluate import NoiseSource, Sum, Terms, distinct_ends
-from sfumato.answers.fieller import normal_terms
+from sfumato.answers.fieller import NormalErrors
 from sfumato.answers.guaranteed_columns import Source
 from sfumato.answers.noise_sum import Ends, half_width, lowest
 from sfumato.answers.question import ByStatistic, Gathered, Groups, WeightRange
@@ -79,12 +79,7 @@ class JoinedNoise(NoiseSource):
                 largest = max(float(np.abs(w).max()) for w in (*split, *whole) if w is not None)
                 left = np.broadcast_to(errors.unknown.covariances(split, whole, axes)[where], noise.shape)
                 unknown |= (np.diagonal(left, axis1=1, axis2=2) > (NOTHING * largest) ** 2).any(axis=1)
-        return [
-            None
-            if unknown[group]
-            else (*normal_terms(noise[group], back, model=False), *normal_terms(model[group], back, model=True))
-            for group in range(len(groups.present))
-        ]
+        return NormalErrors(noise, model, unknown, back)
 
     def _weights(self, by_statistic: ByStatistic, of: str, end: str) -> Floats | None:
         """Weights of one statistic at one end of its interval, in the shape of the table; None for none."""
@@ -144,14 +139,24 @@ class FromTables(Source):
 
     def ends(self, query: WeightRange, cells: Gathered, tail: float) -> Ends:
         """Bounds of a sum; the tail is divided evenly among its statistics."""
+        return self.ends_within(query, cells, tail, inf)
+
+    def ends_within(self, query: WeightRange, cells: Gathered, tail: float, beyond: float) -> Ends:
+        """Bounds of a sum; of one count alone the lower is -inf where the upper is greater than `beyond`."""
         shape = [int(kind.max()) + 1 for kind in self.kinds.values()]
         parts, low, high = query.statistics, 0.0, 0.0
         for of in parts:
-            weights = (query.low[of].reshape(shape), query.high[of].reshape(shape))
+            low_weights = query.low[of].reshape(shape)
+            same = query.high[of] is query.low[of]
+            weights = (low_weights, low_weights if same else query.high[of].reshape(shape))
             if of not in self.boxes:
                 self.boxes[of] = self.boxes_of(of)
             boxes = self.boxes[of]
-            ends = None if boxes is None else boxes.ends(*weights, tail / len(parts))
+            ends = (
+                None
+                if boxes is None
+                else boxes.ends(*weights, tail / len(parts), beyond if parts == ("count",) else inf)
+            )
             if ends is None:
                 mine = [(places, measurement) for places, measurement in self.measured if measurement.of == of]
                 ends = Tables(self.sizes, mine, of == "count").ends(*weights, self.kinds, tail / len(parts))

@@ -15,8 +15,10 @@ tables of three attributes and more towards their maximum-entropy join, cell by 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from itertools import combinations
+from math import log, pi
 
 import numpy as np
 
@@ -24,6 +26,7 @@ from sfumato.arrays import Codes, Flags, Floats
 from sfumato.domain.structural import Structure
 from sfumato.frozen import dataclass
 from sfumato.models.margins.joining import LENGTHS, join_counts
+from sfumato.models.margins.sparse import NEARLY, ODDS, Fit, by_ratios, sparser
 from sfumato.models.margins.table import Noisy, Places, Table, independent, pooled, spread_out, subsets, sum_out
 from sfumato.models.margins.zeros import fitted_with_zeros, with_zeros
 
@@ -75,11 +78,12 @@ class Directions:
 
 @dataclass(frozen=True, eq=False)
 class Shrunk:
-    """Shrunk estimate, and its error variances by cell from noise and from the model."""
+    """Shrunk estimate, its error variances by cell from noise and from the model, and the log likelihood if known."""
 
     estimate: Floats
     noise: Floats
     model: Floats
+    evidence: float = -np.inf
 
 
 def shrink_pairs(
@@ -102,7 +106,22 @@ def shrink_pairs(
             result[places] = Shrunk(products[places], nothing, nothing)
         else:
             result[places] = pair.shrunk(products[places], prior)
+            result[places] = _or_sparse(seen[places], products[places], said[places], pair, prior, result[places])
     return result
+
+
+def _or_sparse(
+    noisy: Noisy, product: Floats, said: Sequence[Floats], pair: _Pair, prior: Floats, shrunk: Shrunk
+) -> Shrunk:
+    """Shrunk estimate of a pair, or that of a likelier model of a table that is mostly empty."""
+    if not said:  # the first pass
+        return shrunk
+    dependent = Fit(shrunk.estimate, shrunk.noise + shrunk.model, pair.evidence(noisy[0] - product, prior))
+    fit = sparser(noisy, dependent, product, said)
+    if fit is dependent:
+        return shrunk
+    noise = np.minimum(fit.variance, fit.variance**2 / noisy[1])
+    return Shrunk(fit.estimate, noise, fit.variance - noise)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,8 +155,7 @@ class _Pair:
         sizes = _Sizes.of(rows.sizes[:, None] + columns.sizes + 2.0 * np.log(max(float(product.sum()), 1.0)))
         measured, towards = turned(numbers), [turned(each) for each in said]
         around = [measured, *(measured - weight * each for each in towards for weight in WEIGHTS)]
-        likelihood = np.array([sizes.likelihood(each, variance) for each in around])
-        return cls(measured, towards, variance, sizes.sizes, likelihood, along)
+        return cls(measured, towards, variance, sizes.sizes, sizes.likelihood(around, variance), along)
 
     def shrunk(self, product: Floats, prior: Floats) -> Shrunk:
         """Posterior table of the pair; prior: (means, spreads), log prior of mean and spread."""
@@ -151,8 +169,18 @@ class _Pair:
         trust, left = _posterior(self.measured - guess, spread, self.variance)
         rows, columns = (each.vectors for each in self.along)
         estimate = product + rows @ (guess + trust * (self.measured - guess)) @ columns.T
-        noise = np.minimum(trust**2 * self.variance, left)
-        return Shrunk(estimate, *(rows**2 @ part @ (columns**2).T for part in (noise, left - noise)))
+        by_noise = np.minimum(trust**2 * self.variance, left)
+        noise, model = (rows**2 @ part @ (columns**2).T for part in (by_noise, left - by_noise))
+        return Shrunk(estimate, noise, model)
+
+    def evidence(self, off: Floats, prior: Floats) -> float:
+        """Log likelihood of the noisy cells, whatever mean and spread. off: cells less the product of their margins."""
+        both = self.likelihood + prior
+        best = float(both.max())
+        likelihood = best + log(float(np.exp(both - best).sum())) - log(float(np.exp(prior).sum()))
+        others = off.size - self.measured.size  # of margins, where the product is off by noise alone
+        rest = max(float(np.square(off).sum() - np.square(self.measured).sum()), 0.0)
+        return likelihood - 0.5 * (others * log(self.variance) + rest / self.variance + off.size * log(2.0 * pi))
 
 
 def _learned_prior(likelihoods: Sequence[Floats]) -> Floats:
@@ -180,7 +208,8 @@ def shrink_cells(noisy: Floats, variance: float, guess: Floats) -> Shrunk:
         if likelihood > best:
             best, prior = likelihood, spread
     trust = prior / (prior + variance)
-    return Shrunk(guess + trust * off, trust**2 * variance, (1.0 - trust) ** 2 * prior)
+    evidence = best - 0.5 * off.size * log(2.0 * pi)
+    return Shrunk(guess + trust * off, trust**2 * variance, (1.0 - trust) ** 2 * prior, evidence)
 
 
 def _alike(values: int, ordered: bool) -> Floats:
@@ -212,11 +241,13 @@ class _Sizes:
         mean = np.bincount(places, sizes.reshape(-1), BINS) / np.maximum(number, 1.0)
         return cls(places, number, mean, sizes)
 
-    def likelihood(self, coefficients: Floats, variance: float) -> Floats:
-        """Log likelihood at every common spread, (spreads,)."""
-        squares = np.bincount(self.bin, (coefficients**2).reshape(-1), BINS)
-        expected = np.exp(SPREADS[:, None] + self.mean) + variance
-        return np.asarray(-0.5 * (np.log(expected) @ self.number + (1.0 / expected) @ squares), dtype=np.float64)
+    def likelihood(self, candidates: Sequence[Floats], variance: float) -> Floats:
+        """Log likelihood of candidates for the coefficients at every common spread, (candidates, spreads)."""
+        squares = np.array([np.bincount(self.bin, (each**2).reshape(-1), BINS) for each in candidates])
+        held = self.number > 0
+        expected = np.exp(SPREADS[:, None] + self.mean[held]) + variance
+        logs, precisions = np.log(expected) @ self.number[held], 1.0 / expected
+        return np.asarray(-0.5 * (logs + squares[:, held] @ precisions.T), dtype=np.float64)
 
 
 def _posterior(coefficients: Floats, spread: Floats, variance: float) -> tuple[Floats, Floats]:
@@ -225,28 +256,30 @@ def _posterior(coefficients: Floats, spread: Floats, variance: float) -> tuple[F
     coefficients, spread: deviations from the prior mean and prior variances. variance: of the noise. The weights of the
     tails are learned by EM.
     """
-    expected = spread * TAILS[:, None, None] + variance
-    logs = -0.5 * (np.log(expected) + coefficients**2 / expected)
+    squares, shape = np.square(coefficients).reshape(-1), coefficients.shape
+    expected = spread.reshape(-1) * TAILS[:, None] + variance
+    precisions = 1.0 / expected
+    logs = 0.5 * (np.log(precisions) - squares * precisions)
     likelihood = np.exp(logs - logs.max(axis=0))
     shares = TAIL_SHARES
     for _ in range(TAIL_ROUNDS):
-        of_tails = likelihood * shares[:, None, None]
-        of_tails /= of_tails.sum(axis=0)
-        shares = of_tails.sum(axis=(1, 2)) + TAIL_TRUST * TAIL_SHARES
+        shares = shares * (likelihood @ (1.0 / (shares @ likelihood))) + TAIL_TRUST * TAIL_SHARES
         shares = shares / shares.sum()
-    of_tails = likelihood * shares[:, None, None]
+    of_tails = likelihood * shares[:, None]
     of_tails /= of_tails.sum(axis=0)
-    trusts = 1.0 - variance / expected
+    trusts = 1.0 - variance * precisions
     trust = (of_tails * trusts).sum(axis=0)
     within = variance * trust
-    between = ((of_tails * trusts**2).sum(axis=0) - trust**2) * coefficients**2
-    return trust, within + np.maximum(between, 0.0)
+    between = ((of_tails * trusts**2).sum(axis=0) - trust**2) * squares
+    return trust.reshape(shape), (within + np.maximum(between, 0.0)).reshape(shape)
 
 
 RIDGES = (0.1, 0.3, 1.0)  # how far pairs are trusted as mediators; chosen pair by pair, by likelihood
 FITTING_ROUNDS = 10  # of fitting a pair to its margins
 LEAST = 1e-9  # of the rows, in a cell of a pair
+AT_ONCE = 2**18  # numbers of matrices that are worked on together
 MOST_VALUES = 600  # of an attribute whose directions are looked for; the time that it takes grows with their cube
+MOST_CELLS = 2**18  # of a pair that is measured, or kept if it was not
 MOST_TOGETHER = 2400  # values of all attributes that mediate, likewise
 
 NO_ZEROS: Mapping[Places, Flags] = {}
@@ -261,17 +294,23 @@ def all_pairs(
     ordered: Sequence[bool],
     zeros: Mapping[Places, Flags] = NO_ZEROS,
 ) -> dict[Places, Table]:
-    """Estimates of all two-way tables.
+    """Estimates of two-way tables: all, but for those of more than `MOST_CELLS` cells that nothing is known of.
 
     one_way: margins, with one sum. seen: noisy pairs; the others are predicted from these. zeros: for pairs with
-    structural zeros, flags of their possible cells.
+    structural zeros, flags of their possible cells. A table that is left out is the product of its margins wherever it
+    is asked for.
     """
     total, axes = float(one_way[0].sum()), len(one_way)
-    product = {(a, b): independent([one_way[a], one_way[b]], total) for a in range(axes) for b in range(a + 1, axes)}
-    for (a, b), flags in zeros.items():
-        product[a, b] = fit_margins(product[a, b], one_way[a], one_way[b], possible=flags)
     seen = {**seen, **{places: with_zeros(seen[places], flags) for places, flags in zeros.items() if places in seen}}
     small = _small([len(margin) for margin in one_way])
+    product = {
+        (a, b): independent([one_way[a], one_way[b]], total)
+        for a, b in combinations(range(axes), 2)
+        if (a, b) in seen or (small[a] and small[b]) or len(one_way[a]) * len(one_way[b]) <= MOST_CELLS
+    }
+    for (a, b), flags in zeros.items():
+        if (a, b) in product:
+            product[a, b] = fit_margins(product[a, b], one_way[a], one_way[b], possible=flags)
     among: dict[Places, Floats] = {(a, b): each for (a, b), each in product.items() if small[a] and small[b]}
     near = {places: noisy for places, noisy in seen.items() if places in among}
     shares = [margin / max(total, LEAST) for margin in one_way]
@@ -283,7 +322,7 @@ def all_pairs(
     by_order: Along = {(a, b): (first[a], first[b]) for a, b in near}
     alone = shrink_pairs(near, among, {p: [] for p in near}, by_order)
     known = among | {places: fitted(places, each.estimate) for places, each in alone.items()}
-    said = [mediated(one_way, known, ridge) for ridge in RIDGES]
+    said = mediated(one_way, known, RIDGES)
     for each in said:
         each.update({places: fitted(places, each[places]) for places in zeros if places in each})
     by_others = _along(shares, ordered, _variation(one_way, known, among, list(near)), list(near))
@@ -297,7 +336,8 @@ def all_pairs(
         found = shrunk[places] if places in shrunk else shrink_cells(*seen[places], apart)
         tables[places] = with_tails(places, fitted(places, found.estimate), found)
     for pair, flags in zeros.items():
-        tables[pair] = tables[pair].errors_of(flags)
+        if pair in tables:
+            tables[pair] = tables[pair].errors_of(flags)
     return tables
 
 
@@ -329,44 +369,67 @@ def _small(sizes: Sequence[int]) -> list[bool]:
 def fit_margins(
     table: Floats, rows: Floats, columns: Floats, rounds: int = FITTING_ROUNDS, possible: Flags | None = None
 ) -> Floats:
-    """Iterative proportional fitting of a two-way table to its margins; empty where a margin is, or no row can be."""
+    """Iterative proportional fitting of two-way tables to their margins; empty where a margin is.
+
+    table: (..., values, values), one or several; rows, columns: (..., values) each. possible: of one table, flags of
+    cells; the others are empty.
+    """
     if possible is not None:
         return fitted_with_zeros(table, rows, columns, possible)
-    held = (rows > 0)[:, None] & (columns > 0)
-    fitted: Floats = np.maximum(table, LEAST * rows.sum() / table.size) * held
+    held = (rows > 0)[..., :, None] & (columns > 0)[..., None, :]
+    cells = table.shape[-2] * table.shape[-1]
+    fitted: Floats = np.maximum(table, LEAST * rows.sum(axis=-1)[..., None, None] / cells) * held
     for _ in range(rounds):
-        fitted *= (rows / np.maximum(fitted.sum(axis=1), 1e-12))[:, None]
-        fitted *= columns / np.maximum(fitted.sum(axis=0), 1e-12)
+        fitted *= (rows / np.maximum(fitted.sum(axis=-1), 1e-12))[..., :, None]
+        fitted *= (columns / np.maximum(fitted.sum(axis=-2), 1e-12))[..., None, :]
     return fitted
 
 
-def mediated(one_way: Sequence[Floats], pairs: Pairs, ridge: float) -> dict[Places, Floats]:
-    """Predict every pair linearly from all other pairs; ridge: added to the diagonal of the matrix of all pairs."""
+def of_one_shape(pairs: Iterable[Places], sizes: Sequence[int]) -> Iterator[list[Places]]:
+    """Batches of pairs with the same numbers of values, small enough to be worked on together."""
+    by_shape: dict[Places, list[Places]] = {}
+    for a, b in pairs:
+        by_shape.setdefault((sizes[a], sizes[b]), []).append((a, b))
+    for (first, second), batch in by_shape.items():
+        together = max(1, AT_ONCE // (first + second) ** 2)
+        yield from (batch[start : start + together] for start in range(0, len(batch), together))
+
+
+def mediated(one_way: Sequence[Floats], pairs: Pairs, ridges: Sequence[float]) -> list[dict[Places, Floats]]:
+    """Predict every pair linearly from all other pairs; ridges: each added to the diagonal of the matrix of all pairs.
+
+    One eigendecomposition serves all ridges.
+    """
     total = float(one_way[0].sum())
     axes = sorted({axis for places in pairs for axis in places})
-    ends = np.cumsum([len(one_way[axis]) for axis in axes]).tolist()
-    here = {axis: slice(end - len(one_way[axis]), end) for axis, end in zip(axes, ends, strict=True)}
-    roots = {axis: np.sqrt(np.maximum(one_way[axis] / max(total, LEAST), 1e-12)) for axis in axes}
     if not axes:
-        return {}
-    every: Floats = np.zeros((ends[-1], ends[-1]))
-    for axis, root in roots.items():
-        every[here[axis], here[axis]] = (1.0 + ridge) * np.eye(len(root)) - np.outer(root, root)
+        return [{} for _ in ridges]
+    ends = np.cumsum([len(one_way[axis]) for axis in axes]).tolist()
+    at = {axis: slice(end - len(one_way[axis]), end) for axis, end in zip(axes, ends, strict=True)}
+    root = np.sqrt(np.maximum(np.concatenate([one_way[axis] for axis in axes]) / max(total, LEAST), 1e-12))
+    expected, every = np.outer(root, root), np.eye(ends[-1])
+    for axis in axes:
+        every[at[axis], at[axis]] -= expected[at[axis], at[axis]]
     for (a, b), table in pairs.items():
-        expected = np.outer(roots[a], roots[b])
-        every[here[a], here[b]] = table / max(total, LEAST) / expected - expected
-        every[here[b], here[a]] = every[here[a], here[b]].T
-    sizes, vectors = np.linalg.eigh(every)
-    sizes = np.maximum(sizes, ridge / 2.0)  # noise can make it indefinite
-    every, inverse = (vectors * sizes) @ vectors.T, (vectors / sizes) @ vectors.T
-    result: dict[Places, Floats] = {}
-    for a, b in pairs:
-        both = np.r_[here[a], here[b]]
-        own = np.linalg.inv(inverse[np.ix_(both, both)])[: len(roots[a]), len(roots[a]) :]
-        expected = np.outer(roots[a], roots[b])
-        explained = (every[here[a], here[b]] - own + expected) * expected * total
-        result[a, b] = fit_margins(explained, one_way[a], one_way[b], FITTING_ROUNDS // 2)
-    return result
+        every[at[a], at[b]] = table / max(total, LEAST) / expected[at[a], at[b]] - expected[at[a], at[b]]
+        every[at[b], at[a]] = every[at[a], at[b]].T
+    lengths, vectors = np.linalg.eigh(every)
+    values = {axis: np.arange(ends[-1])[at[axis]] for axis in axes}
+    results = list[dict[Places, Floats]]()
+    for ridge in ridges:
+        sizes = np.maximum(lengths + ridge, ridge / 2.0)  # noise can make it indefinite
+        every, inverse = (vectors * sizes) @ vectors.T, (vectors / sizes) @ vectors.T
+        result: dict[Places, Floats] = {}
+        for batch in of_one_shape(pairs, [len(margin) for margin in one_way]):
+            first, second = (np.array([values[pair[side]] for pair in batch]) for side in (0, 1))
+            both, size = np.concatenate([first, second], axis=1), first.shape[1]
+            own = np.linalg.inv(inverse[both[:, :, None], both[:, None, :]])[:, :size, size:]
+            block = first[:, :, None], second[:, None, :]
+            explained = (every[block] - own + expected[block]) * expected[block] * total
+            margins = (np.array([one_way[pair[side]] for pair in batch]) for side in (0, 1))
+            result |= zip(batch, fit_margins(explained, *margins, FITTING_ROUNDS // 2), strict=True)
+        results.append({places: result[places] for places in pairs})
+    return results
 
 
 def _variation(
@@ -374,7 +437,7 @@ def _variation(
 ) -> dict[tuple[int, Places], Floats]:
     """Covariance of an attribute's values over all its other pairs, by attribute and pair, (values, values) each."""
     least = LEAST * max(float(one_way[0].sum()), 1.0)
-    whole = [np.zeros((len(margin), len(margin))) for margin in one_way]
+    whole = {axis: np.zeros((len(one_way[axis]),) * 2) for places in seen for axis in places}
     own: dict[tuple[int, Places], Floats] = {}
     for places in seen:
         a, b = places
@@ -407,13 +470,25 @@ def larger_tables(
             tuple(places.index(axis) for axis in smaller): tables[smaller].estimate
             for smaller in combinations(places, len(places) - 1)
         }
-        possible = structure.possible(places) if structure else None
+        possible = None if structure is None else structure.possible(places)
         guess = join_counts([tables[axis,].estimate for axis in places], parts, possible=possible)
         own = pooled(noisy, places)
-        shrunk = shrink_cells(*(own if possible is None else with_zeros(own, possible)), guess)
+        shrunk = _cells_or_ratios(own if possible is None else with_zeros(own, possible), guess, parts)
         agreed = _agreeing(shrunk.estimate, shrunk.noise + shrunk.model, parts, axes, possible)
-        tables[places] = with_tails(places, agreed, shrunk)
+        made = with_tails(places, agreed, shrunk)
+        tables[places] = made if possible is None else made.errors_of(possible)
     return {places: tables[places] for places in wanted}
+
+
+def _cells_or_ratios(noisy: Noisy, guess: Floats, parts: Mapping[Places, Floats]) -> Shrunk:
+    """Shrink a noisy table towards its join, by the likelier of normal deviations and of ratios with empty cells."""
+    shrunk, axes = shrink_cells(*noisy, guess), range(guess.ndim)
+    most = reduce(np.minimum, [spread_out(margin, places, axes) for places, margin in parts.items()])
+    fit = by_ratios(noisy, guess, most)
+    if fit.evidence - ODDS < shrunk.evidence:
+        return shrunk
+    noise = np.minimum(fit.variance, fit.variance**2 / noisy[1])
+    return Shrunk(np.maximum(fit.estimate, NEARLY * guess), noise, fit.variance - noise)
 
 
 def _agreeing(

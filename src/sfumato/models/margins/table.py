@@ -23,7 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
+from functools import cached_property
 from itertools import combinations, combinations_with_replacement
+from math import prod
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -32,6 +34,7 @@ from sfumato.answers.fit import in_parts
 from sfumato.arrays import Codes, Flags, Floats
 from sfumato.frozen import dataclass
 
+WIDER = 1.1  # times the measured size, as errors have longer tails than the normal ones they are taken for
 Places = tuple[int, ...]  # of axes in their domain, rising
 Noisy = tuple[Floats, float]  # numbers along some axes, and the variance of the noise on each
 
@@ -51,6 +54,11 @@ class Table:
 
     def rounded(self) -> Table:
         """Round to the digits of a file: estimates and standard errors in 1024ths."""
+        return self._rounded
+
+    @cached_property
+    def _rounded(self) -> Table:
+        """The rounded table: contents are made of the same tables again and again while errors are calibrated."""
         errors = (in_parts(np.sqrt(np.maximum(each, 0.0))) ** 2 for each in (self.noise, self.model))
         return Table(self.places, in_parts(self.estimate), *errors)
 
@@ -359,7 +367,11 @@ class JoinedErrors:
 
 def along(matrix: Floats, values: Floats, axis: int) -> Floats:
     """Multiply an array by a matrix along one axis."""
-    return np.asarray(np.moveaxis(np.tensordot(matrix, values, axes=(1, axis)), 0, axis), dtype=np.float64)
+    if axis == values.ndim - 1:
+        return np.asarray(values @ matrix.T, dtype=np.float64)
+    before, (size, *after) = values.shape[:axis], values.shape[axis:]
+    result = matrix @ values.reshape(*before, size, prod(after))
+    return np.asarray(result.reshape(*before, len(matrix), *after), dtype=np.float64)
 
 
 def along_all(matrices: Sequence[Floats], values: Floats) -> Floats:

@@ -34,6 +34,7 @@ from sfumato.releases.contents.content import NOT_UNBIASED
 
 SIZES = np.logspace(0.0, 5.0, 101)  # standard deviations of noise that are weighed against each other
 HALVINGS = 100
+AT_ONCE = 2**14  # numbers, in arithmetic on cells by noise
 AGAIN = 0.15  # of one-way errors, that is not mended by order and by the sums of pairs
 
 
@@ -80,8 +81,10 @@ def _of_margin(margin: Floats, precision: float, axes: int) -> Floats:
 def _of_pair(product: Floats, misfit: float) -> Floats:
     """Expected error of a pair at every noise in `SIZES`, and unmeasured, (noises + 1,)."""
     expected = (misfit / max(float(product.sum()), 1.0) / OF_NORMAL * product.reshape(-1)) ** 2
-    at = [float(np.sqrt(expected * s2 / (expected + s2)).sum()) for s2 in SIZES**2]
-    return np.append(OF_NORMAL * np.array(at), misfit)
+    together = max(1, AT_ONCE // len(expected))  # noises, so that a large table takes little memory
+    noises = (SIZES[start : start + together, None] ** 2 for start in range(0, len(SIZES), together))
+    at = [np.sqrt(expected * each / (expected + each)).sum(axis=1) for each in noises]
+    return np.append(OF_NORMAL * np.concatenate(at), misfit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,8 +161,9 @@ class Search:
     pure: bool
 
     def best(self) -> Views:
-        """Best views from two starts: all attributes and pairs alone, and the whole table where it is small."""
-        starts = [self._inside[: len([places for places in self.foretold.sets if len(places) <= 2])]]
+        """Best views from two starts: attributes, pairs and dense threes, and the whole table where it is small."""
+        dense = {*self.foretold.dense}
+        starts = [self._inside[[len(places) <= 2 or places in dense for places in self.foretold.sets]]]
         if self._logs.sum() <= np.log(MOST_CELLS) and len(self.sizes) <= MOST_ATTRIBUTES:
             starts.append(np.ones((1, len(self.sizes)), dtype=bool))
         small = (sets[self._cells_of(sets) <= np.log(MOST_CELLS)] for sets in starts)

@@ -116,7 +116,7 @@ def read_directory(file: IO[bytes], size: int) -> list[Entry]:
     ):
         _foreign()
     if entries[0].size > MOST_MANIFEST_BYTES:
-        raise refusal("its manifest is larger than 1 MB")
+        raise refusal(f"its manifest is larger than {MOST_MANIFEST_BYTES:,} bytes")
     return entries
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import Field, JsonValue, ValidationError
 
-from sfumato.errors import ReleaseFileError
+from sfumato.errors import ReleaseFileError, SchemaError
 from sfumato.kernel.budget import readable
 from sfumato.releases.file.records import (
     Exact,
@@ -28,11 +28,13 @@ from sfumato.releases.file.records import (
     Text,
     adapter,
     canonical,
+    indented,
     record,
     refusal,
     strict_json,
 )
 from sfumato.releases.group_privacy import LARGEST
+from sfumato.schema import Schema
 from sfumato.version import __version__
 
 FORMAT_VERSION: Final = 2  # 2 brought fitted cubes, Gaussian noise and guarantees with a delta; 1 is still read
@@ -40,7 +42,9 @@ DETAILED_VERSION: Final = 3  # with details, which only contents that need them 
 SOLVED_VERSION: Final = 4  # with fits that are kept without their estimates
 SCALED_VERSION: Final = 5  # with details, and errors of blocks of cells in a member of their own
 BLOCKS: Final = "blocks"
-MOST_MANIFEST_BYTES = 2**20
+MOST_MANIFEST_BYTES = 2**24  # some 500,000 listed values; files of older versions have 2^20 at most
+MOST_SCHEMA_BYTES = MOST_MANIFEST_BYTES * 9 // 10  # of them, which leaves room for everything else
+MOST_QUERY_BYTES = 2**20 * 9 // 10  # of descriptions of queries
 
 Details = TypeVar("Details")
 
@@ -191,6 +195,18 @@ def details_as(form: type[Details], manifest: Manifest) -> Details:
     return found
 
 
+def check_description(schema: Schema) -> None:
+    """Refuse a schema whose lists of values are too long for a release file; reads no data and spends nothing."""
+    size = len(indented(schema.to_dict(), "\n  ").encode())
+    if size <= MOST_SCHEMA_BYTES:
+        return
+    longest = max(schema.attributes, key=lambda name: schema.attributes[name].size)
+    raise SchemaError(
+        f"the schema's lists of values take {size:,} bytes of a release file, and {MOST_SCHEMA_BYTES:,} is the most; "
+        f"list fewer values of {longest} ({schema.attributes[longest].size:,} now) and set other: true"
+    )
+
+
 def manifest_bytes(manifest: Manifest) -> tuple[bytes, str]:
     """Canonical bytes of a manifest with its digest, and the digest."""
     try:
@@ -200,7 +216,9 @@ def manifest_bytes(manifest: Manifest) -> tuple[bytes, str]:
     except (ValueError, TypeError, RecursionError):
         raise ReleaseFileError("the manifest holds something that strict JSON cannot; use text and numbers") from None
     if len(raw) > MOST_MANIFEST_BYTES:
-        raise ReleaseFileError("the manifest would be larger than 1 MB; shorten the schema's lists of values")
+        raise ReleaseFileError(
+            f"the manifest would be larger than {MOST_MANIFEST_BYTES:,} bytes; shorten the schema's lists of values"
+        )
     parse_manifest(raw)  # what could not be opened again is not written
     return raw, digest
 
@@ -208,7 +226,7 @@ def manifest_bytes(manifest: Manifest) -> tuple[bytes, str]:
 def parse_manifest(raw: bytes) -> tuple[Manifest, str]:
     """Parse an untrusted manifest; refuse everything that `manifest_bytes` would not write."""
     if len(raw) > MOST_MANIFEST_BYTES:
-        raise refusal("its manifest is larger than 1 MB")
+        raise refusal(f"its manifest is larger than {MOST_MANIFEST_BYTES:,} bytes")
     content = strict_json(raw)
     if not isinstance(content, dict) or content.get("format") != "sfumato":
         raise refusal("its manifest does not say that it is a Sfumato release")

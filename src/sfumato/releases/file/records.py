@@ -50,7 +50,34 @@ def refusal(what: str, remedy: str = FRESH_COPY) -> ReleaseFileError:
 def canonical(content: dict[str, Any]) -> bytes:
     """Canonical bytes of a manifest."""
     ordered = {key: content[key] if key == "schema" else _sorted(content[key]) for key in sorted(content)}
-    return (json.dumps(ordered, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8")
+    return (indented(ordered) + "\n").encode("utf-8")
+
+
+def indented(content: Any, margin: str = "\n") -> str:
+    """JSON with an indent of 2, as `json.dumps(content, indent=2)` has it, but long lists at once.
+
+    With an indent, Python's own encoder takes each value by itself: a fifth of a second for 200,000 of them.
+
+    >>> content = {"a": [1, "x", {"b": [], "c": [[2]]}], "d": {}}
+    >>> indented(content) == json.dumps(content, indent=2)
+    True
+    """
+    if not content or not isinstance(content, dict | list):
+        return _dumps(content)
+    inner = margin + "  "
+    if isinstance(content, list) and {*map(type, content)} <= {str, int}:
+        flat = json.dumps(content, ensure_ascii=False, separators=("," + inner, ": "))
+        return f"[{inner}{flat[1:-1]}{margin}]"
+    if isinstance(content, list):
+        return f"[{inner}{f',{inner}'.join(indented(item, inner) for item in content)}{margin}]"
+    if not all(isinstance(key, str) for key in content):
+        raise TypeError("an object of JSON has keys of text")
+    items = (f"{_dumps(key)}: {indented(item, inner)}" for key, item in content.items())
+    return f"{{{inner}{f',{inner}'.join(items)}{margin}}}"
+
+
+def _dumps(content: Any) -> str:
+    return json.dumps(content, ensure_ascii=False, allow_nan=False)
 
 
 def _sorted(content: Any) -> Any:

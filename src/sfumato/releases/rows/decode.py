@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from sfumato.arrays import Floats
-from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.releases.rows.listed_values import Listed
 from sfumato.releases.rows.model import Block, RandomNumbers, RowModel
 from sfumato.releases.rows.ordered_values import Numbers, Times
+from sfumato.releases.rows.wish import Lot, check_number, check_total
 from sfumato.schema import Schema
 from sfumato.schema.attributes import Boolean, Category, Date, Integer
 
@@ -124,35 +123,29 @@ def _values(schema: Schema, column: TableColumn) -> Values | None:
     return Numbers((*whole, *real), widest, bool(whole) or in_whole_steps)
 
 
-MOST_ROWS = 10**9
 BATCH = 2**16
 
 
-def check_number(rows: int) -> None:
-    """Refuse an invalid number of rows."""
-    if not 0 < rows <= MOST_ROWS:
-        raise QueryError(f"the number of rows must be a whole number from 1 to {MOST_ROWS:,}")
-
-
-def draw_blocks(model: RowModel, rows: int, random: RandomNumbers) -> Iterator[Block]:
+def draw_blocks(model: RowModel | Lot, rows: int, random: RandomNumbers) -> Iterator[Block]:
     """Draw blocks of rows in random order by stratified sampling.
 
-    [0, 1) is cut into as many equal strata as there are rows, with one uniform place in each: no share of the rows has
-    a larger variance than under independent draws, and most have a much smaller one. A block takes every so-many-th
-    stratum, so that it is a small sample of its own.
+    [0, 1), or that of each group, is cut into as many equal strata as there are rows, with one uniform place in each:
+    no share of the rows has a larger variance than under independent draws, and most have a much smaller one. A block
+    takes every so-many-th stratum, so that it is a small sample of its own.
     """
     check_number(rows)
-    if not model.total > 0:
-        raise QueryError("the release counts no rows in all, as that of an empty table does; there is nothing to draw")
+    lot = model if isinstance(model, Lot) else Lot(model, rows)
+    check_total(lot.model)
     blocks = -(-rows // BATCH)
     for block in random.order(blocks):
         parts = np.arange(int(block), rows, blocks)
-        places: Floats = np.minimum((parts + random.uniform(len(parts))) / rows, np.nextafter(1.0, 0.0))
-        yield model.draw(places, random)[random.order(len(parts))]
+        yield lot.draw(parts, random)[random.order(len(parts))]
 
 
-def draw_batches(model: RowModel, schema: Schema, rows: int, seed: int | None = None) -> Iterator[pa.RecordBatch]:
-    """Draw synthetic rows with their values, batch by batch."""
+def draw_batches(
+    model: RowModel | Lot, schema: Schema, rows: int, seed: int | None = None, table: int = 1
+) -> Iterator[pa.RecordBatch]:
+    """Draw synthetic rows with their values, batch by batch. table: number of one of several tables of a seed."""
     check_number(rows)
-    random = RandomNumbers(seed)
+    random = RandomNumbers(seed, table)
     return Decoder.of(schema).rows(draw_blocks(model, rows, random), random)

@@ -7,12 +7,14 @@ seed. Noise is drawn elsewhere and has none.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from dataclasses import field
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Axis
+from sfumato.domain.predicates import Predicate
 from sfumato.frozen import dataclass
 from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy, TestingEntropy
 
@@ -20,12 +22,17 @@ from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy, TestingEntro
 class RandomNumbers:
     """Source of uniform numbers and random permutations, reproducible for a seed.
 
+    table: number of a table of rows, from 1; those of one seed are independent.
+
     >>> RandomNumbers(7).uniform(2).tolist() == RandomNumbers(7).uniform(2).tolist()
     True
+    >>> RandomNumbers(7).uniform(2).tolist() == RandomNumbers(7, table=2).uniform(2).tolist()
+    False
     """
 
-    def __init__(self, seed: int | None = None) -> None:
-        self._entropy: Entropy = SystemEntropy() if seed is None else TestingEntropy(seed)
+    def __init__(self, seed: int | None = None, table: int = 1) -> None:
+        # A seed below 2^128 and a table have no other seed and table in common; the first table is the seed's own.
+        self._entropy: Entropy = SystemEntropy() if seed is None else TestingEntropy(seed + ((table - 1) << 128))
 
     def uniform(self, count: int) -> Floats:
         """Uniform numbers in [0, 1), (count,)."""
@@ -42,16 +49,26 @@ class Block:
 
     codes: by attribute, the cell of each row along it, (rows,). means: by measure, the expected value of each row
     within the measure's bounds, (rows,), around which values are drawn. Where a measure can be missing, a missing one
-    counts as its centre there, and `missing_of` has the probability that it is.
+    counts as its centre there, and `missing_of` has the probability that it is. within: by attribute, the least value
+    of each row and the end of its values, (rows,) each, where a condition cuts cells.
     """
 
     codes: Mapping[str, Codes]
     means: Mapping[str, Floats]
+    within: Mapping[str, tuple[Floats, Floats]] = field(default_factory=dict)
+
+    @classmethod
+    def joined(cls, blocks: Sequence[Block]) -> Block:
+        """Rows of several blocks, one after the other, before a condition narrows their values."""
+        first = blocks[0]
+        codes = {name: np.concatenate([block.codes[name] for block in blocks]) for name in first.codes}
+        return cls(codes, {name: np.concatenate([block.means[name] for block in blocks]) for name in first.means})
 
     def __getitem__(self, order: Codes) -> Block:
         return Block(
             {name: codes[order] for name, codes in self.codes.items()},
             {name: means[order] for name, means in self.means.items()},
+            {name: (low[order], high[order]) for name, (low, high) in self.within.items()},
         )
 
 
@@ -106,7 +123,18 @@ class RowModel(Protocol):
         """
 
     def margin(self, groupings: Sequence[Grouping]) -> Floats:
-        """Estimated marginal counts by one or two attributes, of any sign, with an axis for each grouping."""
+        """Estimated marginal counts by some attributes, of any sign, with an axis for each grouping."""
+
+
+@runtime_checkable
+class DivisibleModel(RowModel, Protocol):
+    """Sampler that can be restricted to a condition, and to numbers of rows by group."""
+
+    def given(self, where: Predicate) -> RowModel:
+        """Conditional model: rows weighted by the share of their cell that fulfils the condition."""
+
+    def by(self, names: Sequence[str]) -> RowModel:
+        """Model whose places are g + u in group number g, with u in [0, 1); groups of attributes are row-major."""
 
 
 def gather_margin(table: Floats, groupings: Sequence[Grouping]) -> Floats:

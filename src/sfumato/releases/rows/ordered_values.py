@@ -7,14 +7,14 @@ date of their own; if nothing else gives one, it is in the first week of 2024, w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import date
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats
+from sfumato.arrays import Floats
 from sfumato.domain import EPOCH, Axis
 from sfumato.frozen import dataclass
 from sfumato.releases.rows.measures import of_present, spread_values
@@ -35,12 +35,12 @@ class Spans:
     missing: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
-def common_spans(axes: Sequence[Axis], codes: Mapping[str, Codes], bounds: tuple[float, float]) -> Spans:
-    """Intersection of a row's cells; where noise made them disjoint, the earlier attribute decides.
+def common_spans(axes: Sequence[Axis], block: Block, bounds: tuple[float, float]) -> Spans:
+    """Intersection of a row's cells, as far as a condition leaves them; if disjoint, the earlier attribute decides.
 
     bounds: range of wanted values. A first or last cell extends to these, because values beyond it are clipped to it.
     """
-    rows = len(codes[axes[0].name])
+    codes, rows = block.codes, len(block.codes[axes[0].name])
     low, high = np.full(rows, -np.inf), np.full(rows, np.inf)
     missing = np.ones(rows, dtype=bool)
     for axis in axes:
@@ -48,6 +48,9 @@ def common_spans(axes: Sequence[Axis], codes: Mapping[str, Codes], bounds: tuple
         edges[0], edges[-1] = min(edges[0], bounds[0]), max(edges[-1], bounds[1])
         at = np.minimum(codes[axis.name], axis.places - 1)
         both = np.maximum(low, edges[at]), np.minimum(high, edges[at + 1])
+        if axis.name in block.within:
+            least, end = block.within[axis.name]
+            both = np.maximum(both[0], least), np.minimum(both[1], end)
         fits = there & (both[0] < both[1])
         low, high = np.where(fits, both[0], low), np.where(fits, both[1], high)
         missing &= ~there
@@ -83,7 +86,7 @@ class Numbers:
         import pyarrow as pa
 
         if self.measure is None:
-            spans = common_spans(self.axes, block.codes, widest(self.axes))
+            spans = common_spans(self.axes, block, widest(self.axes))
             return self._column(self._inside(spans, block, random), spans.missing)
         name, measure = self.measure
         means, missing = block.means[name], block.means.get(missing_of(name))
@@ -95,7 +98,7 @@ class Numbers:
             return pa.array(values.astype(np.int64) if self.whole else values, mask=gone)
         # Beyond its bounds a measure counts as its bound, so what lies there says no more than the bound does.
         least, most = float(measure.lower), float(measure.upper)
-        spans = common_spans(self.axes, block.codes, widest(self.axes, [(least, np.nextafter(most, np.inf))]))
+        spans = common_spans(self.axes, block, widest(self.axes, [(least, np.nextafter(most, np.inf))]))
         within = Spans(np.maximum(spans.low, least), np.minimum(spans.high, most), spans.missing)
         step = Fraction(1) if self.whole else measure.step
         values = spread_values(measure, means, random, (within.low, within.high), step)
@@ -107,7 +110,7 @@ class Numbers:
         low, high = spans.low, spans.high
         if self.whole:
             low, high = np.ceil(low), np.ceil(high)
-            first = common_spans(self.axes[:1], block.codes, widest(self.axes[:1]))
+            first = common_spans(self.axes[:1], block, widest(self.axes[:1]))
             low, high = (np.where(low < high, *ends) for ends in ((low, first.low), (high, first.high)))
         inside = low + random.uniform(len(low)) * (high - low)
         inside = np.where(inside < high, inside, low)  # rounding may reach the edge, the next cell's
@@ -160,7 +163,7 @@ class Times:
             rows = len(block.codes[self.parts[0][1].name])
             return np.full(rows, float(ANY_MONDAY * DAY)), np.full(rows, float((ANY_MONDAY + WEEK) * DAY))
         first, last = widest(spanning)
-        spans = common_spans(spanning, block.codes, (first - more, last + more))
+        spans = common_spans(spanning, block, (first - more, last + more))
         return np.rint(spans.low * DAY), np.rint(spans.high * DAY)
 
     def _recurring(self, low: Floats, high: Floats, block: Block, random: RandomNumbers) -> tuple[Any, Any, Any]:

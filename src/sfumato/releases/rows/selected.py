@@ -1,6 +1,6 @@
 """Answer SELECT * FROM t LIMIT 5 with synthetic rows: drawn as `sample` draws them, numbered, and said to be such.
 
-The same statement gives the same rows. Rows that do not meet WHERE are left out, and more are drawn, up to a limit.
+The same statement gives the same rows. Under a WHERE they are drawn from the conditional distribution (condition.py).
 ORDER BY sorts the rows that were drawn, which are not the first of any table.
 """
 
@@ -18,6 +18,7 @@ from sfumato.answers.table_values import done, shown, work_out
 from sfumato.domain import EPOCH, Axis, ValueSet
 from sfumato.domain.predicates import Predicate
 from sfumato.effort import MOST_STEPS, STEPS_OF_A_ROW, at_most, counted, spend
+from sfumato.releases.rows.condition import TooFewRows, rows_under
 from sfumato.releases.rows.decode import BATCH, Decoder, draw_blocks, table_columns
 from sfumato.releases.rows.model import Block, RandomNumbers, RowModel
 from sfumato.schema import Schema
@@ -26,7 +27,7 @@ from sfumato.sql.values.dates import as_moment
 from sfumato.sql.values.tree import Ref, Tree
 from sfumato.sql.values.tree import size as size_of
 
-AHEAD = 4  # rows that are drawn at first for each one that is wanted, where there is a condition
+AHEAD = 4  # rows that are drawn for each one that is wanted, where the values of some did not meet the condition
 SEED = 0  # rows are public: nothing hangs on it but that they are the same tomorrow
 
 
@@ -35,12 +36,15 @@ def synthetic_rows(rows: SyntheticRows, model: RowModel, schema: Schema, confide
     wanted = rows.number + rows.offset
     at_most(wanted, BATCH, "synthetic rows are asked for", "draw more with `sfumato sample`")
     found: list[list[Any]] = []
-    first = min(BATCH, wanted * (1 if rows.where == Predicate.everything() else AHEAD))
-    for size in dict.fromkeys((first, BATCH)) if rows.number else ():
-        with counted():
-            found = list(islice(_drawn(rows, model, schema, size), wanted))
-        if len(found) == wanted or rows.where == Predicate.everything():
-            break
+    try:
+        conditional = rows_under(model, rows.where, schema) if rows.number else model
+        for size in (wanted, min(BATCH, AHEAD * wanted)) if rows.number else ():
+            with counted():
+                found = list(islice(_drawn(rows, conditional, schema, size), wanted))
+            if len(found) == wanted:
+                break
+    except TooFewRows:
+        pass
     orders = {
         place: {value: number for number, value in enumerate(schema.domain[name].values)}
         for place, name in enumerate(rows.columns)
@@ -59,7 +63,7 @@ def synthetic_rows(rows: SyntheticRows, model: RowModel, schema: Schema, confide
     many = f"{len(cells):,} synthetic row{'s' if len(cells) != 1 else ''}"
     said = f"{many}, drawn from the release as `sfumato sample` does and nobody's own"
     if rows.number and len(cells) < rows.number:
-        said += f"; of {BATCH:,} drawn no more met the condition"
+        said += "; no more met the condition"
     if rows.order.rules:
         said += "; they were drawn first and sorted then, so they are not the first of the table"
     notes = (said, *rows.notes) if rows.number else rows.notes

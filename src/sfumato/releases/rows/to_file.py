@@ -14,9 +14,10 @@ from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.frozen import dataclass
 from sfumato.releases.file.artifact import keep_earlier
-from sfumato.releases.rows.decode import Decoder, check_number, draw_blocks
+from sfumato.releases.rows.decode import Decoder, draw_blocks
 from sfumato.releases.rows.encode import codes_in, read_back
 from sfumato.releases.rows.model import Grouping, RandomNumbers, RowModel
+from sfumato.releases.rows.wish import Lot, check_number
 from sfumato.releases.rows.write import check_place, rows_file
 from sfumato.schema import Schema
 from sfumato.schema.dialect import PLAIN
@@ -131,18 +132,20 @@ class Drawn:
     kept: Path | None = None
 
 
-def draw_to_file(model: RowModel, schema: Schema, rows: int, path: Path, seed: int | None = None) -> Drawn:
+def draw_to_file(
+    model: RowModel | Lot, schema: Schema, rows: int, path: Path, seed: int | None = None, table: int = 1
+) -> Drawn:
     """Draw rows into a .csv or .parquet file; invalid arguments are refused before any is drawn."""
     check_place(path)
     check_number(rows)
-    random, tally, decoder = RandomNumbers(seed), Tally.over(schema.domain), Decoder.of(schema)
+    random, tally, decoder = RandomNumbers(seed, table), Tally.over(schema.domain), Decoder.of(schema)
     with rows_file(path, decoder.types, schema.file or PLAIN) as write:
         for batch in decoder.rows(draw_blocks(model, rows, random), random):
             write(batch)
         kept = keep_earlier(path)
     for codes in _as_written(path, schema, decoder.types):
         tally.add(codes)
-    return Drawn(path, rows, tally.compare(model), kept)
+    return Drawn(path, rows, tally.compare(model.model if isinstance(model, Lot) else model), kept)
 
 
 def _as_written(path: Path, schema: Schema, types: pa.Schema) -> Iterator[dict[str, Codes]]:

@@ -9,11 +9,13 @@ Groups of listed values, such as municipalities in regions, are public columns t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from string import ascii_lowercase, ascii_uppercase
 from typing import Annotated, Literal, Self
 
+import numpy as np
 from pydantic import PlainValidator, model_validator
 
 from sfumato.domain import Axis
@@ -28,7 +30,6 @@ from sfumato.schema.parts import (
     decimal,
     exact,
     flag,
-    floats,
     shown,
 )
 
@@ -54,6 +55,13 @@ def folded(text: str, how: tuple[Fold, ...]) -> str:
 def as_text(value: Value) -> str:
     """A listed value as text; numbers in the one way in which they are shown."""
     return value if isinstance(value, str) else str(decimal(exact(value)))
+
+
+def _as_texts(values: Sequence[Value]) -> tuple[str, ...]:
+    """Listed values as text; many texts at once."""
+    if {*map(type, values)} == {str}:
+        return tuple(values)  # type: ignore[arg-type]
+    return tuple(as_text(value) for value in values)
 
 
 def as_number(text: str) -> float | None:
@@ -102,12 +110,13 @@ Labels = Annotated[dict[str, str], PlainValidator(_keyed(_label, "{1: Never marr
 
 def places_of(listed: tuple[str, ...], spelled: Mapping[str, Value], fold: tuple[Fold, ...]) -> dict[str, int]:
     """All known spellings, folded, with the index of the listed value that each means."""
-    places: dict[str, int] = {}
-    for place, text in enumerate(listed):
+    folds = [folded(text, fold) for text in listed] if fold else listed
+    places = {text: place for place, text in reversed([*enumerate(folds)])}
+    for place, text in enumerate(listed) if len(places) < len(listed) else ():
         other = places.setdefault(folded(text, fold), place)
         if other != place:
             raise ValueError(f"lists {shown(listed[other])} and {shown(text)}, which fold takes for one; keep one")
-    place_of = {text: place for place, text in enumerate(listed)}
+    place_of = {text: place for place, text in enumerate(listed)} if spelled else {}
     for spelling, value in spelled.items():
         if as_text(value) not in place_of:
             raise ValueError(f"maps {shown(spelling)} to {shown(value)}, which is not listed; add it to values")
@@ -117,7 +126,9 @@ def places_of(listed: tuple[str, ...], spelled: Mapping[str, Value], fold: tuple
             raise ValueError(
                 f"maps {shown(spelling)} to {shown(value)}, but it already means {shown(listed[other])}; drop one"
             )
-    for text in (*listed, *spelled):  # as `sample` and Excel write what a spreadsheet would run, or not show
+    every = (*listed, *spelled)
+    plain = (letters := "".join(every)).isascii() and letters.isalnum()
+    for text in () if plain else every:  # as `sample` and Excel write what a spreadsheet would run, or not show
         places.setdefault(folded(file_safe(text), fold), places[folded(text, fold)])
     return places
 
@@ -167,6 +178,8 @@ def _levels(value: object) -> Levels:
 def _members(value: object) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not value:
         raise ValueError(f"is {shown(value)}; list the values of each group, such as {_EXAMPLE}")
+    if {*map(type, value)} == {str}:
+        return tuple(value)
     return tuple(as_text(category_value(member)) for member in value)
 
 
@@ -182,6 +195,8 @@ def groups_of(listed: tuple[str, ...], levels: Levels) -> dict[str, tuple[str, .
     {'region': ('N', 'N', 'S'), 'land': ('X', 'X', 'X')}
     """
     found: dict[str, tuple[str, ...]] = {}
+    if not levels:
+        return found
     known = {value: [value] for value in listed}
     for column, groups in levels.items():
         group_of: dict[str, str] = {}
@@ -255,11 +270,10 @@ class Category(Attributed):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
-        seen: set[str] = set()
-        for value in self.listed:
-            if value in seen:
-                raise ValueError(f"lists the value {shown(value)} twice; keep one")
-            seen.add(value)
+        seen = set(self.listed)
+        if len(seen) < len(self.listed):
+            twice = next(value for value, number in Counter(self.listed).items() if number > 1)
+            raise ValueError(f"lists the value {shown(twice)} twice; keep one")
         if self.other and OTHER in seen | set(self.shown_values):
             raise ValueError("lists a value 'other' and has other: true, which adds a cell of that name; drop one")
         if self.fold and self.numeric:
@@ -268,7 +282,8 @@ class Category(Attributed):
         if self.groups:
             order = order_by_groups(self.listed, self.groups)
             object.__setattr__(self, "values", tuple(self.values[place] for place in order))
-            self.__dict__.pop("listed", None)  # which was worked out in the order that was written
+            for name in ("listed", "shown_values"):  # which were worked out in the order that was written
+                self.__dict__.pop(name, None)
         _ = self.spellings, self.shown_values  # which refuse what is told twice
         return self
 
@@ -281,9 +296,9 @@ class Category(Attributed):
     @cached_property
     def listed(self) -> tuple[str, ...]:
         """The values as text, without `other`."""
-        return tuple(as_text(value) for value in self.values)
+        return _as_texts(self.values)
 
-    @property
+    @cached_property
     def shown_values(self) -> tuple[str, ...]:
         """The listed values as they are shown: by their labels, where they have one."""
         return labels_of(self.listed, self.labels or {})
@@ -299,7 +314,7 @@ class Category(Attributed):
             return as_number(text) in map(as_number, self.spellings)
         return folded(text, self.fold or ()) in self.spellings
 
-    @property
+    @cached_property
     def group_columns(self) -> dict[str, tuple[str | None, ...]]:
         """For each column of groups, the group of every cell; `other` is a group of its own."""
         rest = (*[OTHER] * self.other, *[None] * self.keeps_missing)
@@ -314,7 +329,7 @@ class Category(Attributed):
         """The numbered cells."""
         labels = (*self.shown_values, *[OTHER] * self.other)
         codes = self.listed if self.labels else ()
-        edges, splits = floats(range(len(labels) + 1)), splits_of(self.group_columns)
+        edges, splits = np.arange(len(labels) + 1.0), splits_of(self.group_columns)
         return Axis(name, "category", edges, labels, codes=codes, splits=splits, missing=self.keeps_missing)
 
 
@@ -352,4 +367,4 @@ class Boolean(Attributed):
 
     def axis(self, name: str) -> Axis:
         """The numbered cells."""
-        return Axis(name, "boolean", floats(range(3)), (False, True), missing=self.keeps_missing)
+        return Axis(name, "boolean", np.arange(3.0), (False, True), missing=self.keeps_missing)

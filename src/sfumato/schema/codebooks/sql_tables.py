@@ -17,13 +17,18 @@ from sfumato.schema.codebooks.variable import Variable, of_table, text_of
 
 def read(path: Path, table: str) -> list[Variable]:
     """The columns of the table of that name, or of the only one."""
+    return variables_in(text_of(path), table)
+
+
+def variables_in(text: str, table: str, dialect: str = "postgres") -> list[Variable]:
+    """The columns of a table by its definition. dialect: as sqlglot names it."""
     import sqlglot
     from sqlglot import exp
 
     log = logging.getLogger("sqlglot")
     before, log.disabled = log.disabled, True  # it speaks of statements that are of no concern here
     try:
-        statements = sqlglot.parse(text_of(path), dialect="postgres", error_level=sqlglot.ErrorLevel.IGNORE)
+        statements = sqlglot.parse(text, dialect=dialect, error_level=sqlglot.ErrorLevel.IGNORE)
     except (sqlglot.errors.SqlglotError, RecursionError):
         raise SchemaError("the codebook is not SQL that can be read; keep its CREATE TYPE and CREATE TABLE") from None
     finally:

@@ -108,6 +108,12 @@ class Engine(Protocol):
         """Close the connection if no statement was run; after a statement it is closed already."""
 
 
+NOTHING_DECLARED = (
+    "types and constraints can be taken from PostgreSQL, DuckDB and SQLite; leave --from-declarations out, or write "
+    "them to a file for --codebook"
+)
+
+
 def used_columns(engine: Engine, columns: Mapping[str, Column]) -> list[Column]:
     """The engine's own columns that a schema uses. columns: by the schema's names, with the schema's spelling."""
     references = {column.reference for column in columns.values()}

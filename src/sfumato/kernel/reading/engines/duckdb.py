@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import TableError
 from sfumato.frozen import dataclass
-from sfumato.kernel.reading.engines import Column, followed, is_watched, silenced
+from sfumato.kernel.reading.engines import NOTHING_DECLARED, Column, followed, is_watched, silenced
 from sfumato.kernel.reading.formats.files import ENDINGS, STANDARD_INPUT, format_of, paths_of
 from sfumato.kernel.reading.formats.origin import SOURCE, Origin
 from sfumato.schema.dialect import PLAIN, Dialect
@@ -132,6 +132,15 @@ class DuckDB:
         from sqlglot import exp
 
         return exp.Anonymous(this="hash", expressions=list(parts))
+
+    def declarations(self) -> tuple[str, str]:
+        """SQL that declares the table in its database, and its dialect; no row is read."""
+        declared = getattr(self.origin, "declarations", None)
+        if declared is None:
+            raise TableError(NOTHING_DECLARED)
+        failed = f"the declarations of {self.origin.shown} cannot be read; leave --from-declarations out"
+        found: tuple[str, str] = silenced(lambda: declared(self.session.connection), failed)
+        return found
 
     def check(self, statement: exp.Expression) -> None:
         """Accept every statement: it is written for DuckDB, which could only refuse values, and none is read yet."""

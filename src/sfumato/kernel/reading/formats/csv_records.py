@@ -135,11 +135,13 @@ class _Block:
 def first_record(start: bytes, grammar: Grammar) -> list[bytes] | None:
     """The fields of the first record, which is the header; None if `start` does not hold all of it."""
     start = start.removeprefix(_BOM)
-    ends = _field_ends(start, grammar.field)
-    lines = [place for place in ends if start[place] == _LINE_FEED]
-    if not lines:
+    inside = list[int]()
+    for end in _field_ends(start, grammar.field):  # no further than the header: `start` may be megabytes of records
+        inside.append(end)
+        if start[end] == _LINE_FEED:
+            break
+    else:
         return None
-    inside = [place for place in ends if place <= lines[0]]
     starts = [0, *(place + 1 for place in inside[:-1])]
     fields = [start[a:b] for a, b in zip(starts, inside, strict=True)]
     return [grammar.unquoted(field) for field in (*fields[:-1], fields[-1].removesuffix(b"\r"))]
@@ -224,21 +226,20 @@ def _structure(data: bytes, grammar: Grammar) -> Places:
     opens[2::2] |= paired[1::2]  # the second quote of a pair inside a quoted field
     closes[1:-1:2] |= paired[1::2][: len(closes[1:-1:2])]
     if not (opens[0::2].all() and closes[1::2].all()):
-        return np.array(_field_ends(data, grammar.field), dtype=np.int64)
+        return np.fromiter(_field_ends(data, grammar.field), dtype=np.int64)
     odd = np.add.accumulate(values == quote, dtype=np.uint8)[ends] & 1
     return np.asarray(ends[odd == 0], dtype=np.int64)
 
 
-def _field_ends(data: bytes, field: re.Pattern[bytes]) -> list[int]:
+def _field_ends(data: bytes, field: re.Pattern[bytes]) -> Iterator[int]:
     """Offsets of the separators and line feeds that end fields, by matching field after field."""
-    ends, at = list[int](), 0
+    at = 0
     while at < len(data):
         found = field.match(data, at)
         at = found.end() if found else len(data)
         if at < len(data):
-            ends.append(at)
+            yield at
         at += 1
-    return ends
 
 
 def _fitting(block: _Block, width: int, *, skip: bool, tally: Tally | None) -> NDArray[np.int64]:

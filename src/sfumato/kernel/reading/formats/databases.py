@@ -72,6 +72,15 @@ class Database(_TableOfFile):
         wanted = ".".join(part.sql(dialect="duckdb") for part in held)
         connection.execute(f"CREATE OR REPLACE TEMP VIEW {SOURCE} AS FROM {wanted}")
 
+    def declarations(self, connection: Any) -> tuple[str, str]:
+        """CREATE TABLE as DuckDB's catalogue has it, with the values of ENUM types, and its dialect."""
+        schema, name, _ = self._find(connection)
+        found = connection.execute(
+            "SELECT sql FROM duckdb_tables() WHERE database_name = 'held' AND schema_name = $1 AND table_name = $2",
+            [schema, name],
+        ).fetchall()
+        return _declared(found), "duckdb"
+
     def _find(self, connection: Any) -> tuple[str, str, str]:
         """Schema, name and kind (table or view) of the table."""
         listing = "SELECT table_schema, table_name, table_type FROM information_schema.tables"
@@ -132,6 +141,12 @@ class Sqlite(_TableOfFile):
 
         connection.register(SOURCE, pa.RecordBatchReader.from_batches(schema, batches()))
 
+    def declarations(self, connection: Any) -> tuple[str, str]:
+        """CREATE TABLE as it was written, and its dialect."""
+        with closing(self._open()) as file:
+            found = file.execute("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", [self.name])
+            return _declared(found.fetchall()), "sqlite"
+
     def _check_encoding(self, file: sqlite3.Connection) -> None:
         """Refuse UTF-16 files: SQLite converts them to UTF-8 and may map several invalid texts to one."""
         ((encoding,),) = file.execute("PRAGMA encoding")
@@ -144,6 +159,13 @@ class Sqlite(_TableOfFile):
         file.execute("PRAGMA query_only = on")
         file.execute("PRAGMA trusted_schema = off")
         return file
+
+
+def _declared(rows: list[tuple[str]]) -> str:
+    """The statement of a catalogue; a view has none."""
+    if not rows:
+        raise TableError("a view declares no types and constraints; leave --from-declarations out")
+    return rows[0][0]
 
 
 def find_database(url: str, name: str | None) -> Database | Sqlite:

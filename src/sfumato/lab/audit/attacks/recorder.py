@@ -7,7 +7,7 @@ from nothing but the private table.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from fractions import Fraction
 from functools import cache
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arrays import Codes
-from sfumato.domain import Domain, Partition
+from sfumato.domain import Axis, Domain, Partition
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
@@ -180,9 +180,13 @@ class Recorder:
         """Recorder of `Curator.subset`, on the same tape."""
         return self.__before(self.__inner.subset(seed, number))
 
-    def margin(self, names: Sequence[str]) -> Recorder:
+    def margin(self, names: Sequence[str], classes: Mapping[str, Codes] | None = None) -> Recorder:
         """Recorder of `Curator.margin`, on the same tape."""
-        return self.__before(self.__inner.margin(names))
+        return self.__before(self.__inner.margin(names, classes))
+
+    def recode(self, axes: Mapping[str, tuple[Axis, Codes]]) -> Recorder:
+        """Recorder of `Curator.recode`, on the same tape."""
+        return self.__before(self.__inner.recode(axes))
 
     def lines(self, names: Sequence[str], budget: Budget, *, pieces: int = 1) -> LinesRecorder:
         """Record the charge of `Curator.lines`; return a recorder of these lines on the same tape."""

@@ -7,7 +7,7 @@ its shares must sum to no more than the budget (docs/sfumato.md). Each broken de
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arrays import Codes
-from sfumato.domain import Partition
+from sfumato.domain import Axis, Partition
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.errors import PrivacyError
 from sfumato.kernel.budget import Budget
@@ -155,8 +155,11 @@ class MissingInBothCurator(Curator):
 class ViewsApartCurator(Curator):
     """NOT PRIVATE: every view has a charge of its own, as if a row lay in one of the margins, bins or subsets only."""
 
-    def margin(self, names: Sequence[str]) -> Curator:
-        return self._apart(super().margin(names))
+    def margin(self, names: Sequence[str], classes: Mapping[str, Codes] | None = None) -> Curator:
+        return self._apart(super().margin(names, classes))
+
+    def recode(self, axes: Mapping[str, tuple[Axis, Codes]]) -> Curator:
+        return self._apart(super().recode(axes))
 
     def reduce(self, partition: Partition) -> Curator:
         return self._apart(super().reduce(partition))

@@ -18,6 +18,8 @@ from sfumato.kernel.reading.statement import aggregate_statement
 from sfumato.kernel.reading.table import open_table
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.schema import Schema
+from sfumato.schema.codebooks import keys_of_columns
+from sfumato.schema.codebooks.sql_tables import variables_in
 
 
 @pytest.fixture(scope="module")
@@ -193,3 +195,21 @@ def test_the_server_may_work_on_it_in_several_processes():
             connection.execute("SET min_parallel_table_scan_size = 0; SET max_parallel_workers_per_gather = 2")
             plan = "\n".join(line for (line,) in connection.execute(f"EXPLAIN {spelled(statement)}").fetchall())
             assert "Parallel Seq Scan" in plan and plan.count("Subquery Scan") >= 4, plan
+
+
+def test_types_and_constraints_come_from_the_catalogue():
+    """ENUM values in their order, checks with and without names, domains as what they stand for; no row."""
+    with own_schema() as (connection, url, name):
+        connection.execute(
+            "CREATE TYPE mood AS ENUM ('low', 'it''s \\ok', 'high'); CREATE DOMAIN years AS integer; "
+            'CREATE TABLE t ("My mood" mood, age years CHECK (age BETWEEN 0 AND 120), ward text, cost numeric, '
+            "CHECK (ward IN ('A', 'B')), CONSTRAINT c CHECK (cost >= 0 AND cost <= 9.5) NOT VALID); "
+            "INSERT INTO t VALUES ('low', 17, 'A', 7)"
+        )
+        with open_table(url, name=f"{name}.t") as table:
+            text, dialect = table.declarations()
+            found = keys_of_columns(variables_in(text, "t", dialect), [column for column, _ in table.columns])
+    assert found["My mood"] == {"type": "category", "values": "[low, it's \\ok, high]"}
+    assert found["age"] == {"type": "integer", "lower": "0", "upper": "120"}
+    assert found["ward"]["values"] == "[A, B]" and (found["cost"]["lower"], found["cost"]["upper"]) == ("0", "9.5")
+    assert "17" not in text

@@ -54,6 +54,19 @@ SELECT a.attname, a.attgenerated = 'v', t.typtype::text, t.typname, t.typnamespa
 FROM types d JOIN pg_type t ON t.oid = d.oid JOIN pg_attribute a ON a.attrelid = {0} AND a.attnum = d.attnum
 WHERE t.typtype <> 'd' ORDER BY a.attnum
 """
+_DECLARED = """
+WITH RECURSIVE types(attnum, oid) AS (
+    SELECT attnum, atttypid FROM pg_attribute WHERE attrelid = {0} AND attnum > 0 AND NOT attisdropped
+    UNION ALL SELECT d.attnum, t.typbasetype FROM types d JOIN pg_type t ON t.oid = d.oid WHERE t.typtype = 'd')
+SELECT quote_ident(a.attname) || ' ' || coalesce('ENUM(' || (
+    SELECT string_agg('''' || replace(e.enumlabel, '''', '''''') || '''', ', ' ORDER BY e.enumsortorder)
+    FROM pg_enum e WHERE e.enumtypid = t.oid
+    ) || ')', format_type(t.oid, NULL))
+FROM types d JOIN pg_type t ON t.oid = d.oid JOIN pg_attribute a ON a.attrelid = {0} AND a.attnum = d.attnum
+WHERE t.typtype <> 'd'
+UNION ALL SELECT 'CHECK (' || pg_get_expr(conbin, conrelid) || ')'
+FROM pg_constraint WHERE conrelid = {0} AND contype = 'c'
+"""
 
 
 @dataclass(frozen=True)
@@ -216,6 +229,17 @@ class Postgres:
     def scramble(self, parts: Sequence[exp.Expression]) -> exp.Expression:
         """SQL hash by PostgreSQL's hash of texts."""
         return casts.scramble(parts)
+
+    def declarations(self) -> tuple[str, str]:
+        """CREATE TABLE with ENUM types and CHECK constraints, from the catalogue, and its dialect; no row is read."""
+
+        def work() -> str:
+            number = _literal(self.table().sql(dialect=self.dialect)) + "::regclass"
+            with self.session.reading() as session:
+                parts = ", ".join(part for (part,) in session.rows(_DECLARED.format(number)))
+            return f"CREATE TABLE declared ({parts})"
+
+        return silenced(work, self._failed("cannot be looked up in the catalogue")), self.dialect
 
     def trial(self, schema: Schema, columns: Mapping[str, Column]) -> None:
         """Refuse a schema for which a value could stop the statement, before anything is spent."""

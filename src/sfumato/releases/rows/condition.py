@@ -1,0 +1,255 @@
+"""Synthetic rows under a condition, and numbers of rows by group.
+
+A condition is a predicate (domain/predicates.py), a union of disjoint boxes. A row model weights its cells by the share
+that lies inside (`DivisibleModel.given`); a model without this, or a condition that it cannot join, leaves choosing
+among drawn rows (`Chosen`). Where a condition cuts a cell, values are drawn from the part inside (`Narrowed`): a box in
+proportion to its share of the cell, then a span of values in proportion to its length, which is the uniform
+distribution on the part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from sfumato.arrays import Codes, Floats
+from sfumato.domain import Axis, Domain, ValueSet
+from sfumato.domain.predicates import Box, Predicate, cover
+from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
+from sfumato.releases.rows.model import Block, DivisibleModel, Grouping, RandomNumbers, RowModel, volumes
+from sfumato.schema import Schema
+
+EVERYTHING = Predicate.everything()
+NOT_DIVIDED = "rows of this release and condition cannot be drawn by group; leave --by (by=...) or --where out"
+BLOCK = 2**16  # rows that are drawn to choose from at a time
+MOST_BLOCKS = 8  # of them, for one block of chosen rows
+
+
+class TooFewRows(QueryError):
+    """A release counts less than one row that fulfils a condition."""
+
+
+def rows_under(model: RowModel, where: Predicate, schema: Schema) -> RowModel:
+    """Model of the rows that fulfil a condition; refused if the release counts less than one."""
+    if where == EVERYTHING:
+        return model
+    conditional = model.given(where) if isinstance(model, DivisibleModel) else Chosen(model, where, schema)
+    if not conditional.total >= 1.0:
+        raise TooFewRows(
+            f"the release counts {max(conditional.total, 0.0):.2g} rows that fulfil the condition, which is too few to "
+            "draw from; ask for more values, or leave a part of the condition out"
+        )
+    return Narrowed(conditional, where, schema.domain) if where.cuts(schema.domain) else conditional
+
+
+def classes_of(where: Predicate, schema: Schema) -> dict[str, Codes]:
+    """Value classes that a condition distinguishes, by attribute: the class of each value, (axis size,)."""
+    from sfumato.answers.question import kinds_asked  # contents of cells do without SQL until a condition is stated
+    from sfumato.sql import Amount, Column, Select
+
+    asked = kinds_asked(Select((Column("rows", (Amount(where, None),)),), (), where), schema)
+    return {name: np.asarray(kind) for name, kind in asked.items()}
+
+
+def share_by_class(where: Predicate, domain: Domain, kinds: Mapping[str, Codes]) -> Floats:
+    """Share of the values of each combination of classes that fulfils a condition, with an axis for each attribute.
+
+    kinds: class of every value, of all attributes of the condition and perhaps of others.
+    """
+    first = [np.unique(kind, return_index=True)[1] for kind in kinds.values()]
+    shape = tuple(map(len, first))
+    grid = np.meshgrid(*first, indexing="ij") if first else []
+    codes = {name: along.reshape(-1) for name, along in zip(kinds, grid, strict=True)}
+    share = where.weights(domain, codes)[0]
+    return np.broadcast_to(share, prod(shape)).reshape(shape)
+
+
+def share_of_cells(where: Predicate, schema: Schema) -> Floats:
+    """Share of every cell of the domain that fulfils a condition, in a shape that broadcasts to the domain's."""
+    domain, kinds = schema.domain, classes_of(where, schema)
+    kinds = {name: kinds[name] for name in domain.names if name in kinds}
+    few = share_by_class(where, domain, kinds)
+    whole = few[np.ix_(*kinds.values())] if kinds else few
+    return whole.reshape([axis.size if axis.name in kinds else 1 for axis in domain])
+
+
+def volumes_under(where: Predicate, domain: Domain, groupings: Sequence[Grouping]) -> Floats:
+    """Number of cells that fulfil a condition, cut ones by their share, in each combination of groups."""
+    if where == EVERYTHING:
+        return volumes(groupings, dict(zip(domain.names, domain.shape, strict=True)))
+    cells = np.zeros([grouping.size for grouping in groupings])
+    named = {grouping.name for grouping in groupings}
+    for box in where.boxes:
+        others = prod(float(_share(axis, box).sum()) for axis in domain if axis.name not in named)
+        product: Floats = np.full((1,) * len(groupings), others)
+        for number, grouping in enumerate(groupings):
+            along = grouping.gather(_share(domain[grouping.name], box), 0)
+            product = product * along.reshape([-1 if number == other else 1 for other in range(len(groupings))])
+        cells += product
+    return cells
+
+
+def _share(axis: Axis, box: Box) -> Floats:
+    return cover(axis, box[axis.name]).share
+
+
+def box_of_rows(where: Predicate, weights: Iterator[Floats], rows: int, random: RandomNumbers) -> Codes:
+    """Number of a box for each row, in proportion to weights, by weighted reservoir sampling (Chao 1982); (rows,).
+
+    weights: of the rows in each box, (rows,) each.
+    """
+    chosen, total = np.zeros(rows, dtype=np.int64), np.zeros(rows)
+    for number, weight in enumerate(weights):
+        total += weight
+        if len(where.boxes) > 1:
+            chosen[random.uniform(rows) * total < weight] = number
+    return chosen
+
+
+def uniform_inside(
+    where: Predicate, domain: Domain, held: Mapping[str, Codes], rows: int, random: RandomNumbers
+) -> Codes:
+    """Cells drawn evenly from those that fulfil a condition, with given codes along some attributes.
+
+    held: codes of the rows along these attributes, (rows,) each. Returns codes, (attributes, rows).
+    """
+    free = [axis for axis in domain if axis.name not in held]
+
+    def weights() -> Iterator[Floats]:
+        for box in where.boxes:
+            weight = np.full(rows, prod(float(_share(axis, box).sum()) for axis in free))
+            for name, codes in held.items():
+                weight *= _share(domain[name], box)[codes]
+            yield weight
+
+    boxes, found = box_of_rows(where, weights(), rows, random), np.zeros((len(domain.axes), rows), dtype=np.int64)
+    for place, axis in enumerate(domain):
+        if axis.name in held:
+            found[place] = held[axis.name]
+            continue
+        uniform = random.uniform(rows)
+        for number in np.unique(boxes):
+            ends, here = np.cumsum(_share(axis, where.boxes[number])), boxes == number
+            drawn = np.searchsorted(ends, uniform[here] * ends[-1], side="right")
+            found[place, here] = np.minimum(drawn, int(np.flatnonzero(np.diff(ends, prepend=0.0) > 0)[-1]))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Narrowed:
+    """Row model whose values lie inside a condition that cuts cells."""
+
+    model: RowModel
+    where: Predicate
+    domain: Domain
+
+    @property
+    def total(self) -> float:
+        return self.model.total
+
+    def margin(self, groupings: Sequence[Grouping]) -> Floats:
+        return self.model.margin(groupings)
+
+    def by(self, names: Sequence[str]) -> RowModel:
+        if not isinstance(self.model, DivisibleModel):
+            raise QueryError(NOT_DIVIDED)
+        return Narrowed(self.model.by(names), self.where, self.domain)
+
+    def given(self, where: Predicate) -> RowModel:
+        if not isinstance(self.model, DivisibleModel):
+            return self.model
+        return Narrowed(self.model.given(where), self.where & where, self.domain)
+
+    def draw(self, places: Floats, random: RandomNumbers) -> Block:
+        block = self.model.draw(places, random)
+        rows = len(places)
+        shares = (box.weights(self.domain, block.codes, rows, "share") for box in self.where.boxes)
+        boxes = box_of_rows(self.where, shares, rows, random)
+        within = {}
+        for name in self.where.cuts(self.domain):
+            low, high = np.full(rows, -np.inf), np.full(rows, np.inf)
+            uniform = random.uniform(rows)
+            for number in np.unique(boxes):
+                values, here = self.where.boxes[number][name], np.flatnonzero(boxes == number)
+                here = here[block.codes[name][here] < self.domain[name].places]  # rows without a value have no span
+                low[here], high[here] = span_inside(self.domain[name], values, block.codes[name][here], uniform[here])
+            within[name] = low, high
+        return Block(block.codes, block.means, within)
+
+
+def span_inside(axis: Axis, values: ValueSet, cells: Codes, uniform: Floats) -> tuple[Floats, Floats]:
+    """A span of a set of values within each cell, in proportion to its length there: starts and ends, (cells,) each.
+
+    >>> age = Axis("age", "integer", np.array([0.0, 10.0, 20.0]))
+    >>> low, high = span_inside(age, ValueSet.below(13, inclusive=True), np.array([0, 1]), np.array([0.2, 0.9]))
+    >>> low.tolist(), high.tolist()
+    ([0.0, 10.0], [10.0, 14.0])
+    """
+    spans = axis.numbers(values)
+    spans = spans[spans[:, 1] > spans[:, 0]]
+    lengths = spans[:, 1] - spans[:, 0]
+    before = np.append(0.0, np.cumsum(lengths))
+
+    def below(ends: Floats) -> Floats:
+        at = np.searchsorted(spans[:, 0], ends, side="right") - 1
+        return np.where(at < 0, 0.0, before[at] + np.clip(ends - spans[at, 0], 0.0, lengths[at]))
+
+    low, high = axis.edges[cells], axis.edges[cells + 1]
+    first, last = below(low), below(high)
+    at = np.searchsorted(before[1:], first + uniform * (last - first), side="right")
+    at = np.minimum(at, len(spans) - 1)
+    return np.maximum(low, spans[at, 0]), np.minimum(high, spans[at, 1])
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """Row model by rejection sampling: drawn rows are kept by the share of their cell that fulfils a condition.
+
+    counted: the release's own count of the rows that fulfil it, where it has one.
+    """
+
+    model: RowModel
+    where: Predicate
+    schema: Schema
+    counted: float | None = None
+
+    @cached_property
+    def _pool(self) -> Block:
+        """Chosen rows by which counts are estimated where the release does not answer them."""
+        return self._kept(RandomNumbers(0))
+
+    @property
+    def total(self) -> float:
+        """Count of the rows that fulfil the condition: the release's own, or estimated from drawn ones."""
+        if self.counted is not None:
+            return self.counted
+        return self.model.total * len(next(iter(self._pool.codes.values()))) / BLOCK
+
+    def margin(self, groupings: Sequence[Grouping]) -> Floats:
+        shape = tuple(grouping.size for grouping in groupings)
+        labels = [grouping.labels(self._pool.codes[grouping.name]) for grouping in groupings]
+        held = np.bincount(np.ravel_multi_index(labels, shape), minlength=prod(shape)).reshape(shape)
+        return np.asarray(held * self.total / max(held.sum(), 1), dtype=np.float64)
+
+    def draw(self, places: Floats, random: RandomNumbers) -> Block:
+        blocks: list[Block] = []
+        lacking = len(places)
+        for _ in range(MOST_BLOCKS):
+            blocks.append(self._kept(random))
+            lacking -= len(next(iter(blocks[-1].codes.values())))
+            if lacking <= 0:
+                return Block.joined(blocks)[np.arange(len(places))]
+        raise QueryError(
+            f"of {MOST_BLOCKS * BLOCK:,} rows drawn {len(places) - lacking:,} fulfil the condition, and "
+            f"{len(places):,} are asked for; ask for fewer rows, or for a condition on fewer attributes"
+        )
+
+    def _kept(self, random: RandomNumbers) -> Block:
+        places = np.minimum((np.arange(BLOCK) + random.uniform(BLOCK)) / BLOCK, np.nextafter(1.0, 0.0))
+        block = self.model.draw(places, random)[random.order(BLOCK)]
+        share = np.broadcast_to(self.where.weights(self.schema.domain, block.codes)[0], BLOCK)
+        return block[np.flatnonzero(random.uniform(BLOCK) < share)]
