@@ -90,7 +90,8 @@ def margins(
 
     budget: counts get `Settings.count` parts and every measure its weight.
     """
-    if any(isinstance(one, Category) and one.groups for one in schema.attributes.values()):
+    grouped = any(isinstance(one, Category) and one.groups for one in schema.attributes.values())
+    if grouped and schema.structure is None:  # rules may part groups, so values are then measured one by one
         from sfumato.models.margins.hierarchy import hierarchies
 
         if below := hierarchies(schema):
@@ -260,8 +261,9 @@ class _Survey:
         names, guesses = self.schema.domain.names, []
         known = self.schema.structure
         for places in sets:
-            plain = known is None or len(places) != 2
-            guess = guess_of(self.guessed, places) if plain else guess_with_zeros(self.guessed, places, known)
+            guess = guess_of(self.guessed, places)
+            if known is not None and len(places) == 2:
+                guess = guess_with_zeros(self.guessed, places, known)
             product = guess.astype(np.int64)
             guesses.append(([names[place] for place in places], product.reshape(-1)))
         measured = self.curator.measure_margin_misfits(guesses, budget)
