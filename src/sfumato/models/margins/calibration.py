@@ -303,7 +303,14 @@ def _scales(measured: Measurement, groups: Whole, doubts: Sequence[Doubt]) -> li
 def looks(schema: Schema) -> dict[int, list[Places]]:
     """Sets of attributes whose misfits are measured, by order; none where there is one attribute."""
     sampled = {order: _sampled(schema.domain.shape, order, MOST_SETS[order], MOST_CELLS) for order in LOOKS}
-    return {order: sets for order, sets in sampled.items() if sets}
+    own = {order: _own(schema, sets) for order, sets in sampled.items()}
+    return {order: sets for order, sets in own.items() if sets}
+
+
+def _own(schema: Schema, sets: list[Places]) -> list[Places]:
+    """Sets without an attribute that follows from another of them."""
+    known = schema.structure
+    return sets if known is None else [each for each in sets if known.essential(each) == each]
 
 
 def _sampled(shape: Sequence[int], order: int, most: int, most_cells: int) -> list[Places]:
@@ -315,7 +322,7 @@ def _sampled(shape: Sequence[int], order: int, most: int, most_cells: int) -> li
 
 def triples(schema: Schema) -> list[Places]:
     """Sets of three attributes whose contrast of halves is measured: all, or an evenly spaced subsample."""
-    return _sampled(schema.domain.shape, 3, MOST_TRIPLES, MOST_CELLS_OF_TRIPLES)
+    return _own(schema, _sampled(schema.domain.shape, 3, MOST_TRIPLES, MOST_CELLS_OF_TRIPLES))
 
 
 def _joined(content: Margins, sets: Sequence[Places]) -> dict[Places, Floats]:

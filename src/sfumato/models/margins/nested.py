@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.answers.evaluate import Sum, View
+from sfumato.answers.guaranteed_columns import Source
 from sfumato.answers.question import Gathered, Groups, Kinds
 from sfumato.arrays import Codes, Floats
 from sfumato.errors import QueryError
@@ -353,7 +354,7 @@ class NestedMargins(ContentOfCells):
     def drawn(self, confidence: float) -> tuple[Noise, int] | None:
         return longest_tail(frozenset(one.noise for one in self.about.measured), confidence)
 
-    def sure(self, kinds: Kinds) -> FromTables:
+    def sure(self, kinds: Kinds) -> Source:
         """Guaranteed bounds: from tables by groups where a query asks for whole groups, else from those without."""
         lines, fine = self._lines(kinds)
         if all((line.share == 1.0).all() and not line.noise.any() for line in lines.values()):
