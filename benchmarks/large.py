@@ -126,7 +126,7 @@ def main(options: argparse.Namespace) -> None:
         epsilon, delta = Fraction(options.epsilon), options.delta or "None"
         share = Fraction(1, 4 * (1 + len(SIZES))) * Fraction(7, 8)
         alone = epsilon * share if options.delta is None else None
-        print(f"{options.values:,} values in {options.groups} groups, {options.rows:,} rows, epsilon {epsilon}, {delta=}")
+        print(f"{options.values:,} values in {options.groups} groups, {options.rows:,} rows, {epsilon=!s}, {delta=}")
         for kind, spent in (("nested", epsilon), ("groups", epsilon), ("values", alone)):
             if spent is not None:
                 cpu, memory = _run("release", kind, name, str(spent), delta)
