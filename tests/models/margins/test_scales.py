@@ -112,7 +112,6 @@ def test_contrasts_are_those_of_dense_signs():
     contrasts = Contrasts(signs, noisy, 1.0)
     assert np.allclose(contrasts.of(table), np.einsum("ix,jy,xy->ij", a, b, table))
     assert np.allclose(contrasts.rows(table), np.einsum("ix,jy,xy->ij", np.abs(a), np.abs(b), table))
-    assert np.allclose(contrasts.back(noisy), np.einsum("ix,jy,ij->xy", a, b, noisy))
     expected = [[first + second for second in signs[1].level] for first in signs[0].level]
     assert contrasts.families().tolist() == expected
 

@@ -57,6 +57,17 @@ def test_pairs_that_contradict_each_other_are_met_as_cell_by_cell():
     assert np.isfinite(found).all() and np.allclose(found, alone(table, 1e-6))
 
 
+def test_pairs_that_almost_rule_each_other_out_are_met_as_cell_by_cell():
+    """Factors grow by nine powers of ten a round, and their product does not."""
+    rng = np.random.default_rng(3)
+    tables = []
+    for _ in range(6):
+        pairs = [np.maximum(rng.permutation(np.eye(4)), 1e-9) * ROWS / 4 for _ in SIDES]
+        tables.append(Three([np.full(4, ROWS / 4)] * 3, pairs))
+    for table, found in zip(tables, join_threes(tables), strict=True):
+        assert np.isfinite(found).all() and np.allclose(found, alone(table, 1e-6), rtol=1e-6, atol=1e-9)
+
+
 def test_nothing_is_where_there_are_no_rows():
     table = Three([np.zeros(3), np.zeros(4), np.zeros(2)], [np.zeros((3, 4)), np.zeros((3, 2)), np.zeros((4, 2))])
     assert not join_threes([table])[0].any()

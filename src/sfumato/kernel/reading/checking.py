@@ -8,6 +8,7 @@ Rows are read and placed by the release's own statement.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import reduce
 
 from sqlglot import exp
 
@@ -16,7 +17,7 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.reading.binning import unless_missing
 from sfumato.kernel.reading.engines import Column, Engine, used_columns
 from sfumato.kernel.reading.expressions import SQL, choose, column, is_present, named, select, whole
-from sfumato.kernel.reading.statement import every_row, placed_units
+from sfumato.kernel.reading.statement import every_row, listed, placed_units
 from sfumato.schema import Schema
 from sfumato.schema.attributes import Category, Integer
 
@@ -72,6 +73,9 @@ def looked_at(engine: Engine, columns: Mapping[str, Column], schema: Schema) -> 
     counts += [named(_counted(test), f"n{place}") for place, (_, _, test, _) in enumerate(tests)]
     unit = schema.privacy_unit.column
     counts.append(named(whole(0) if unit is None else _counted(_is_missing("unit")), "nobody"))
+    present: SQL = exp.EQ(this=column("present"), expression=whole(1))
+    reaching = reduce(_both, listed(schema), present)
+    counts.append(named(_counted(reaching), "placed"))
     found = engine.run(select(counts, every_row(schema, engine, columns, raw)), used).to_pylist()[0]
     tally = getattr(getattr(engine, "origin", None), "tally", None)
     unfit = 0 if tally is None else tally.records - tally.fitting
@@ -86,7 +90,8 @@ def looked_at(engine: Engine, columns: Mapping[str, Column], schema: Schema) -> 
                 odd += [(str(row["spelling"]), row["n"]) for row in answer]
         counted = {what: met.get((name, what), 0) for what in ("missing", "unreadable", "outside", "unlisted")}
         parts.append(Part(name, kind, odd=tuple(odd[:SPELLINGS]), **counted))
-    placed, units, over, kept = _kept(engine, columns, schema, used)
+    alone = (found["placed"], found["placed"], 0, found["placed"])  # every row is a unit of its own
+    placed, units, over, kept = alone if unit is None else _kept(engine, columns, schema, used)
     return Checked(found["rows"], unfit, found["nobody"] or 0, tuple(parts), placed, units, over, kept)
 
 
@@ -155,9 +160,6 @@ def _kept(
 ) -> tuple[int, int, int, int]:
     """Numbers of rows that reach a cell, of their units, of units over the cap, and of rows kept."""
     rows, most = placed_units(schema, engine, columns), schema.privacy_unit.contributions
-    if schema.privacy_unit.column is None:
-        total = engine.run(select([named(exp.Count(this=exp.Star()), "n")], rows), used).to_pylist()[0]["n"]
-        return total, total, 0, total
     each = select([column("unit"), named(exp.Count(this=exp.Star()), "n")], rows)
     each.set("group", exp.Group(expressions=[column("unit")]))
     kept = exp.Least(this=column("n"), expressions=[whole(most)], ignore_nulls=True)

@@ -53,7 +53,19 @@ from sfumato.kernel.reading.binning import (
     within_bounds,
 )
 from sfumato.kernel.reading.engines import Column, Engine
-from sfumato.kernel.reading.expressions import SQL, cast, clip, column, double, is_present, named, over, select, whole
+from sfumato.kernel.reading.expressions import (
+    SQL,
+    cast,
+    choose,
+    clip,
+    column,
+    double,
+    is_present,
+    named,
+    over,
+    select,
+    whole,
+)
 from sfumato.schema import Measure, Schema
 from sfumato.schema.attributes import Category
 from sfumato.schema.parts import missing_of
@@ -100,6 +112,7 @@ def placed_units(schema: Schema, engine: Engine, columns: Mapping[str, Column]) 
 def every_row(schema: Schema, engine: Engine, columns: Mapping[str, Column], raw: Mapping[str, SQL]) -> exp.Select:
     """SQL of all rows, none left out: values as read (v0, ...; measures w0, ...) and as placed (a0, ...; m0, ...).
 
+    Where all that a row needs is there, `present` is 1; it reaches a cell if it is `listed` as well.
     raw: further columns to carry along, by name. For the curator's own check, with the release's own reading.
     """
     values = _read(schema, engine, columns, raw)
@@ -161,6 +174,11 @@ def _bounded(
         read = [(f"a{place}", f"v{place}") for place in range(len(schema.attributes))]
         read += [(f"m{place}", f"w{place}") for place in range(len(schema.measures))]
         wanted += [named(column(name, "rows"), was) for name, was in read]
+        full: SQL = whole(1)
+        if present:
+            test = reduce(lambda left, right: exp.And(this=left, expression=right), present)
+            full = choose([(test, whole(1))], whole(0))
+        wanted.append(named(full, "present"))
         return select([*wanted, *(column(name, "rows") for name in beside)], values)
     rows = select(wanted, values)
     return rows.where(*present, copy=False) if present else rows
@@ -187,10 +205,7 @@ def _placed(schema: Schema, cells: Mapping[str, SQL], values: exp.Select) -> exp
 
     Rows whose value is not listed, and that have no cell for such values, fall out here.
     """
-    attributes = list(schema.attributes.values())
     wanted = [named(cell, name) for name, cell in cells.items()]
-    closed = [place for place, one in enumerate(attributes) if isinstance(one, Category) and not one.other]
-    listed = [is_present(column(f"a{place}")) for place in closed]
     for place, measure in _numbered(schema.measures):
         wanted.append(named(_steps(measure, f"m{place}"), f"m{place}"))
         if measure.missing == "keep":
@@ -198,7 +213,14 @@ def _placed(schema: Schema, cells: Mapping[str, SQL], values: exp.Select) -> exp
     if schema.privacy_unit.column is not None:
         wanted.append(column("unit"))
     rows = select(wanted, values)
-    return rows.where(*listed, copy=False) if listed else rows
+    tests = listed(schema)
+    return rows.where(*tests, copy=False) if tests else rows
+
+
+def listed(schema: Schema) -> list[SQL]:
+    """SQL tests of rows that none of the placed categories leaves out."""
+    closed = [at for at, one in _numbered(schema.attributes) if isinstance(one, Category) and not one.other]
+    return [is_present(column(f"a{place}")) for place in closed]
 
 
 def _steps(measure: Measure, name: str) -> SQL:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
+from functools import lru_cache
 from itertools import combinations, islice
 from math import comb, inf, prod
 
@@ -261,12 +262,7 @@ def measure_contrasts(
     """
     names = [schema.domain.names[place] for place in places]
     seen = curator.margin(names, {name: haar.classes for name, haar in zip(names, signs, strict=True)})
-    listed = [
-        [np.flatnonzero(haar.level == level) for haar, level in zip(signs, levels, strict=True)]
-        for levels in levels_of(signs, depth)
-    ]
-    by_family = [[haar.of_classes[here] for haar, here in zip(signs, rows, strict=True)] for rows in listed]
-    queries = Stack(*(Kron(*map(Weighted, factors)) for factors in by_family))
+    listed, queries = _families(tuple((haar.of_classes.tobytes(), tuple(haar.level.tolist())) for haar in signs), depth)
     measured, noisy, ahead = seen.measure(queries, budget), np.zeros([len(haar.level) for haar in signs]), 0
     for rows in listed:
         shape = [len(here) for here in rows]
@@ -274,6 +270,21 @@ def measure_contrasts(
         ahead += prod(shape)
     handed = Measurement("contrast", Identity(queries.rows), measured.answers, (measured.noise,))
     return Contrasts(signs, noisy, measured.noise.continuous_variance, depth), handed
+
+
+@lru_cache(maxsize=128)
+def _families(axes: tuple[tuple[bytes, tuple[int, ...]], ...], depth: int) -> tuple[list[list[Codes]], Stack]:
+    """Rows of the Haar signs of each axis in every family below a depth, and the queries for their contrasts.
+
+    axes: signs of classes of values, and the level of each row. Many sets of attributes have the same.
+    """
+    signs = [Haar(np.frombuffer(each, dtype=np.int64).reshape(len(level), -1), np.array(level)) for each, level in axes]
+    listed = [
+        [np.flatnonzero(haar.level == level) for haar, level in zip(signs, levels, strict=True)]
+        for levels in levels_of(signs, depth)
+    ]
+    by_family = [[haar.signs[here] for haar, here in zip(signs, rows, strict=True)] for rows in listed]
+    return listed, Stack(*(Kron(*map(Weighted, factors)) for factors in by_family))
 
 
 def _scales(measured: Measurement, groups: Whole, doubts: Sequence[Doubt]) -> list[float]:

@@ -32,7 +32,7 @@ from sfumato.models.margins.conditional import MOST_CONDITIONS, Source, rows_giv
 from sfumato.models.margins.joining import CLOSE, NONE, join_counts, join_sums, join_unbiased, level_of
 from sfumato.models.margins.noise import ErrorsOf, FromTables, JoinedNoise, longest_reach, longest_tail
 from sfumato.models.margins.rows import RowsOfMargins
-from sfumato.models.margins.scales import LEVELS, Scaled, Spreads, halved, measure_of, sizes_of
+from sfumato.models.margins.scales import LEVELS, Spreads, halved, measure_of, sizes_of
 from sfumato.models.margins.table import (
     Coarse,
     JoinedErrors,

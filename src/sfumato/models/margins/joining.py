@@ -44,43 +44,76 @@ def join_counts(
     met to within this share of the rows. contrasts: for sets of axes, a +-1 sign for every value of each axis, and the
     wanted sum of rows with the product of these signs.
     """
-    among = range(len(one_way))
-    total = max(float(one_way[0].sum()), LITTLE) if one_way else 0.0
-    joint = np.ones([len(margin) for margin in one_way])
-    for place, margin in enumerate(one_way):
-        joint = joint * spread_out(margin / (total if place else 1.0), (place,), among)
     largest = [places for places in known if not any(set(places) < set(other) for other in known)]
     if len(largest) == 1 and len(largest[0]) == len(one_way):
         return known[largest[0]]
+    # The longest axis is laid out last, so that passes over all cells are fast.
+    order = sorted(range(len(one_way)), key=lambda axis: len(one_way[axis]))
+    at = [order.index(axis) for axis in range(len(one_way))]
+    margins = [(_turned(places, at), _transposed(known[places], places, at)) for places in largest]
+    tilts = [_Tilt.of(_turned(places, at), places, at, *contrast) for places, contrast in contrasts.items()]
+    total = max(float(one_way[0].sum()), LITTLE) if one_way else 0.0
+    joint = np.ones([len(one_way[axis]) for axis in order])
+    for axis, margin in enumerate(one_way):
+        joint = joint * spread_out(margin / (total if axis else 1.0), (at[axis],), range(joint.ndim))
     for number in range(ROUNDS if len(largest) > 1 else 1):
         off = 0.0
         if number < TILTS:
-            for places, (signs, wanted) in contrasts.items():
-                joint *= _tilt(sum_out(joint, places, among), places, signs, wanted, among)
-        for places in largest:
-            off = max(off, _fit(joint, places, known[places]))
+            for tilt in tilts:
+                tilt.apply(joint)
+        for places, wanted in margins:
+            off = max(off, _fit(joint, places, wanted))
         if off <= close * total and (not contrasts or number >= TILTS - 1):
             break
-    return joint
+    return np.ascontiguousarray(joint.transpose(at))
+
+
+def _turned(places: Places, at: Sequence[int]) -> Places:
+    """Axes by their new places, rising."""
+    return tuple(sorted(at[axis] for axis in places))
+
+
+def _transposed(table: Floats, places: Places, at: Sequence[int]) -> Floats:
+    """Table along some axes with its axes in the order of their new places."""
+    return np.ascontiguousarray(table.transpose(np.argsort([at[axis] for axis in places])))
 
 
 def _fit(joint: Floats, places: Places, wanted: Floats) -> float:
     """Scale a table to a wanted margin along some axes, in place; the sum of absolute errors of its margin before."""
-    among = range(joint.ndim)
-    now = sum_out(joint, places, among)
+    now = _sum_out(joint, places)
     factor = wanted / np.maximum(now, LITTLE) * (now > LITTLE)
-    joint *= spread_out(factor, places, among)
+    joint *= spread_out(factor, places, range(joint.ndim))
     return float(np.abs(now - wanted).sum())
 
 
-def _tilt(table: Floats, places: Places, signs: Sequence[Floats], wanted: float, among: Sequence[int]) -> Floats:
-    """Factors on cells of positive and of negative sign that bring a table nearer to a wanted contrast of some axes."""
-    now, sign = table, np.ones([1] * len(among))
-    for place, each in zip(reversed(places), reversed(signs), strict=True):
-        now, sign = now @ each, sign * spread_out(each, (place,), among)
-    total = float(table.sum())
-    one, other = (max(total + way * wanted, 0.0) / max(total + way * float(now), LITTLE) for way in (1.0, -1.0))
-    return np.clip(np.where(sign > 0, one, other), 1.0 - MOST_TILT, 1.0 + MOST_TILT)
+def _sum_out(joint: Floats, places: Places) -> Floats:
+    """Margin of a table along some axes."""
+    return np.asarray(np.einsum(joint, [*range(joint.ndim)], [*places]))
+
+
+@dataclass(frozen=True, eq=False)
+class _Tilt:
+    """Contrast to which a table is brought. signs: product of +-1 along its axes; wanted: sum of rows with these."""
+
+    places: Places
+    signs: Floats
+    wanted: float
+
+    @classmethod
+    def of(cls, turned: Places, places: Places, at: Sequence[int], signs: Sequence[Floats], wanted: float) -> _Tilt:
+        """Contrast by the new places of its axes."""
+        product = np.ones([1] * len(places))
+        for axis, each in zip(places, signs, strict=True):
+            product = product * spread_out(each, (at[axis],), turned)
+        return cls(turned, product, wanted)
+
+    def apply(self, joint: Floats) -> None:
+        """Bring a table nearer to the contrast, by a factor on cells of positive and one on cells of negative sign."""
+        table = _sum_out(joint, self.places)
+        total, now = float(table.sum()), float((table * self.signs).sum())
+        one, other = (max(total + way * self.wanted, 0.0) / max(total + way * now, LITTLE) for way in (1.0, -1.0))
+        factors = np.clip(np.where(self.signs > 0, one, other), 1.0 - MOST_TILT, 1.0 + MOST_TILT)
+        joint *= spread_out(factors, self.places, range(joint.ndim))
 
 
 def join_sums(counts: Floats, known: Mapping[Places, Floats]) -> Floats:
@@ -198,7 +231,8 @@ def _likeliest(off: Floats, variance: float, places: Codes, lengths: Sequence[in
 
     off: (n,), deviations from the mean, of values at these places of their order. lengths: of the kernels.
     """
-    likelihoods = np.array([*_smooth_likelihoods(off, variance, places, lengths[:-1]), _rough_likelihoods(off, variance)])
+    smooth = _smooth_likelihoods(off, variance, places, lengths[:-1])
+    likelihoods = np.array([*smooth, _rough_likelihoods(off, variance)])
     best, size = divmod(int(likelihoods.argmax()), len(SIZES))
     covariance = SIZES[size] ** 2 * kernel(places, lengths[best])
     return np.asarray(np.linalg.inv(variance * (covariance + np.eye(len(off)))), dtype=np.float64)
@@ -338,7 +372,11 @@ class Step:
 
     def draw(self, rows: Codes, random: RandomNumbers) -> Codes:
         """Draw a value for every row independently. rows: codes (attributes, rows)."""
-        return self._values(self._cells(rows), random.uniform(rows.shape[1]))
+        return self.at(rows, random.uniform(rows.shape[1]))
+
+    def at(self, rows: Codes, within: Floats) -> Codes:
+        """Value at a quantile of every row's distribution. rows: codes (attributes, rows); within: (rows,)."""
+        return self._values(self._cells(rows), within)
 
     def draw_evenly(self, rows: Codes, random: RandomNumbers) -> Codes:
         """Draw values by stratified sampling among the rows that share the given values; rows: (attributes, rows)."""

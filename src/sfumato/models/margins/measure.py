@@ -271,10 +271,9 @@ class _Survey:
         from sfumato.models.margins.forecast import threes_to_test
 
         settings, shape = self.settings, self.schema.domain.shape
-        amount, most = self._for_one_row(budget), float(settings.most_threes)
-        sets = (
-            threes_to_test(shape, total, amount, budget.is_pure, most) if len(shape) <= settings.most_searched else []
-        )
+        if budget.is_pure or len(shape) > settings.most_searched:  # noise of so many misfits would tell nothing
+            return None, budget
+        sets = threes_to_test(shape, total, self._for_one_row(budget), float(settings.most_threes))
         if not sets:
             return None, budget
         share = min(len(sets) * settings.three, settings.most_threes)
@@ -306,7 +305,9 @@ class _Survey:
             known = {places: max(0.0, each) for places, each in of_pairs.values.items()}
             return shares(one_way, [1.0 / variance] * axes, known, amount, budget.is_pure)
         usual = float(np.mean([*of_pairs.values.values()]))  # a pair that is too large to look at is like others
-        every = {places: of_pairs.values.get(places, usual) for places in combinations(range(axes), 2)}
+        every: dict[Places, float] = {
+            places: of_pairs.values.get(places, usual) for places in combinations(range(axes), 2)
+        }
         foretold = foretell(one_way, unsure, replace(of_pairs, values=every), of_threes, budget.is_pure)
         by_now = np.array([1.0 / variance if len(places) == 1 else 0.0 for places in foretold.sets])
         return Search(foretold, self.schema.domain.shape, by_now, amount, budget.is_pure).best().listed()

@@ -136,14 +136,24 @@ class FromTables(Source):
 
     def ends(self, query: WeightRange, cells: Gathered, tail: float) -> Ends:
         """Bounds of a sum; the tail is divided evenly among its statistics."""
+        return self.ends_within(query, cells, tail, inf)
+
+    def ends_within(self, query: WeightRange, cells: Gathered, tail: float, beyond: float) -> Ends:
+        """Bounds of a sum; of one count alone the lower is -inf where the upper is greater than `beyond`."""
         shape = [int(kind.max()) + 1 for kind in self.kinds.values()]
         parts, low, high = query.statistics, 0.0, 0.0
         for of in parts:
-            weights = (query.low[of].reshape(shape), query.high[of].reshape(shape))
+            low_weights = query.low[of].reshape(shape)
+            same = query.high[of] is query.low[of]
+            weights = (low_weights, low_weights if same else query.high[of].reshape(shape))
             if of not in self.boxes:
                 self.boxes[of] = self.boxes_of(of)
             boxes = self.boxes[of]
-            ends = None if boxes is None else boxes.ends(*weights, tail / len(parts))
+            ends = (
+                None
+                if boxes is None
+                else boxes.ends(*weights, tail / len(parts), beyond if parts == ("count",) else inf)
+            )
             if ends is None:
                 mine = [(places, measurement) for places, measurement in self.measured if measurement.of == of]
                 ends = Tables(self.sizes, mine, of == "count").ends(*weights, self.kinds, tail / len(parts))

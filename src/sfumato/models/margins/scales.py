@@ -104,6 +104,7 @@ LEVELS = 4  # halvings of every axis that errors are known at: halves, quarters,
 MEASURED = 3  # those of which contrasts of pairs are measured
 FALL = 4.0  # by which the spread of uncorrected errors falls to the next level: 2 for steps, 8 for slopes
 ROUNDS = 12  # of bringing a table to its contrasts, at most
+AT_ONCE = 2**16  # cells of tables that are changed together
 MOST_CHANGE = 4.0  # by which a block's rows are multiplied in one round at most
 FINER = 8.0  # by which the spread of single cells is smaller than that of quarters, where only these were seen
 
@@ -215,10 +216,6 @@ class Contrasts:
         """Sum of a table over the support of each contrast."""
         return along_all([np.abs(haar.signs) for haar in self.signs], table)
 
-    def back(self, contrasts: Floats) -> Floats:
-        """Transpose of `of`: for every cell, the signed sum of the contrasts that it enters."""
-        return along_all([haar.signs.T for haar in self.signs], contrasts)
-
     def families(self) -> Codes:
         """Family of each contrast: the sum of its levels, 0 for halves of all axes."""
         return reduce(np.add.outer, [haar.level for haar in self.signs])
@@ -257,7 +254,7 @@ def worth_measuring(before: Floats, pairs: Sequence[Sequence[Haar]], variance_of
 
 
 def _largest_gain(worth: Floats, sizes: Floats, noise: Floats) -> int:
-    """Number n of contrasts, the first n, of largest total gain: sum of worth * (1 - 1 / hypot(1, size / noise[n - 1])).
+    """Number n of the first contrasts of largest total gain: sum of worth * (1 - 1 / hypot(1, size / noise[n - 1])).
 
     Noise grows with n, so a run of numbers gains at most what its last one would with the noise of its first; runs are
     gone through by falling bounds until none can be better (branch and bound).
@@ -311,9 +308,11 @@ def corrected(
             before = np.array([(weights @ SIZES) * claimed[places][at].sum(), rows[places][at].sum()])
             finest, sums = roughness.get(places, (family, np.zeros(2)))
             roughness[places] = family, before + (sums if finest == family else 0.0)
+    changes = {places: along_all([turn.T for turn in turns[places]], means[places]) for places in looked}
+    tilted = _all_tilted({places: tables[places].estimate for places in looked}, looked, changes)
     for places, item in looked.items():
-        back, squares = [turn.T for turn in turns[places]], [turn.T**2 for turn in turns[places]]
-        table, estimate = tables[places], _tilted(tables[places].estimate, item, along_all(back, means[places]))
+        squares = [turn.T**2 for turn in turns[places]]
+        table, estimate = tables[places], tilted[places]
         variance, counted = roughness[places][1].tolist()
         rough = variance / max(counted, 1.0)
         model = table.model if places in told else estimate * (1.0 + rough / FINER)
@@ -329,24 +328,49 @@ def _kinship(*parities: Codes) -> Codes:
     return np.asarray(np.where((first == 2) | (second == 2), 2, first != second), dtype=np.int64)
 
 
-def _tilted(table: Floats, contrasts: Contrasts, change: Floats) -> Floats:
-    """Change the contrasts of a table, its margins kept and cells non-negative, by damped proportional fitting."""
-    wanted, rows, columns = contrasts.of(table) + change, table.sum(axis=1), table.sum(axis=0)
-    measured = contrasts.families() < contrasts.depth
-    best, least = table, np.inf  # some contrasts cannot be had together, and a round may lead away
+def _all_tilted(
+    tables: Mapping[Places, Floats], contrasts: Mapping[Places, Contrasts], changes: Mapping[Places, Floats]
+) -> dict[Places, Floats]:
+    """Change the contrasts of two-way tables (`_tilted`), those of one shape together."""
+    shapes: dict[tuple[int, ...], list[Places]] = {}
+    for places, table in tables.items():
+        shapes.setdefault((*table.shape, *changes[places].shape), []).append(places)
+    result: dict[Places, Floats] = {}
+    for (rows, columns, *_), members in shapes.items():
+        together = max(1, AT_ONCE // (rows * columns))
+        for start in range(0, len(members), together):
+            some = members[start : start + together]
+            stacked = (np.array([each[places] for places in some]) for each in (tables, changes))
+            result |= zip(some, _tilted(*stacked, [contrasts[places] for places in some]), strict=True)
+    return result
 
-    def lacking(candidate: Floats) -> Floats:
-        return np.asarray(measured * (wanted - contrasts.of(candidate)))
 
-    trial = table
+def _tilted(tables: Floats, changes: Floats, contrasts: Sequence[Contrasts]) -> Floats:
+    """Change the contrasts of tables, margins kept and cells non-negative, by damped proportional fitting.
+
+    tables: (tables, values, values). changes: (tables, contrasts, contrasts).
+    """
+    left, right = (np.array([item.signs[axis].signs for item in contrasts]) for axis in (0, 1))
+    across = right.transpose(0, 2, 1)
+    rows, columns, wanted = tables.sum(axis=2), tables.sum(axis=1), left @ tables @ across + changes
+    measured = np.array([item.families() < item.depth for item in contrasts])
+
+    def lacking(candidates: Floats) -> Floats:
+        return np.asarray(measured * (wanted - left @ candidates @ across))
+
+    def missed(candidates: Floats) -> Floats:
+        return np.asarray(np.square(lacking(candidates)).sum(axis=(1, 2)))
+
+    best, least = tables, np.full(len(tables), np.inf)  # some contrasts cannot be had together: a round may lead away
+    trial = tables
     for _ in range(ROUNDS):
-        step = contrasts.back(lacking(trial) / np.maximum(contrasts.rows(trial), 1.0))
+        held = np.maximum(np.abs(left) @ trial @ np.abs(across), 1.0)
+        step = left.transpose(0, 2, 1) @ (lacking(trial) / held) @ right
         trial = fit_margins(trial * np.clip(1.0 + step, 1.0 / MOST_CHANGE, MOST_CHANGE), rows, columns, 3)
-        missed = float(np.square(lacking(trial)).sum())
-        if missed < least:
-            best, least = trial, missed
+        off = missed(trial)
+        best, least = np.where((off < least)[:, None, None], trial, best), np.minimum(off, least)
     best = fit_margins(best, rows, columns)
-    return best if np.square(lacking(best)).sum() < np.square(lacking(table)).sum() else table
+    return np.where((missed(best) < missed(tables))[:, None, None], best, tables)
 
 
 def _spread(contrasts: Contrasts, table: Floats, left: Floats, noise: Floats, rough: float, told: bool) -> Scaled:

@@ -25,7 +25,7 @@ import numpy as np
 from sfumato.arrays import Codes, Floats
 from sfumato.frozen import dataclass
 from sfumato.models.margins.joining import LENGTHS, join_counts
-from sfumato.models.margins.sparse import ODDS, Fit, by_ratios, sparser
+from sfumato.models.margins.sparse import NEARLY, ODDS, Fit, by_ratios, sparser
 from sfumato.models.margins.table import Noisy, Places, Table, independent, pooled, spread_out, subsets, sum_out
 
 ALONE = 0.1  # of the variance along an order that every value has by itself
@@ -167,9 +167,9 @@ class _Pair:
         trust, left = _posterior(self.measured - guess, spread, self.variance)
         rows, columns = (each.vectors for each in self.along)
         estimate = product + rows @ (guess + trust * (self.measured - guess)) @ columns.T
-        noise = np.minimum(trust**2 * self.variance, left)
-        return Shrunk(estimate, *(rows**2 @ part @ (columns**2).T for part in (noise, left - noise)))
-
+        by_noise = np.minimum(trust**2 * self.variance, left)
+        noise, model = (rows**2 @ part @ (columns**2).T for part in (by_noise, left - by_noise))
+        return Shrunk(estimate, noise, model)
 
     def evidence(self, off: Floats, prior: Floats) -> float:
         """Log likelihood of the noisy cells, whatever mean and spread. off: cells less the product of their margins."""
@@ -460,7 +460,7 @@ def _cells_or_ratios(noisy: Noisy, guess: Floats, parts: Mapping[Places, Floats]
     if fit.evidence - ODDS < shrunk.evidence:
         return shrunk
     noise = np.minimum(fit.variance, fit.variance**2 / noisy[1])
-    return Shrunk(fit.estimate, noise, fit.variance - noise)
+    return Shrunk(np.maximum(fit.estimate, NEARLY * guess), noise, fit.variance - noise)
 
 
 def _agreeing(table: Floats, unsure: Floats, parts: Mapping[Places, Floats], axes: range) -> Floats:

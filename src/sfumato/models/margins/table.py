@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
+from functools import cached_property
 from itertools import combinations, combinations_with_replacement
 from math import prod
 from typing import NamedTuple, TypeVar
@@ -53,6 +54,11 @@ class Table:
 
     def rounded(self) -> Table:
         """Round to the digits of a file: estimates and standard errors in 1024ths."""
+        return self._rounded
+
+    @cached_property
+    def _rounded(self) -> Table:
+        """The rounded table: contents are made of the same tables again and again while errors are calibrated."""
         errors = (in_parts(np.sqrt(np.maximum(each, 0.0))) ** 2 for each in (self.noise, self.model))
         return Table(self.places, in_parts(self.estimate), *errors)
 

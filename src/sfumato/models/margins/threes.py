@@ -16,9 +16,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats
+from sfumato.arrays import Codes, Flags, Floats
 from sfumato.models.margins.joining import CLOSE, LITTLE, MOST_TILT, ROUNDS, TILTS, join_counts
 
+# Where pairs contradict each other, factors drift apart without end while their product does not: such a table is
+# fitted cell by cell. No factor grows by more than 1 / LITTLE in a round.
+FAR, LOOKS = 1e150, 8  # that is far, and rounds after which it is looked at
 AT_ONCE = 2**16  # numbers of a stack, so that it stays in a processor's cache
 
 
@@ -92,6 +95,10 @@ class _Stack:
 
     def joined(self, close: float) -> list[Floats]:
         """Fit until every margin is met to within this share of the rows, and lay the tables out."""
+        with np.errstate(over="ignore", invalid="ignore"):  # see FAR
+            return self._fitted(close)
+
+    def _fitted(self, close: float) -> list[Floats]:
         result: dict[int, Floats] = {}
         left: Codes = np.arange(len(self.tables))
         for number in range(ROUNDS):
@@ -99,6 +106,8 @@ class _Stack:
                 self._tilt()
             off = np.max([self._fit(pair) for pair in range(3)], axis=0)
             done = (off <= close * self.totals) & (not self.tilted or number >= TILTS - 1)
+            if number % LOOKS == LOOKS - 1:
+                done |= ~self._near
             if number == ROUNDS - 1:
                 done[:] = True
             if done.any():
@@ -110,7 +119,12 @@ class _Stack:
                 self._keep(~done)
         return [result[index] for index in range(len(self.tables))]
 
-    def _keep(self, these: Codes) -> None:
+    @property
+    def _near(self) -> Flags:
+        """Whether all factors of a table are far from what numbers can hold, (tables,)."""
+        return np.asarray(np.all([each.max(axis=(1, 2)) < FAR for each in self.factors], axis=0), dtype=np.bool_)
+
+    def _keep(self, these: Flags) -> None:
         """Leave tables out of the stack."""
         self.wanted, self.factors, self.signs = (
             [each[these] for each in listed] for listed in (self.wanted, self.factors, self.signs)
@@ -154,6 +168,9 @@ class _Stack:
     def _laid_out(self, number: int, index: int, close: float) -> Floats:
         """Cells of one table: its number among all, and its index in the stack."""
         table = self.tables[number]
+        if not self._near[index]:
+            contrast = {} if table.signs is None else {(0, 1, 2): (table.signs, table.wanted)}
+            return join_counts(table.one_way, dict(zip(SIDES, table.pairs, strict=True)), close, contrast)
         a, b, c = table.shape
         f, g, h = (each[index] for each in self.factors)
         cells = f[:a, :b, None] * g[:a, None, :c]
@@ -162,8 +179,4 @@ class _Stack:
             first, second, third = table.signs
             positive = np.multiply.outer(np.outer(first, second), third) > 0.0
             cells *= np.where(positive, *self.tilts[:, index])
-        if np.isfinite(cells).all():
-            return np.asarray(cells, dtype=np.float64)
-        # Where margins contradict each other, factors can drift apart without end while their product does not.
-        contrast = {} if table.signs is None else {(0, 1, 2): (table.signs, table.wanted)}
-        return join_counts(table.one_way, dict(zip(SIDES, table.pairs, strict=True)), close, contrast)
+        return np.asarray(cells, dtype=np.float64)

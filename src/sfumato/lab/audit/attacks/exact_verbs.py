@@ -10,7 +10,7 @@ from the counts, and not taken from the kernel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 from math import ceil
@@ -176,6 +176,7 @@ SQUARE = Domain((Axis("a", "integer", np.arange(3.0)), Axis("b", "integer", np.a
 GUESSES = ((("a",), (2, 0)), (("b",), (0, 1)), (("a", "b"), (0, 1, 0, 2)))  # of its margins
 BY_CELL: Sequence[Asked] = [(names, guess, None) for names, guess in GUESSES]
 IN_PARTS: Sequence[Asked] = ((("a",), (2, 0), None), (("b",), (1,), (0, 0)), (("a", "b"), (0, 2), (0, 1, 1, 0)))
+CLASSES = {"a": (1, 0), "b": (0, 0)}  # of the values of its attributes: turned round, and both in one
 GROUPINGS = {"each by itself": (0, 1, 2), "in two groups": (0, 1, 1), "in one group": (0, 0, 0)}
 PENALTIES = (0, 1, -1)  # public, on what is chosen between
 FAR = 60  # beyond all sums of misfits, so that what lies further out is one outcome
@@ -204,17 +205,30 @@ def summing_margins(
 
 
 def measuring_margins(
-    margins: Sequence[Sequence[str]], epsilon: Fraction, contributions: int, *, kind: type[Curator] = Curator
+    margins: Sequence[Sequence[str]],
+    epsilon: Fraction,
+    contributions: int,
+    *,
+    kind: type[Curator] = Curator,
+    classes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Law:
-    """Distribution of noisy counts along several margins, each with an even share of the budget."""
+    """Distribution of noisy counts along several margins, each with an even share of the budget.
+
+    classes: of the values of each attribute, along which margins are then counted.
+    """
+
+    def of(names: Sequence[str]) -> dict[str, tuple[int, ...]] | None:
+        return None if classes is None else {name: classes[name] for name in names}
 
     def measure(curator: Curator, budget: Budget) -> None:
         for names, share in zip(margins, budget.evenly(len(margins)), strict=True):
-            curator.margin(names).measure(Identity(2 ** len(names)), share)
+            mine = of(names)
+            seen = curator.margin(names, None if mine is None else {n: np.array(each) for n, each in mine.items()})
+            seen.measure(Identity(seen.domain.size), share)
 
     def distribution(counts: Counts, last: int) -> Sequence[Distribution]:
         scales = _scales(watched(measure, counts, epsilon, contributions, kind, SQUARE))
-        truths = [twins.margin(SQUARE, names, counts) for names in margins]
+        truths = [twins.margin(SQUARE, names, counts, of(names)) for names in margins]
         pairs = zip(truths, scales, strict=True)
         return [discrete_laplace(each, scale, FAR) for truth, scale in pairs for each in truth]
 
@@ -262,6 +276,7 @@ def margin_findings(epsilon: Fraction = Fraction(4)) -> list[ExactFinding]:
         laws["a choice of margins"] = choosing_margins(epsilon, k)
         laws["attributes recoded"] = measuring_recoded(epsilon, k)
         laws["both margins"] = measuring_margins([["a"], ["b"]], epsilon, k)
+        laws["margins of classes"] = measuring_margins([["a", "b"], ["b"]], epsilon, k, classes=CLASSES)
         laws["both margins and the total"] = measuring_margins([["a"], ["b"], []], epsilon, k)
         findings += [found(name, epsilon, k, largest_loss(law, (SQUARE.size,), 4, k)) for name, law in laws.items()]
     return findings

@@ -18,7 +18,7 @@ than any of the six probabilities on small tables.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import product
 from math import ceil, exp, floor, log, prod
@@ -40,14 +40,17 @@ def misfits(queries: Queries, targets: Sequence[int], counts: Sequence[int]) -> 
     ]
 
 
-def margin(domain: Domain, names: Sequence[str], counts: Sequence[int]) -> list[int]:
-    """Marginal counts along some attributes, from the counts of all cells."""
+def margin(
+    domain: Domain, names: Sequence[str], counts: Sequence[int], classes: Mapping[str, Sequence[int]] | None = None
+) -> list[int]:
+    """Marginal counts along some attributes, from the counts of all cells. classes: of the values of each attribute."""
     sizes = [axis.size if axis.name in names else 1 for axis in domain]
-    found = [0] * prod(sizes)
+    kinds = [range(size) for size in sizes] if classes is None else [classes.get(axis.name, (0,)) for axis in domain]
+    found = [0] * prod(max(kind) + 1 for kind in kinds)
     for codes, count in zip(product(*(range(axis.size) for axis in domain)), counts, strict=True):
         place = 0
-        for code, size in zip(codes, sizes, strict=True):
-            place = place * size + code % size
+        for code, size, kind in zip(codes, sizes, kinds, strict=True):
+            place = place * (max(kind) + 1) + kind[code % size]
         found[place] += count
     return found
 
