@@ -9,8 +9,9 @@ import pytest
 from curators import curator_of
 from sure_coverage import most_misses
 
+from sfumato.answers.evaluate import CountedNoise, Sum
 from sfumato.answers.noise_sum import half_width
-from sfumato.answers.question import Manner
+from sfumato.answers.question import Gathered, Groups, Manner, Weights
 from sfumato.answers.statement import run_in_manner
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
@@ -159,3 +160,13 @@ def test_sums_over_two_years_of_hours_are_answered():
     )
     statement = compile_statement("SELECT SUM(n) AS s FROM (SELECT h, COUNT(*) AS n FROM t GROUP BY h)", schema)
     assert run_in_manner(statement, content, 0.95, Manner()).rows[0][0].value == 17_544
+
+
+def test_a_statistic_without_noise_brings_none():
+    """As the count of a content that knows it otherwise."""
+    cells = Gathered({"x": np.arange(3)}, {"count": np.ones(3)}, 1)
+    side = Sum({"count": Weights.exactly(np.array([1.0, 0.0, 1.0]))}, {}, {}, np.zeros(1))
+    groups = Groups((), (), np.zeros(1, dtype=np.int64))
+    assert list(CountedNoise({}).terms([side], cells, groups)) == [()]
+    ((term,),) = CountedNoise({"count": Laplace(Fraction(1))}).terms([side], cells, groups)
+    assert term.multiplicity == 2 and term.weights == (1.0, 1.0, 1.0)

@@ -186,7 +186,7 @@ class CountedNoise(NoiseSource):
         terms = []
         for of, weights in side.split.items():
             inside = np.flatnonzero(weights.value)
-            if not len(inside):
+            if of not in self.noises or not len(inside):  # a statistic may be known without noise
                 continue
             weight = weights.value[inside]
             if (weight != weight[0]).any():
