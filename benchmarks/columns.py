@@ -118,7 +118,7 @@ def all_threes(work: Work) -> str:
 
 
 def rows_of(made: Path, count: int, work: Work) -> str:
-    spent = work.command("sample", made, "-n", count, "-o", work.folder / "rows.csv", "--overwrite")
+    spent = work.command("sample", made, "-n", count, "-o", work.folder / "rows.csv")
     return f"{spent.cpu:6.2f} s, {spent.megabytes:,.0f} MB"
 
 

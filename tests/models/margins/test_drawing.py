@@ -158,19 +158,23 @@ def test_counts_and_gains_follow_every_change(nine):
     rng = np.random.default_rng(14)
     rows = np.stack([rng.integers(0, size, 2_000) for size in drawing_of.sizes])
     mending, first = Mending(drawing_of.wanted, rows), rows.copy()
-    mending.weigh(1.0 + mending.misfits())
-    weights = mending._weight
+    weights = 1.0 + mending.misfits()
+    mending.weigh(weights)
     for place in range(len(rows)):
         values = rng.integers(0, drawing_of.sizes[place], 700)
         before = mending.misfits() @ np.ones(len(known) + len(rows))
         mending.turn(place, slice(100, 800), values, rng.random(700))
         assert mending.misfits() @ np.ones(len(known) + len(rows)) < before
-    anew = Mending(drawing_of.wanted, rows)
-    anew._weight = weights
-    anew._gains(slice(None))
-    for name in ("_held", "_coming", "_going"):
-        assert np.allclose(getattr(mending, name), getattr(anew, name))
-    assert (first != rows).any() and np.array_equal(first[:, 800:], rows[:, 800:])
+    anew = Mending(drawing_of.wanted, rows.copy())
+    anew.weigh(weights)
+    assert np.allclose(mending.misfits(), anew.misfits())
+    assert np.array_equal(first[:, 800:], rows[:, 800:])
+    for place in range(len(rows)):  # and so are those that are accepted next
+        values, chances = rng.integers(0, drawing_of.sizes[place], 700), rng.random(700)
+        for each in (mending, anew):
+            each.turn(place, slice(300, 1000), values, chances)
+    assert np.array_equal(mending.rows, anew.rows)
+    assert (first != rows).any()
 
 
 def test_work_on_one_block_is_bounded(nine, monkeypatch):

@@ -167,7 +167,7 @@ class Margins(ContentOfCells):
 
     def _of_single_values(self, places: Places, close: float) -> dict[str, Floats]:
         """Joined estimates of every statistic by single values; those of the last questions are kept, `FINE` cells."""
-        recent = self._recent[:]  # a copy, as other threads may ask too
+        recent = self.recent[:]  # a copy, as other threads may ask too
         for known, joined in recent:
             if known == (places, close):
                 return joined
@@ -178,11 +178,11 @@ class Margins(ContentOfCells):
         recent.append(((places, close), joined))
         while sum(each["count"].size for _, each in recent) > FINE:
             recent.pop(0)
-        self._recent[:] = recent
+        self.recent[:] = recent
         return joined
 
     @cached_property
-    def _recent(self) -> list[tuple[tuple[Places, float], dict[str, Floats]]]:
+    def recent(self) -> list[tuple[tuple[Places, float], dict[str, Floats]]]:
         """Results of `_of_single_values` for the last questions, by axes and tolerance."""
         return []
 
