@@ -205,7 +205,7 @@ def threes_to_test(shape: Sequence[int], rows: float, amount: float, share: floa
     """Sets of three attributes whose misfit may change what is measured, those of fewest cells first.
 
     amount: budget of all tables, in rho; share: the largest part of it for these misfits. A set is left out if with
-    `OF_ONE` of the budget its noise would be all rows; there are no more than leave noise of `CLEAR` of the rows to each
+    `OF_ONE` of the budget its noise would be all rows; there are no more than leave noise of `CLEAR` of the rows to a
     misfit.
     """
     sets: list[Places] = list(combinations([place for place, size in enumerate(shape) if size > 1], 3))
