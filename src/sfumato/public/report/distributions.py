@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.answers.answer import answer_select
 from sfumato.answers.question import Manner
 from sfumato.answers.results import Estimate
 from sfumato.arrays import Codes, Floats
@@ -26,7 +27,7 @@ from sfumato.sql import Amount, Column, Select
 
 if TYPE_CHECKING:
     from sfumato.domain import Axis
-    from sfumato.releases.contents.content import Content
+    from sfumato.releases.contents.content import Content, ContentOfCells
     from sfumato.releases.release import Release
 
 OTHERS = "all others"
@@ -238,6 +239,16 @@ def counts_where(
     content: Content, wheres: Sequence[Predicate], confidence: float, manner: Manner | None = None
 ) -> tuple[Estimate, ...]:
     """Count of each of some sets of rows."""
-    columns = tuple(Column(str(place), (Amount(where, None),)) for place, where in enumerate(wheres))
-    result = content.select_as(Select(columns, (), Predicate.everything()), confidence, manner or Manner())
+    result = content.select_as(_counting(wheres), confidence, manner or Manner())
     return tuple(number for number in result.rows[0] if isinstance(number, Estimate))
+
+
+def errors_where(content: ContentOfCells, wheres: Sequence[Predicate]) -> tuple[float, ...]:
+    """Standard error of the count of each of some sets of rows, without guaranteed bounds, which do not change it."""
+    result = answer_select(_counting(wheres), content.schema, content.view, 0.95)
+    return tuple(number.stderr for number in result.rows[0] if isinstance(number, Estimate))
+
+
+def _counting(wheres: Sequence[Predicate]) -> Select:
+    columns = tuple(Column(str(place), (Amount(where, None),)) for place, where in enumerate(wheres))
+    return Select(columns, (), Predicate.everything())

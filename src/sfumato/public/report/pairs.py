@@ -22,7 +22,7 @@ from sfumato.answers.results import Estimate
 from sfumato.arrays import Floats
 from sfumato.errors import SfumatoError
 from sfumato.frozen import dataclass
-from sfumato.public.report.distributions import Cut, Distribution, counts_of, counts_where, cut, takes_long
+from sfumato.public.report.distributions import Cut, Distribution, counts_of, cut, errors_where, takes_long
 from sfumato.releases.contents.content import ContentOfCells
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _strength(content: Content, first: Cut, second: Cut) -> float:
             values = _laid_out(content, first, second)
             few = [(first.size * at // 3, second.size * at // 3) for at in range(3)]
             wheres = [first.where(row) & second.where(column) for row, column in few]
-            variance = median(one.stderr**2 for one in counts_where(content, wheres, 0.95))
+            variance = median(error**2 for error in errors_where(content, wheres))
         else:
             counts = counts_of(content, (first, second), 0.95)
             values = np.array([one.value for one in counts]).reshape(first.size, second.size)
