@@ -113,11 +113,12 @@ def k_marginal(table: Table, estimate: Estimate) -> float:
     for places in combinations(range(len(names)), 2):
         sums = []
         for counts in (np.maximum(estimate(places), 0.0), table.margin(places).astype(np.float64)):
+            binned = counts
             for axis, place in enumerate(places):
                 if names[place] == "AGEP":
                     starts = np.arange(AGES) * counts.shape[axis] // AGES
-                    counts = np.add.reduceat(counts, starts, axis=axis)
-            sums.append(counts / max(float(counts.sum()), 1.0))
+                    binned = np.add.reduceat(binned, starts, axis=axis)
+            sums.append(binned / max(float(binned.sum()), 1.0))
         scores.append(500.0 * (2.0 - float(np.abs(sums[0] - sums[1]).sum())))
     return float(np.mean(scores))
 

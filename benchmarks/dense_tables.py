@@ -65,7 +65,9 @@ def formula(rng: np.random.Generator) -> Made:
     customs = (rng.integers(0, 3, 9)[tariff[0]], 3)
     late = (given(rng, [zone, customs], 2, 0.7), 2)
     month, channel = (rng.integers(0, 12, rows), 12), (given(rng, [product], 6, 0.5), 6)
-    return named([product, weight, zone, tariff, customs, late, month, channel, (given(rng, [channel, late], 5, 0.5), 5)])
+    return named(
+        [product, weight, zone, tariff, customs, late, month, channel, (given(rng, [channel, late], 5, 0.5), 5)]
+    )
 
 
 def parities(rng: np.random.Generator) -> Made:
@@ -79,7 +81,9 @@ def parities(rng: np.random.Generator) -> Made:
         return np.where(rng.random(rows) < 0.08, rng.integers(0, modulo, rows), found), modulo
 
     checks = [total(bits[:2], 2), total(bits[1:], 2), total(threes[:2], 3)]
-    return named([*bits, *threes, *checks, (given(rng, [checks[2], bits[0]], 7, 0.6), 7), (rng.integers(0, 10, rows), 10)])
+    return named(
+        [*bits, *threes, *checks, (given(rng, [checks[2], bits[0]], 7, 0.6), 7), (rng.integers(0, 10, rows), 10)]
+    )
 
 
 def skips(rng: np.random.Generator) -> Made:

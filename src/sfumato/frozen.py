@@ -65,4 +65,10 @@ def _hash(self: Any) -> int:
 
 
 def _compared(value: Any) -> tuple[object, ...]:
-    return tuple(getattr(value, each.name) for each in dataclasses.fields(value) if each.compare)
+    kind = type(value)
+    if kind not in _COMPARED_NAMES:
+        _COMPARED_NAMES[kind] = tuple(each.name for each in dataclasses.fields(value) if each.compare)
+    return tuple([getattr(value, name) for name in _COMPARED_NAMES[kind]])
+
+
+_COMPARED_NAMES: dict[type, tuple[str, ...]] = {}  # of each class, found once: large plans are hashed often

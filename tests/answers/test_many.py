@@ -18,7 +18,7 @@ from sfumato.measurement import Laplace, Measurement
 from sfumato.models import find_mechanism
 from sfumato.models.margins.content import Margins
 from sfumato.models.margins.table import Table
-from sfumato.queries import Identity
+from sfumato.queries import Identity, default_workload
 from sfumato.schema import Schema
 from sfumato.sql import compile_statement
 
@@ -120,3 +120,42 @@ def test_what_is_asked_together_holds_together_where_noise_is_taken_for_normal()
         found = run_in_manner(asked, content, 0.95, Manner(simultaneous=True)).rows
         missed += not all(row[-1].low <= truth <= row[-1].high for row, truth in zip(found, counts.flat, strict=True))
     assert missed <= most_misses(20, 1e-6)
+
+
+LONG = Schema.from_dict(
+    {"dataset": "t", "privacy_unit": "row", "attributes": {"x": {"type": "integer", "lower": 0, "upper": 199}}}
+)
+
+
+@pytest.mark.parametrize("mechanism", ["cells", "hierarchical"])
+def test_many_running_sums_are_the_counts_of_their_ranges(mechanism):
+    """200 of them in one answer, more than are compared value by value, and each as if it were asked alone."""
+    content = find_mechanism(mechanism).run(
+        curator_of(LONG, np.arange(200) % 7, entropy=TestingEntropy(3)),
+        LONG,
+        Budget.pure(1),
+        default_workload(LONG.domain),
+    )
+    counted = "WITH c AS (SELECT x, COUNT(*) AS n FROM t GROUP BY x)"
+    sums = run_in_manner(
+        compile_statement(f"{counted} SELECT x, SUM(n) OVER (ORDER BY x) AS s FROM c", LONG), content, 0.95, Manner()
+    )
+    for x in (0, 7, 100, 199):
+        alone = run_in_manner(
+            compile_statement(f"SELECT COUNT(*) FROM t WHERE x <= {x}", LONG), content, 0.95, Manner()
+        )
+        one, other = sums.rows[x][1], alone.rows[0][0]
+        assert (one.value, one.low, one.high) == pytest.approx((other.value, other.low, other.high), abs=1e-9)
+        assert one.stderr == pytest.approx(other.stderr)
+
+
+def test_sums_over_two_years_of_hours_are_answered():
+    hours = {"h": {"type": "date", "lower": "2023-01-01", "upper": "2024-12-31", "by": "hour"}}
+    schema = Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": hours})
+    content = find_mechanism("cells").run(
+        curator_of(schema, np.ones(17_544, dtype=np.int64), epsilon=10**4, entropy=TestingEntropy(3)),
+        schema,
+        Budget.pure(10**4),
+    )
+    statement = compile_statement("SELECT SUM(n) AS s FROM (SELECT h, COUNT(*) AS n FROM t GROUP BY h)", schema)
+    assert run_in_manner(statement, content, 0.95, Manner()).rows[0][0].value == 17_544

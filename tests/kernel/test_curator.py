@@ -1,3 +1,4 @@
+from dataclasses import replace
 from fractions import Fraction
 from math import exp
 
@@ -6,7 +7,7 @@ import pytest
 from curators import CENSUS, curator_of
 from placed_rows import boxes, rows_of
 
-from sfumato.domain import Partition
+from sfumato.domain import Axis, Partition
 from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
@@ -324,3 +325,46 @@ def test_rows_are_gathered_for_the_verbs_that_need_cells():
     assert curator.measure(Total(domain.size), Budget.pure(10**5)).answers.tolist() == [3]
     found = curator.measure(Identity(domain.size), Budget.pure(10**5), above=1)
     assert found.cells.tolist() == cells[[0, 2]].tolist() and found.answers.tolist() == [2, 1]
+
+
+HALVES = {"c": (Axis("c", "integer", np.arange(3.0)), np.array([0, 1, 1, 0]))}
+
+
+def test_a_recoded_table_adds_up_rows_and_sums_of_the_cells_that_become_one():
+    sums = (IN_CUBE - 2) * (IN_CUBE > 0)
+    wanted = {of: whole[..., [0, 1]] + whole[..., [3, 2]] for of, whole in (("count", IN_CUBE), ("cost", sums))}
+    curator = curator_of(CUBE, IN_CUBE, epsilon=10**6, sums={"cost": sums})
+    seen = curator.recode(HALVES)
+    assert seen.domain.shape == (2, 3, 2) and seen.domain.names == curator.domain.names
+    for of, whole in wanted.items():
+        for names, away in ((["a", "b", "c"], ()), (["c"], (0, 1)), (["c", "a"], (1,))):
+            margin = seen.margin(names)
+            found = margin.measure(Identity(margin.domain.size), Budget.pure(10**4), of=of)
+            assert np.array_equal(found.answers, whole.sum(axis=away).reshape(-1))
+    domain = boxes([10, 7, 9])
+    codes = np.random.default_rng(3).integers(0, [10, 7, 9], (500, 3))
+    charge = Charge(Budget.pure(10**6), 1, domain.size)
+    rows = Curator(domain, rows_of(domain, codes), {"count": 1}, charge, TestingEntropy(1))
+    name, to = domain.names[1], np.array([0, 0, 2, 1, 1, 2, 2])
+    seen = rows.recode({name: (Axis(name, "integer", np.arange(4.0)), to)})
+    found = seen.margin(domain.names[:2]).measure(Identity(30), Budget.pure(10**5))
+    assert np.array_equal(found.answers, np.bincount(codes[:, 0] * 3 + to[codes[:, 1]], minlength=30))
+
+
+def test_recoded_tables_are_charged_everywhere_and_add_up():
+    curator = curator_of(CUBE, IN_CUBE, epsilon=1)
+    found = curator.recode(HALVES).measure(Identity(12), Budget.pure("0.25"))
+    assert found.noise == Laplace(Fraction(8)) and curator.charge.fullest == Fraction(1, 8)
+    curator.recode(HALVES).margin(["c"]).measure(Identity(2), Budget.pure("0.5"))
+    curator.margin(["c"]).measure(Identity(4), Budget.pure("0.25"))
+    with pytest.raises(PrivacyError):
+        curator.recode(HALVES).margin([]).measure(Identity(1), Budget.pure("1e-9"))
+
+
+def test_a_recoding_that_is_no_function_of_the_cells_is_refused():
+    curator, axis = curator_of(CUBE, IN_CUBE, epsilon=1), Axis("c", "integer", np.arange(3.0))
+    for made in ((axis, np.array([0, 1, 1])), (axis, np.array([0, 1, 2, 0])), (axis, np.array([0, 1, -1, 0]))):
+        with pytest.raises(QueryError, match="recoding c"):
+            curator.recode({"c": made})
+    with pytest.raises(QueryError, match="recoding c"):
+        curator.recode({"c": (replace(axis, name="d"), np.array([0, 1, 1, 0]))})

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from sfumato.measurement import Noise
 
 MOST_NAMED = 6  # rows that a note lists
+ENOUGH = 1.0 + 1e-9  # times a number, which no rounding exceeds
 
 
 def difference_notes(
@@ -311,8 +312,13 @@ def _no_wider(column: Column, estimates: list[Estimate], at: Evaluation, source:
 
     Both contain the value; compared are their intersections with the possible range of the column.
     """
+    typical = possible(column, estimates, at.view.schema)
+    # Both contain the value: a guaranteed one that reaches this far above it cannot be the narrower one.
+    beyond = [
+        (max(one.value, 0.0) + each.high - each.low) * ENOUGH for one, each in zip(estimates, typical, strict=True)
+    ]
     try:
-        sure = guaranteed(column, estimates, at, source)
+        sure = guaranteed(column, estimates, at, source, beyond)
     except QueryError:  # such a column has no guaranteed interval
         return estimates
-    return narrower(estimates, sure, *(possible(column, each, at.view.schema) for each in (estimates, sure)))
+    return narrower(estimates, sure, typical, possible(column, sure, at.view.schema))

@@ -166,6 +166,8 @@ class CountedNoise(NoiseSource):
 
     def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[tuple[Term, ...]]:
         """Noise terms of each present group, computed once for groups with the same counts of equal weights."""
+        if len(sides) == 1 and groups.number == 1 and (alone := self._of_one_sum(sides[0], cells)) is not None:
+            return [alone] * len(groups.present)
         group = groups.of_cells(cells)
         kinds = [_Kinds(of, sides, self, cells, group, groups.number) for of in self.noises]
         cache: dict[tuple[bytes, ...], tuple[Term, ...]] = {}
@@ -176,6 +178,22 @@ class CountedNoise(NoiseSource):
                 cache[key] = tuple(term for kind in kinds for term in kind.terms(number))
             result.append(cache[key])
         return result
+
+    def _of_one_sum(self, side: Sum, cells: Gathered) -> tuple[Term, ...] | None:
+        """Noise terms of a sum without groups whose weights of a statistic are all 0 or the same; None of others."""
+        if side.whole or side.rest or not side.exact:
+            return None
+        terms = []
+        for of, weights in side.split.items():
+            inside = np.flatnonzero(weights.value)
+            if not len(inside):
+                continue
+            weight = weights.value[inside]
+            if (weight != weight[0]).any():
+                return None
+            many = len(inside) if cells.many is None else int(cells.many[inside].sum())
+            terms.append(Term.of(self.noises[of], many * cells.merged, *[float(weight[0])] * 3))
+        return tuple(terms)
 
 
 class _Kinds:

@@ -57,7 +57,7 @@ class Noises:
         known = {id(noise): moments_of(noise) for noise in {id(noise): noise for noise in noises}.values()}
         self._moments = np.array([known[id(noise)] for noise in noises], dtype=np.float64).reshape(len(noises), 2).T
         self.many, self.weights, self.model, self.far = many, weights, model, far
-        self._widths: dict[tuple[int, float], float] = {}
+        self._widths: dict[tuple[bytes, float], float] = {}
 
     def weighed(self, weights: Floats) -> Noises:
         """Copy with other weights, (noises, columns)."""
@@ -103,10 +103,12 @@ class Noises:
         return least > spread / sqrt(1.0 - confidence) or least > self.width_along(column, confidence)
 
     def width_along(self, column: int, confidence: float) -> float:
-        """Width of the sum of one column, cached."""
-        if (column, confidence) not in self._widths:
-            self._widths[column, confidence] = self.width(self.weights[:, column], confidence)
-        return self._widths[column, confidence]
+        """Width of the sum of one column, cached for columns of the same weights."""
+        weights = self.weights[:, column]
+        key = weights.tobytes(), confidence
+        if key not in self._widths:
+            self._widths[key] = self.width(weights, confidence)
+        return self._widths[key]
 
 
 @lru_cache(maxsize=256)

@@ -92,6 +92,10 @@ class Source(ABC):
     def ends(self, query: WeightRange, cells: Gathered, tail: float) -> Ends:
         """Bounds of a sum; each end is exceeded with probability at most `tail`."""
 
+    def ends_within(self, query: WeightRange, cells: Gathered, tail: float, beyond: float) -> Ends:
+        """Bounds of a sum; the lower may be any lower one where the upper is greater than `beyond`."""
+        return self.ends(query, cells, tail)
+
 
 @dataclass(frozen=True, eq=False)
 class FromFits(Source):
@@ -206,9 +210,14 @@ def _halving(holds: Callable[[int], bool], last: int) -> int:
     return high
 
 
-def guaranteed(column: Column, estimates: list[Estimate], at: Evaluation, source: Source) -> list[Estimate]:
-    """Replace the intervals of a column's estimates by guaranteed ones, for every present group."""
-    bounds = _Columns(at, source).ends(column, (1.0 - at.confidence) / 2.0)
+def guaranteed(
+    column: Column, estimates: list[Estimate], at: Evaluation, source: Source, beyond: Sequence[float] | None = None
+) -> list[Estimate]:
+    """Replace the intervals of a column's estimates by guaranteed ones, for every present group.
+
+    beyond: for each group, an upper end beyond which the lower one is not needed.
+    """
+    bounds = _Columns(at, source).ends(column, (1.0 - at.confidence) / 2.0, beyond)
     found = [with_ends(one, around(one, ends)) for one, ends in zip(estimates, bounds, strict=True)]
     return [settled(one) for one in found] if isinstance(column.rule, Distinct) else found
 
@@ -251,8 +260,11 @@ class _Columns:
     at: Evaluation
     source: Source
 
-    def ends(self, column: Column, tail: float) -> list[Ends]:
-        """Bounds of a column in each present group; each end is exceeded with probability at most `tail`."""
+    def ends(self, column: Column, tail: float, beyond: Sequence[float] | None = None) -> list[Ends]:
+        """Bounds of a column in each present group; each end is exceeded with probability at most `tail`.
+
+        beyond: for each group, an upper end of a sum beyond which its lower one is not needed.
+        """
         if isinstance(column.rule, Formula):
             return self._formula(column, column.rule, tail)
         if isinstance(column.rule, Extreme):
@@ -273,16 +285,17 @@ class _Columns:
             )
         top = self._asked(column.numerator)
         if column.denominator is None:
-            bounds = [self._sum(one, tail) for one in top]
+            limits = beyond if beyond is not None and column.scale == 1.0 else [inf] * len(top)
+            bounds = [self._sum(one, tail, limit) for one, limit in zip(top, limits, strict=True)]
         else:
             bottom = self._asked(column.denominator)
             bounds = [self._ratio(one, other, column, tail / 2.0) for one, other in zip(top, bottom, strict=True)]
         ends = [one * Ends(column.scale, column.scale) for one in bounds]
         return [whole(one) for one in ends] if column.kind == "count" and column.scale == 1.0 else ends
 
-    def _sum(self, query: WeightRange, tail: float) -> Ends:
+    def _sum(self, query: WeightRange, tail: float, beyond: float = inf) -> Ends:
         """Bounds of a sum, clipped at 0 where counts have weights of one sign."""
-        bounds = self.source.ends(query, self.at.view.cells, tail)
+        bounds = self.source.ends_within(query, self.at.view.cells, tail, beyond)
         counts = query.statistics == ("count",)
         least = 0.0 if counts and query.low["count"].min(initial=0.0) >= 0.0 else -inf
         most = 0.0 if counts and query.high["count"].max(initial=0.0) <= 0.0 and not query.unseen else inf
@@ -324,7 +337,8 @@ class _Columns:
         result = []
         for number in self.at.groups.present:
             mine = (self.at.group == number).astype(np.float64)
-            low, high = (_weights(side, end, mine) for end in ("low", "high"))
+            low = _weights(side, "low", mine)
+            high = low if side.exact else _weights(side, "high", mine)
             result.append(WeightRange(low, high, float(side.unseen[number])))
         return result
 

@@ -211,6 +211,9 @@ def merged(weight: Floats, variance: Floats, sigma_squared: Floats, many: Floats
     if not table.size:
         return 0.0, b""
     unit = float(table[0].max())
+    if table.shape[1] == 1:
+        table[0] = 1.0
+        return unit, table.tobytes()
     if table.shape[1] <= MOST_SORTED:  # very many are hardly ever the same, and are pooled anyway
         table = table[:, np.lexsort(table[2::-1])[::-1]]
         first = np.flatnonzero(np.append(True, (table[:3, 1:] != table[:3, :-1]).any(axis=0)))

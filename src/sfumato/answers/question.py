@@ -187,10 +187,12 @@ def kinds_asked(select: Select, schema: Schema) -> Kinds:
     names |= valued
     for name in sorted(names):
         axis, classes = domain[name], np.zeros(domain[name].size, dtype=np.int64)
-        for values in dict.fromkeys(box[name] for amount in select.amounts for box in amount.predicate.boxes):
+        sets = dict.fromkeys(box[name] for amount in select.amounts for box in amount.predicate.boxes)
+        refine = _told_apart if len(sets) <= MANY_SETS else _runs_apart
+        for values in sets:
             covered = cover(axis, values)
             for part in (covered.share, covered.sure, covered.possible):
-                classes = _told_apart(classes, part)
+                classes = refine(classes, part)
         if name in select.group_by or name in valued:
             seen = np.zeros(axis.size, dtype=bool)
             for predicate in (select.where, *(amount.predicate for amount in select.amounts)):
@@ -214,6 +216,19 @@ def _told_apart(kinds: Codes, by: Floats) -> Codes:
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
     return np.repeat(rank[kind.reshape(-1)], np.diff(np.append(starts, len(kinds))))
+
+
+MANY_SETS = 64  # of values of one attribute, beyond which alike values are merged only if they are neighbours
+
+
+def _runs_apart(kinds: Codes, by: Floats) -> Codes:
+    """Refine classes that are runs of neighbours by a further vector; both are (axis size,)."""
+    more = np.flatnonzero(by[1:] != by[:-1])
+    if not (kinds[more] == kinds[more + 1]).any():
+        return kinds
+    changes = kinds[1:] != kinds[:-1]
+    changes[more] = True
+    return np.cumsum(np.append(0, changes))
 
 
 @dataclass(frozen=True, eq=False)

@@ -149,7 +149,11 @@ class Axis:
         width = high - low
         covered, touched = np.zeros(self.places), np.zeros(self.places)
         sure = np.zeros(self.places)
-        if self.discrete and values.spans:
+        if self.discrete and len(values.spans) == 1:
+            first, last = (self._whole(place) for place in values.spans[0])
+            covered = np.maximum(np.minimum(high, last) - np.maximum(low, first), 0.0)
+            touched = np.asarray(covered > 0, dtype=np.float64)
+        elif self.discrete and values.spans:
             covered = self._whole_below(values, high) - self._whole_below(values, low)
             touched = np.asarray(covered > 0, dtype=np.float64)
         for start, end in () if self.discrete else values.spans:
@@ -286,15 +290,15 @@ class Domain:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_places", {axis.name: place for place, axis in enumerate(self.axes)})
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(axis.name for axis in self.axes)
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         return tuple(axis.size for axis in self.axes)
 
-    @property
+    @cached_property
     def size(self) -> int:
         return math.prod(self.shape)
 

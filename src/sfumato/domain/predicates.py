@@ -147,6 +147,9 @@ class Predicate:
         return bool(self.boxes)
 
     def __and__(self, other: Predicate) -> Predicate:
+        for one, every in ((self, other), (other, self)):
+            if len(every.boxes) == 1 and not every.boxes[0].sets:  # all rows
+                return one
         spend(_OF_A_BOX * len(self.boxes) * len(other.boxes), "a condition")
         return _joined(a & b for a in self.boxes for b in other.boxes)
 

@@ -150,6 +150,41 @@ def _added(values: Whole, starts: Codes) -> Whole:
     return np.add.reduceat(values, starts) if len(starts) else np.zeros(0, dtype=np.int64)
 
 
+def recoded(held: Aggregate | Rows, old: Domain, new: Domain, maps: Mapping[str, Codes]) -> Aggregate | Rows:
+    """The same rows along attributes some of which are replaced by public functions of themselves.
+
+    new: of as many attributes, in the same order and of the same names. maps: of attributes, the new code of each code.
+    """
+
+    def code(name: str, codes: NDArray[Any]) -> NDArray[Any]:
+        return maps[name][codes] if name in maps else codes
+
+    if isinstance(held, Rows):
+        words = []
+        for run in words_of(new):
+            word: Codes = np.zeros(len(held), dtype=np.int64)
+            for place in run:
+                word = word * new.shape[place] + code(new.names[place], held.codes(new.names[place], slice(None)))
+            words.append(short(word, prod(new.shape[run.start : run.stop])))
+        return Rows(new, tuple(words), held.steps)
+    cells: Codes = np.zeros(len(held.cells), dtype=np.int64)
+    for name, size in zip(new.names, new.shape, strict=True):
+        cells = cells * size + code(name, old.codes_along(name, held.cells))
+    every, inverse = np.unique(cells, return_inverse=True)
+    return Aggregate(
+        every,
+        _by_cell(held.counts, inverse, len(every)),
+        {name: _by_cell(sums, inverse, len(every)) for name, sums in held.sums.items()},
+    )
+
+
+def _by_cell(values: Whole, place: Codes, cells: int) -> Whole:
+    """Sum of values by cell, modulo 2^64."""
+    total = np.zeros(cells, dtype=np.int64)
+    np.add.at(total, place, values)
+    return total
+
+
 MOST_JOINED = 2**16  # cells of a margin that is counted for the sake of others: its counts stay in a processor's cache
 AT_ONCE = 5_000  # sets that are looked at together, so that the time taken grows no faster than their number
 

@@ -1,8 +1,8 @@
 """The curator: holds the private counts (`holding.py`) and is the only one who adds noise to them.
 
 Seven verbs spend: `measure`, `measure_misfit`, `measure_margin_misfits`, `select`, `select_margin`, `first_above` and
-`best_partition`; three restrict: `reduce`, `margin` and `subset`; `lines` does both. The budget is stated once:
-the noise scale is derived from the charge, or the charge from the noise scale; callers never state both.
+`best_partition`; four restrict: `reduce`, `margin`, `recode` and `subset`; `lines` does both. The budget is stated
+once: the noise scale is derived from the charge, or the charge from the noise scale; callers never state both.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from sfumato.domain import Axis, Domain, Partition
 from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Load
-from sfumato.kernel.holding import SUBSETS_AT_ONCE, Holding, View, checked_subset, subset_of, thinned
+from sfumato.kernel.counts import recoded
+from sfumato.kernel.holding import SUBSETS_AT_ONCE, Holding, View, checked_map, checked_subset, subset_of, thinned
 from sfumato.kernel.sampling.noise import draw
 from sfumato.kernel.verbs.exponential import choose
 from sfumato.kernel.verbs.measuring import (
@@ -253,6 +254,18 @@ class Curator(Holding):
             return Curator(domain, aggregate, units, self.charge, self._entropy, everywhere=True)
         domain, aggregate = self._margins.along(names)
         return Curator(domain, aggregate, self._units, self.charge, self._entropy, everywhere=True)
+
+    def recode(self, axes: Mapping[str, tuple[Axis, Codes]]) -> Curator:
+        """Curator over the table with attributes replaced by public functions of themselves, on the same charge.
+
+        axes: for each such attribute its new axis, of the same name, and the new cell of each of its cells. A row lies
+        in one cell of the new table, as it does in one of every margin, and is charged for alike (docs/privacy.md,
+        section 9).
+        """
+        maps = {name: checked_map(name, self.domain[name].size, axis, map_) for name, (axis, map_) in axes.items()}
+        domain = Domain(tuple(axes[axis.name][0] if axis.name in axes else axis for axis in self.domain))
+        held = recoded(self._held, self.domain, domain, maps)
+        return Curator(domain, held, self._units, self.charge, self._entropy, everywhere=True)
 
     def lines(self, names: Sequence[str], budget: Budget, *, pieces: int = 1) -> Lines:
         """Private lines of rows along an ordered attribute, with a charge of their own (kernel/lines.py).

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arrays import MOST_DENSE, Codes, Whole
-from sfumato.domain import Domain
+from sfumato.domain import Axis, Domain
 from sfumato.errors import PrivacyError, QueryError
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
@@ -40,6 +40,16 @@ def checked_subset(seed: int, number: int) -> int:
     if not 0 <= seed < 2**32 or not 0 <= number < MOST_SUBSETS:
         raise QueryError(f"a subset has a seed below 2^32 and a number below {MOST_SUBSETS:,}; state such")
     return int(number)
+
+
+def checked_map(name: str, size: int, axis: Axis, codes: Codes) -> Codes:
+    """Validate a public function of an attribute's cells; returns a copy that nobody can change any more."""
+    found = np.array(codes)
+    if axis.name != name or found.shape != (size,) or found.dtype.kind not in "iu":
+        raise QueryError(f"recoding {name} takes an axis of that name and a whole number for each of its {size} cells")
+    if not 0 <= int(found.min()) <= int(found.max()) < axis.size:
+        raise QueryError(f"recoding {name} leads beyond the {axis.size} cells of the new axis")
+    return found.astype(np.int64)
 
 
 def thinned(aggregate: Aggregate, seed: int, word: int) -> Whole:

@@ -11,9 +11,10 @@ import csv
 import difflib
 import io
 import re
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 from pydantic_core import ErrorDetails
@@ -27,13 +28,8 @@ MOST_BYTES = 1_000_000
 MOST_LISTED_BYTES = 2**24  # of a file of values, of which a release file has room for as much
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML without the traps that would change a schema silently."""
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):  # a few nested aliases expand to gigabytes
-            raise _at(self.current_event, "aliases (*name) are not read; write the value out")
-        return super().compose_node(parent, index)
+class _Values(yaml.constructor.SafeConstructor):
+    """Values of YAML without the traps that would change a schema silently."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         lines: dict[object, int] = {}
@@ -58,10 +54,44 @@ class _Loader(yaml.SafeLoader):
         except ValueError:
             raise _at(node, f"{node.value} is a day that is not in the calendar") from None
 
+    yaml_constructors: ClassVar = {
+        **yaml.constructor.SafeConstructor.yaml_constructors,
+        "tag:yaml.org,2002:int": number,
+        "tag:yaml.org,2002:float": number,
+        "tag:yaml.org,2002:timestamp": timestamp,
+    }
 
-_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.number)
-_Loader.add_constructor("tag:yaml.org,2002:float", _Loader.number)
-_Loader.add_constructor("tag:yaml.org,2002:timestamp", _Loader.timestamp)
+
+class _Nodes(yaml.composer.Composer):
+    """Nodes of YAML without aliases."""
+
+    check_event: Callable[..., bool]
+    peek_event: Callable[[], yaml.Event]
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):  # a few nested aliases expand to gigabytes
+            raise _at(self.peek_event(), "aliases (*name) are not read; write the value out")
+        return super().compose_node(parent, index)
+
+
+class _Loader(_Nodes, _Values, yaml.SafeLoader):
+    """Loader whose refusals are reported: all of it in Python."""
+
+    def __init__(self, stream: str) -> None:
+        yaml.SafeLoader.__init__(self, stream)
+
+
+if yaml.__with_libyaml__:
+
+    class _FastLoader(_Nodes, _Values, yaml.CSafeLoader):
+        """Loader with libyaml's parser, but not its composer, which crashes on deep nesting."""
+
+        def __init__(self, stream: str) -> None:
+            yaml.CSafeLoader.__init__(self, stream)
+            yaml.composer.Composer.__init__(self)
+
+
+_APART = re.compile(r"[?!\t\ufeff]")  # the two parsers differ about these (tests/schema/test_file.py compares them)
 
 
 def _at(place: yaml.Node | yaml.Event, problem: str) -> SchemaError:
@@ -97,6 +127,11 @@ def _places(node: yaml.Node | None, path: tuple[str, ...]) -> Iterator[tuple[tup
         marks = [(mark.line + 1, mark.column + 1) for mark in (key.start_mark, value.start_mark)]
         yield own, (marks[0], marks[1])
         yield from _places(value, own)
+        for number, item in enumerate(value.value if isinstance(value, yaml.SequenceNode) else (), 1):
+            if isinstance(item, yaml.MappingNode):  # a combination that is impossible
+                mark = item.start_mark.line + 1, item.start_mark.column + 1
+                yield (*own, str(number)), (mark, mark)
+                yield from _places(item, (*own, str(number)))
 
 
 def _content(path: Path) -> bytes:
@@ -114,10 +149,16 @@ def _content(path: Path) -> bytes:
     return content
 
 
+def _loaded(text: str) -> object:
+    if yaml.__with_libyaml__ and not _APART.search(text):
+        with suppress(yaml.YAMLError, SchemaError, RecursionError, ValueError):  # all said better below
+            return yaml.load(text, _FastLoader)  # noqa: S506 - a SafeLoader
+    return yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
+
+
 def _parsed(content: bytes) -> object:
     try:
-        text = content.decode("utf-8-sig")
-        parsed = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
+        parsed = _loaded(content.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise SchemaError("the file is not UTF-8 text; check the path, or save it as UTF-8") from None
     except yaml.constructor.ConstructorError as problem:
@@ -250,6 +291,8 @@ REMEDIES = {
     "attributes.*": f"give it a type ({_TYPES}) and what belongs to that type, or delete the line",
     "measures": "list the columns to sum, such as charge: {lower: 0, upper: 50000}, or delete the line",
     "measures.*": "give it bounds, such as {lower: 0, upper: 50000}, or delete the line",
+    "impossible": "list combinations that no row has, such as {age: 0..14, marital: married}, or delete the line",
+    "follows": "write {state: {from: county, groups: {England: [Kent]}}}, or delete the line",
     "expected_rows": "fill in a guess that gives nothing away, such as 1000000, or delete the line",
     "file": "say how the file is written, such as {delimiter: ';', decimal: ','}, or delete the line",
     "*.type": f"choose one of {_TYPES}",

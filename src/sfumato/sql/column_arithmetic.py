@@ -67,7 +67,7 @@ def _scaled(amounts: Amounts, factor: float) -> Amounts:
 
 
 def _regrouped(amounts: Amounts, grouped: bool) -> Amounts:
-    return tuple(replace(amount, grouped=grouped) for amount in amounts)
+    return tuple(amount if amount.grouped is grouped else replace(amount, grouped=grouped) for amount in amounts)
 
 
 def _gathered(amounts: Amounts) -> Amounts:

@@ -255,10 +255,32 @@ def _between(node: exp.Expression, scope: Scope) -> Predicate:
     return _select(axis, from_low & to_high, scope, text)
 
 
+def _in_own_values(column: exp.Expression, select: exp.Expression, scope: Scope) -> Predicate:
+    """x IN (SELECT x FROM t WHERE ...), a condition on x alone: it then holds of the row itself."""
+    instead = "say which values with a condition on them, or list them: sex IN ('F', 'M')"
+    axis = _axis(column, scope)
+    plain = {"expressions", "from", "from_", "where", "distinct"}
+    if select.key != "select" or len(select.expressions) != 1 or {k for k, v in select.args.items() if v} - plain:
+        raise unsupported("IN with a subquery", instead)
+    inner = table_scope(select, scope.schema, scope)
+    chosen = bare(select.expressions[0].unalias())
+    rows = where(select, inner)
+    same = chosen.key == "column" and _axis(chosen, inner) is axis and set(rows.names) <= {axis.name}
+    if not same or axis.missing:
+        raise unsupported("IN with a subquery of what rows hold, which only the private table knows,", instead)
+    return rows
+
+
+def _exists(node: exp.Expression, scope: Scope) -> Predicate:
+    raise unsupported("EXISTS", "say with a condition on its own columns which rows count: no row knows of others")
+
+
 def _in(node: exp.Expression, scope: Scope) -> Predicate:
     text = partial(quoted, node)
     column = _uncast(node.this, scope)
-    if node.args.get("query") or node.args.get("unnest") or node.args.get("field"):
+    if (query := node.args.get("query")) is not None and column.key == "column":
+        return _in_own_values(column, bare(query.this), scope)
+    if query is not None or node.args.get("unnest") or node.args.get("field"):
         raise unsupported("IN with a subquery or an array", _WRITE)
     if column.key == "tuple":
         raise unsupported(f"{in_words(column)} in a condition ({text()})", _WRITE)
@@ -322,6 +344,7 @@ _READERS: dict[str, Callable[[Any, Scope], Predicate]] = {
     "literal": _literal,
     "is": _is,
     "in": _in,
+    "exists": _exists,
     "between": _between,
     **dict.fromkeys(_SIDES, _comparison),
 }

@@ -52,6 +52,15 @@ _NAMES = {
 MOST_DISTINCT = 1_000  # values of a COUNT(DISTINCT): each is counted by itself, for every group
 _WRITE = "write the name of an attribute, or CASE WHEN ... THEN attribute END"
 
+_NO_ROWS = "a release holds no rows to list; GROUP BY the column, with COUNT(*) of each value"
+_TRUTH = "count both sides: COUNT(*) FILTER (WHERE ...), whose interval says whether there are any"
+_INSTEAD = {  # what to write for an aggregate that a release cannot give
+    **dict.fromkeys(("groupconcat", "arrayagg", "arrayuniqueagg", "jsonarrayagg"), _NO_ROWS),
+    **dict.fromkeys(("logicalor", "logicaland"), _TRUTH),
+    "mode": "GROUP BY the column ORDER BY COUNT(*) DESC LIMIT 1 shows the most frequent value, and how sure that is",
+    **dict.fromkeys(("argmax", "argmin"), "GROUP BY the first, ORDER BY a number of it, LIMIT 1"),
+}
+
 
 def statistic_name(node: exp.Expression, rule: Any) -> str:
     """median_age, min_age, stddev_age, ...: what a column is called that has no alias."""
@@ -260,7 +269,7 @@ def read_value(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
         return constant
     read = _READERS.get(node.key)
     if read is None:
-        raise unsupported(f"{in_words(node)} in the select list", LINEAR)
+        raise unsupported(f"{in_words(node)} in the select list", _INSTEAD.get(node.key, LINEAR))
     return read(node, scope, within)
 
 

@@ -36,6 +36,7 @@ _FOLDED = (
 REWRITTEN = (  # words of a text, in capitals, without which there is nothing to do here
     *("INTERVAL", "CURRENT_DATE", "CURRENT_TIMESTAMP", "LOCALTIMESTAMP", "TODAY", "STRPTIME", "DATE", "TIMESTAMP"),
     *("TO_TIMESTAMP", "MAKE_DATE", "DATE_TRUNC", "DATE_ADD", "DATE_SUB", "DATEADD", "TIMESTAMPTZ", "DATETIME"),
+    *("ALL", "DISTINCT", "IN"),  # ORDER BY ALL, DISTINCT ON, (a, b) IN
     *("TO_DATE", "TO_CHAR", "ISNULL", "ZEROIFNULL", *(name.upper() for name in _NAMED_TIMES)),
 )
 
@@ -45,7 +46,7 @@ def in_one_spelling(tree: exp.Expression) -> exp.Expression:
     said: dict[str, str] = {}
     now = datetime.now().replace(microsecond=0)
     for node in reversed(list(tree.walk())):  # children before their parents
-        changed = _renamed(node) or _of_the_clock(node, now, said) or _folded(node)
+        changed = _renamed(node) or _restated(node) or _of_the_clock(node, now, said) or _folded(node)
         if changed is not None:
             changed.meta.update(node.meta)
             changed.meta.pop("written", None)
@@ -86,6 +87,41 @@ def _renamed(node: Any) -> Any:
         args = [part.copy() for part in node.expressions]
         if len(args) == 2 or (len(args) == 1 and node.name.lower() == "zeroifnull"):
             return exp.Coalesce(this=args[0], expressions=args[1:] or [exp.Literal.number(0)])
+    return None
+
+
+def _restated(node: Any) -> Any:
+    """A clause in words that every reader knows; None where it is in such words already. A SELECT is changed in place.
+
+    (a, b) IN ((1, 2), (3, 4)) is a = 1 AND b = 2 OR a = 3 AND b = 4. ORDER BY ALL names every column. DISTINCT ON
+    (a) keeps the first row of each a in the order of the statement.
+    """
+    from sqlglot import exp
+
+    if node.key == "in" and node.this.key == "tuple" and node.expressions:
+        names, rows = node.this.expressions, [row.expressions for row in node.expressions if row.key == "tuple"]
+        if len(rows) == len(node.expressions) and all(len(row) == len(names) for row in rows):
+            pairs = [[exp.EQ(this=name.copy(), expression=value.copy()) for name, value in zip(names, row, strict=True)]
+                     for row in rows]  # fmt: skip
+            return exp.paren(exp.or_(*(exp.and_(*each) for each in pairs)))
+    order = node.args.get("order") if node.key == "select" else None
+    if order is None:
+        return None
+    (first, *others) = order.expressions
+    if first.this.key == "var" and first.this.name.upper() == "ALL" and not others:
+        places = (exp.Literal.number(place + 1) for place in range(len(node.expressions)))
+        order.set("expressions", [exp.Ordered(**{**first.args, "this": place}) for place in places])
+    distinct = node.args.get("distinct")
+    keys = distinct.args["on"].expressions if distinct is not None and distinct.args.get("on") else []
+    leading = [rule.this for rule in order.expressions[: len(keys)]]
+    if keys and node.args.get("group") and sorted(map(str, leading)) == sorted(map(str, keys)):
+        rest = [rule.copy() for rule in order.expressions[len(keys) :]]
+        window = exp.Window(this=exp.RowNumber(), partition_by=[key.copy() for key in keys])
+        window.set("order", exp.Order(expressions=rest or [rule.copy() for rule in order.expressions]))
+        kept = exp.EQ(this=window, expression=exp.Literal.number(1))
+        before = node.args.get("qualify")
+        node.set("qualify", exp.Qualify(this=kept if before is None else exp.and_(before.this, kept)))
+        node.set("distinct", None)
     return None
 
 

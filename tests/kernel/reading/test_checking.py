@@ -123,3 +123,19 @@ def test_recoded_and_kept_values_are_looked_at_as_a_release_reads_them(tmp_path)
     checked = open_table(path, schema=schema).look(schema)
     assert [(part.missing, part.unreadable, part.unlisted) for part in checked.parts] == [(1, 0, 1), (1, 2, 0)]
     assert checked.counted == int(open_table(path, schema=schema).aggregate(schema, key=1).counts.sum()) == 3
+
+
+@pytest.mark.parametrize("missing", ["keep", "drop"])
+def test_without_units_every_row_that_reaches_a_cell_is_counted(tmp_path, missing):
+    """Counted in the first pass; beside it the release's own reading of the same rows."""
+    declared = PUBLIC.to_dict() | {"privacy_unit": "row"}
+    declared["measures"]["pay"]["missing"] = missing
+    public = Schema.from_dict(declared)
+    path, _ = found(tmp_path)
+    checked = open_table(path, schema=public).look(public)
+    wanted = {"keep": 5, "drop": 4}[missing]  # five rows have an age, a sex, a ward or other, and a day
+    assert (checked.placed, checked.units, checked.over, checked.counted) == (wanted, wanted, 0, wanted)
+    assert open_table(path, schema=public).aggregate(public, key=1).counts.sum() == wanted
+    everything = Schema.from_dict({**declared, "attributes": {"ward": declared["attributes"]["ward"]}, "measures": {}})
+    assert open_table(path, schema=everything).look(everything).counted == 9  # a missing ward is another one
+    assert open_table(path, schema=everything).aggregate(everything, key=1).counts.sum() == 9

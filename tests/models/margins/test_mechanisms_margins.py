@@ -18,9 +18,9 @@ from sfumato.kernel import opening
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.models.linear.hierarchical import hierarchical
-from sfumato.models.margins.shrinkage import MOST_CELLS
 from sfumato.models.margins.joining import join_counts
 from sfumato.models.margins.measure import MECHANISM, Settings, margins
+from sfumato.models.margins.shrinkage import MOST_CELLS
 from sfumato.models.margins.table import independent, sum_out
 from sfumato.schema import Schema
 

@@ -39,8 +39,8 @@ def refuse_overspending(
         state = f"its total is {limit}" if beyond else f"{readable(account.spent_delta)} of its total {limit} is spent"
         raise BudgetExhausted(
             f"asked for delta {readable(asked.delta)} on dataset {name}: {state}; use pure epsilon (no --delta), a "
-            f"smaller --delta or, if the data owner agrees, raise the total: `{set_total} {readable(account.total)} --delta "
-            f"{readable(max(asked.delta, needed.delta))}{where}`"
+            f"smaller --delta or, if the data owner agrees, raise the total: `{set_total} {readable(account.total)} "
+            f"--delta {readable(max(asked.delta, needed.delta))}{where}`"
             + (" and budget: {delta: ...} in the schema" if stated_delta is not None else "")
         )
     note = ""

@@ -40,7 +40,7 @@ from sfumato.models.margins.scales import (
     levels_of,
     of_three,
 )
-from sfumato.models.margins.table import Places, Table, along_all, sum_kinds
+from sfumato.models.margins.table import WIDER, Places, Table, along_all, sum_kinds
 from sfumato.models.margins.threes import Three, join_threes
 from sfumato.queries import Identity, Kron, Stack, Weighted
 from sfumato.schema import Schema
@@ -111,7 +111,6 @@ MOST_SETS = {2: 1000, 3: 240, 4: 48}  # that are looked at
 MOST_CELLS = 2**16  # of a set that is looked at
 MOST_TRIPLES, MOST_CELLS_OF_TRIPLES = 1000, 2**20  # whose contrast of halves is measured
 ROUGHLY = 1e-4  # of the rows, to which sets are joined for a look
-WIDER = 1.1  # times the measured size, as errors have longer tails than the normal ones they are taken for
 GROUPS = (1, 2, 4, 8, 16, 32, 64, 128)  # in which sets are taken, besides each by itself
 CLEAR = 0.25  # of what is claimed of a group, as which its noise may be to take sets in more groups
 LEAST, MOST = 0.1, 1e4  # factors on the variances of what was measured, and of pairs
@@ -304,7 +303,14 @@ def _scales(measured: Measurement, groups: Whole, doubts: Sequence[Doubt]) -> li
 def looks(schema: Schema) -> dict[int, list[Places]]:
     """Sets of attributes whose misfits are measured, by order; none where there is one attribute."""
     sampled = {order: _sampled(schema.domain.shape, order, MOST_SETS[order], MOST_CELLS) for order in LOOKS}
-    return {order: sets for order, sets in sampled.items() if sets}
+    own = {order: _own(schema, sets) for order, sets in sampled.items()}
+    return {order: sets for order, sets in own.items() if sets}
+
+
+def _own(schema: Schema, sets: list[Places]) -> list[Places]:
+    """Sets without an attribute that follows from another of them."""
+    known = schema.structure
+    return sets if known is None else [each for each in sets if known.essential(each) == each]
 
 
 def _sampled(shape: Sequence[int], order: int, most: int, most_cells: int) -> list[Places]:
@@ -316,11 +322,13 @@ def _sampled(shape: Sequence[int], order: int, most: int, most_cells: int) -> li
 
 def triples(schema: Schema) -> list[Places]:
     """Sets of three attributes whose contrast of halves is measured: all, or an evenly spaced subsample."""
-    return _sampled(schema.domain.shape, 3, MOST_TRIPLES, MOST_CELLS_OF_TRIPLES)
+    return _own(schema, _sampled(schema.domain.shape, 3, MOST_TRIPLES, MOST_CELLS_OF_TRIPLES))
 
 
 def _joined(content: Margins, sets: Sequence[Places]) -> dict[Places, Floats]:
     """Joined counts of single values along some sets of attributes; sets of three whose pairs are known all at once."""
+    if content.schema.structure is not None:  # combinations that cannot be are left out table by table
+        return {places: content.joined(content.every(places), ROUGHLY)["count"] for places in sets}
     known = content.tables["count"]
     threes = {places: _three(content, places) for places in sets if len(places) == 3 and places not in known}
     joined = dict(zip(threes, join_threes(list(threes.values()), ROUGHLY), strict=True))
@@ -357,7 +365,11 @@ def _halves_of(content: Margins, sets: Mapping[Places, Sequence[Haar]]) -> dict[
         Three([summed[axis,] for axis in places], [summed[pair] for pair in combinations(places, 2)])
         for places in threes
     ]
-    tables = summed | dict(zip(threes, join_threes(margins, ROUGHLY), strict=True))
+    if content.schema.structure is None:
+        tables = summed | dict(zip(threes, join_threes(margins, ROUGHLY), strict=True))
+    else:
+        kinds = {places: {place: blocks[place] for place in places} for places in sets}
+        tables = {places: content.joined(each, ROUGHLY, fine=False)["count"] for places, each in kinds.items()}
     first = [np.unique(kind, return_index=True)[1] for kind in blocks]
     result = {}
     for places, signs in sets.items():

@@ -48,8 +48,8 @@ class Foretold:
     """Expected errors of sets of attributes by noise.
 
     sets: the sets. errors: (sets, noises), sums of absolute cell errors as shares of the rows. weights: (orders, sets),
-    weight of a set's error in the mean error of tables of an order. worth: (orders,), weights of the orders. dense: sets
-    of three attributes that interact more than usual, by their misfits.
+    weight of a set's error in the mean error of tables of an order. worth: (orders,), weights of the orders. dense:
+    sets of three attributes that interact more than usual, by their misfits.
     """
 
     sets: tuple[Places, ...]
@@ -201,17 +201,18 @@ def _beyond_pairs(spreads: Mapping[Places, float], sets: Sequence[Places]) -> Fl
     return BEYOND_PAIRS * np.array(usual)
 
 
-def threes_to_test(shape: Sequence[int], rows: float, amount: float, pure: bool, share: float) -> list[Places]:
+def threes_to_test(shape: Sequence[int], rows: float, amount: float, share: float) -> list[Places]:
     """Sets of three attributes whose misfit may change what is measured, those of fewest cells first.
 
-    amount: budget of all tables; share: the largest part of it for these misfits. A set is left out if with `OF_ONE` of
-    the budget its noise would be all rows; there are no more than leave noise of `CLEAR` of the rows to each misfit.
+    amount: budget of all tables, in rho; share: the largest part of it for these misfits. A set is left out if with
+    `OF_ONE` of the budget its noise would be all rows; there are no more than leave noise of `CLEAR` of the rows to each
+    misfit.
     """
-    noise = sqrt(2.0) / (OF_ONE * amount) if pure else sqrt(0.5 / (OF_ONE * amount))
-    clear = CLEAR * rows * share * amount / sqrt(2.0) if pure else 2.0 * share * amount * (CLEAR * rows) ** 2
-    cells = {places: prod(shape[place] for place in places) for places in combinations(range(len(shape)), 3)}
-    small = [places for places in sorted(cells, key=lambda each: (cells[each], each)) if min(shape[p] for p in places) > 1]
-    return [places for places in small if OF_NORMAL * noise * cells[places] <= rows][: min(MOST_TESTED, int(clear))]
+    sets: list[Places] = list(combinations([place for place, size in enumerate(shape) if size > 1], 3))
+    cells = {places: prod(shape[place] for place in places) for places in sets}
+    small = sorted(cells, key=lambda each: (cells[each], each))
+    most = min(MOST_TESTED, int(2.0 * share * amount * (CLEAR * rows) ** 2))
+    return [places for places in small if OF_NORMAL * sqrt(0.5 / (OF_ONE * amount)) * cells[places] <= rows][:most]
 
 
 USUAL_ROWS = 20_000  # where none are stated

@@ -76,6 +76,7 @@ class _Round:
     asked: Places
     pools: Sequence[_Pool]
     fits: dict[tuple[tuple[int, int], ...], _Fitted] = field(default_factory=dict)  # by sizes of boxes
+    units: dict[tuple[tuple[Places, float], ...], Floats] = field(default_factory=dict)
 
     @cached_property
     def known(self) -> dict[Places, int]:
@@ -85,10 +86,12 @@ class _Round:
 
     def unit(self, *signed: tuple[Places, float]) -> Floats:
         """Weight vector on the known n_A from (set, weight) pairs."""
-        vector = np.zeros(len(self.known))
-        for part, weight in signed:
-            vector[self.known[part]] += weight
-        return vector
+        if signed not in self.units:
+            vector = np.zeros(len(self.known))
+            for part, weight in signed:
+                vector[self.known[part]] += weight
+            self.units[signed] = vector
+        return self.units[signed]
 
     def fitted(self, sizes: Mapping[int, tuple[int, int]]) -> _Fitted:
         """Least-squares fit for boxes of one size. sizes: of each attribute, number of values outside and inside."""
@@ -124,13 +127,12 @@ class _Fitted:
     def estimate(self, box: Mapping[int, Flags]) -> Floats:
         """Least-squares estimate of the n_A for a box, (known,). box: flags of classes inside, by attribute."""
         moments = np.zeros(len(self.covariance))
+        sides = {place: np.array([~inside, inside], dtype=np.float64).T for place, inside in box.items()}
         for pool, (at, weighed, _) in zip(self.round.pools, self.parts, strict=True):
             values = pool.values
             for place in pool.along:  # each axis is taken off in front and put back at the end
-                inside = box[place]
-                values = np.moveaxis(values, 0, -1)
-                values = np.stack([values[..., ~inside].sum(axis=-1), values[..., inside].sum(axis=-1)], axis=-1)
-            np.add.at(moments, at, weighed.T @ values.reshape(-1))
+                values = values.reshape(len(sides[place]), -1).T @ sides[place]
+            moments[at] += weighed.T @ values.reshape(-1)
         return np.asarray(self.covariance @ moments)
 
     def errors(self, weights: Floats) -> Floats:
@@ -153,6 +155,24 @@ class _Fitted:
 
 
 @dataclass(frozen=True, eq=False)
+class _Box:
+    """Flags of the classes inside a box by attribute, and what the rounds say of it, worked out once for both ends."""
+
+    kinds: Mapping[int, Codes]
+    inside: Mapping[int, Flags]
+    fits: dict[int, tuple[_Fitted, Floats]] = field(default_factory=dict)  # by the identity of a round
+
+    def fitted(self, of: _Round) -> tuple[_Fitted, Floats]:
+        """Least-squares fit of a round for boxes of this size, and its estimate of the n_A, (known,)."""
+        if id(of) not in self.fits:
+            each = ((place, inside[self.kinds[place]]) for place, inside in self.inside.items())
+            sizes = ((place, len(flags), int(np.count_nonzero(flags))) for place, flags in each)
+            fitted = of.fitted({place: (values - many, many) for place, values, many in sizes})
+            self.fits[id(of)] = fitted, fitted.estimate(self.inside)
+        return self.fits[id(of)]
+
+
+@dataclass(frozen=True, eq=False)
 class Boxes:
     """Guaranteed bounds of one statistic over boxes, from noisy tables in two rounds.
 
@@ -169,33 +189,41 @@ class Boxes:
     rounds: dict[tuple[Places, bool], _Round] = field(default_factory=dict)
     guesses: dict[Places, Floats] = field(default_factory=dict)  # over kinds
 
-    def ends(self, low: Floats, high: Floats, tail: float) -> Ends | None:
-        """Bounds of a sum. low, high: weights, an axis for each of `kinds`. None where they are not those of boxes."""
-        below, above = (self._box(weights) for weights in (low, high))
+    def ends(self, low: Floats, high: Floats, tail: float, beyond: float = inf) -> Ends | None:
+        """Bounds of a sum. low, high: weights, an axis for each of `kinds`. None where they are not those of boxes.
+
+        beyond: where the upper bound is greater, the lower one is not worked out and is -inf.
+        """
+        below = self._box(low)
+        above = below if low is high else self._box(high)
         if below is None or above is None:
             return None
-        ends = []
-        for (factor, box), upper in ((below, False), (above, True)):
-            end = self._end(box, tail, upper=upper == (factor > 0.0)) if factor else 0.0
-            if end is None:
-                return None
-            ends.append(factor * end)
-        return Ends(*ends)
+        upper = self._scaled(*above, tail, upper=True)
+        if upper is None or upper > beyond:
+            return None if upper is None else Ends(-inf, upper)
+        lower = self._scaled(*below, tail, upper=False)
+        return None if lower is None else Ends(lower, upper)
 
-    def _box(self, weights: Floats) -> tuple[float, dict[int, Flags]] | None:
+    def _scaled(self, factor: float, box: _Box, tail: float, *, upper: bool) -> float | None:
+        """One bound of a multiple of the count of a box."""
+        end = self._end(box, tail, upper=upper == (factor > 0.0)) if factor else 0.0
+        return None if end is None else factor * end
+
+    def _box(self, weights: Floats) -> tuple[float, _Box] | None:
         """Common weight, and flags of classes inside for every attribute that has any outside; None if not a box."""
         factor = float(weights.flat[np.abs(weights).argmax()])
         if not factor:
-            return 0.0, {}
+            return 0.0, _Box(self.kinds, {})
         inside, axes = weights != 0.0, range(weights.ndim)
         along = [inside.any(axis=tuple(other for other in axes if other != axis)) for axis in axes]
         if int(inside.sum()) != prod(int(each.sum()) for each in along) or (weights[inside] != factor).any():
             return None
-        return factor, {place: each for place, each in zip(self.kinds, along, strict=True) if not each.all()}
+        some = {place: each for place, each in zip(self.kinds, along, strict=True) if not each.all()}
+        return factor, _Box(self.kinds, some)
 
-    def _end(self, box: Mapping[int, Flags], tail: float, *, upper: bool) -> float | None:
+    def _end(self, box: _Box, tail: float, *, upper: bool) -> float | None:
         """One bound of the count of a box; None where its attributes are too many or not measured together."""
-        attributes, late = tuple(box), self._round(tuple(box), first=False)
+        attributes, late = tuple(box.inside), self._round(tuple(box.inside), first=False)
         if len(late.known) > MOST_KNOWN or not (self.counts or attributes in late.known):
             return None
         if not self.counts:
@@ -206,7 +234,7 @@ class Boxes:
             pair: self._by_misfit(pair, box, OF_MISFITS * tail / len(pairs), upper=upper) for pair in pairs
         }
         early = self._round(attributes, first=True)
-        guess, fitted = self._expected(early, late, box), self._fit(late, box)
+        guess, fitted = self._expected(early, late, box), box.fitted(late)[0]
         every = list((_uppers if upper else _lowers)(late, far, guess, fitted))
         bounds = _ranked(every, guess, fitted, upper=upper)[:MOST_BOUNDS]
         parts = [left / 2 ** min(number + 1, len(bounds) - 1) for number in range(len(bounds))]
@@ -224,12 +252,9 @@ class Boxes:
         rest = early.unit(((), 1.0 - len(single))) if early.asked else 0.0
         return [(tail, _Bound(0.0, early.unit(*((part, 1.0) for part in single)) + rest))]
 
-    def _nearest(
-        self, of: _Round, box: Mapping[int, Flags], bounds: Sequence[tuple[float, _Bound]], *, upper: bool
-    ) -> float:
+    def _nearest(self, of: _Round, box: _Box, bounds: Sequence[tuple[float, _Bound]], *, upper: bool) -> float:
         """Tightest of some confidence bounds, each with its share of the tail."""
-        fitted, sign = self._fit(of, box), 1.0 if upper else -1.0
-        estimate = fitted.estimate(box)
+        (fitted, estimate), sign = box.fitted(of), 1.0 if upper else -1.0
         return sign * min(
             (
                 sign * (bound.constant + float(bound.weights @ estimate)) + fitted.reach(bound.weights, part)
@@ -238,26 +263,21 @@ class Boxes:
             default=inf,
         )
 
-    def _expected(self, early: _Round, late: _Round, box: Mapping[int, Flags]) -> Floats:
+    def _expected(self, early: _Round, late: _Round, box: _Box) -> Floats:
         """Expected n_A by the first round under independence of attributes, (known,)."""
-        estimate = self._fit(early, box).estimate(box)
+        estimate = box.fitted(early)[1]
         rows = max(float(estimate[early.known[()]]), 1.0)
-        inside = {place: min(max(float(estimate[early.known[place,]]) / rows, 0.0), 1.0) for place in box}
+        inside = {place: min(max(float(estimate[early.known[place,]]) / rows, 0.0), 1.0) for place in box.inside}
         return np.array([rows * prod(inside[place] for place in part) for part in late.known])
 
-    def _by_misfit(self, pair: Places, box: Mapping[int, Flags], tail: float, *, upper: bool) -> float:
+    def _by_misfit(self, pair: Places, box: _Box, tail: float, *, upper: bool) -> float:
         """Constant that a misfit adds to (2 n_a + 2 n_b - n) / 4 as a bound of n_ab."""
         misfit, noise, guess = self.misfits[pair]
         if pair not in self.guesses:
             self.guesses[pair] = sum_kinds(guess, [self.kinds[place] for place in pair])
-        first, second = (np.where(box[place], 1.0, -1.0) for place in pair)
+        first, second = (np.where(box.inside[place], 1.0, -1.0) for place in pair)
         most = max(0.0, misfit + reach_of_count((noise,), (1,), tail))
         return (float(first @ self.guesses[pair] @ second) + (most if upper else -most)) / 4.0
-
-    def _fit(self, of: _Round, box: Mapping[int, Flags]) -> _Fitted:
-        """Least-squares fit of a round for a box."""
-        each = ((place, inside[self.kinds[place]]) for place, inside in box.items())
-        return of.fitted({place: (int((~inside).sum()), int(inside.sum())) for place, inside in each})
 
     def _round(self, attributes: Places, *, first: bool) -> _Round:
         """Pooled tables of one round for some attributes."""

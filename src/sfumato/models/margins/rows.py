@@ -19,6 +19,8 @@ import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.domain.predicates import Predicate
+from sfumato.domain.structural import Structure
+from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.models.margins.joining import Step, all_ties, plan_steps
 from sfumato.models.margins.table import Places
@@ -28,12 +30,15 @@ from sfumato.releases.rows.model import Block, Grouping, RandomNumbers, RowModel
 from sfumato.releases.rows.raking import possible_margins
 from sfumato.schema import Schema
 
-SWEEPS = 40  # over all attributes, at most
-MOST_WORK = 6 * 10**9  # rows that ask a table, over all sweeps of one block: a minute or two
+SWEEPS = 48  # over all attributes, at most
+MOST_WORK = 7 * 10**7  # proposals times tables that they change, over all sweeps of one block: a few seconds
+AT_ONCE = 2**20  # of them, in one turn
+PROPOSED = 10  # rows, one of which proposes in a turn: of all, hardly any would be accepted
+WEIGHED = 3  # sweeps, after which tables are weighed anew by how far they are off
 FITS = 0.05  # of what the chi-square of a sample would be: nearer than this no table need be
 ANYWHERE = 0.3  # of an attribute's ties, shared evenly: for choosing another one by which new values are drawn
 NOTHING_HELD: Mapping[int, Codes] = {}
-FEWEST = 2**14  # rows that are drawn together; if fewer are wanted they are taken out of these
+FEWEST = 2**13  # rows that are drawn together; if fewer are wanted they are taken out of these
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,21 +95,26 @@ class Drawing:
 
         held: attributes that keep their values.
         """
-        work = rows.shape[1] * sum(len(each) for each in self.wanted.along)
-        if not work:
-            return
-        mending = Mending(self.wanted, rows)
-        sweeps = max(1, min(SWEEPS, MOST_WORK // work))
-        for _ in range(sweeps):
-            misfits = mending.misfits()
-            if misfits.max() <= FITS:
-                break
-            mending.weigh(1.0 + misfits)  # or a strong tie would be one voice among a hundred weak ones
-            for place in random.order(len(rows)):
-                if place in held:
-                    continue
-                mending.turn(int(place), self._other_values(int(place), rows, random), random)
-        bad = mending.impossible()
+        order, work, at = random.order(rows.shape[1]), 0, 0
+        shuffled = rows[:, order]  # so that neighbours are no group
+        mending = Mending(self.wanted, shuffled)
+        free = [place for place in range(len(rows)) if place not in held]
+        for sweep in range(SWEEPS):
+            if sweep % WEIGHED == 0:
+                misfits = mending.misfits()
+                if misfits.max(initial=0.0) <= FITS or work > MOST_WORK:
+                    break
+                mending.weigh(1.0 + misfits)  # or a strong tie would be one voice among a hundred weak ones
+            for place in (free[number] for number in random.order(len(free))):
+                tables = self.wanted.along[place].tables
+                window = slice(at, at + max(1, min(-(-len(order) // PROPOSED), AT_ONCE // tables)))
+                at = window.stop if window.stop < len(order) else 0
+                chances = random.uniform(2 * len(order[window]) + 1)
+                values = self._other_values(place, shuffled[:, window], chances[: len(order[window]) + 1])
+                mending.turn(place, window, values, chances[-len(values) :])
+                work += len(values) * tables
+        rows[:, order] = shuffled
+        bad = order[mending.impossible()]
         good = np.setdiff1d(np.arange(rows.shape[1]), bad)
         if len(bad) and len(good):
             if held:
@@ -113,14 +123,17 @@ class Drawing:
                 good = good[(random.uniform(len(bad)) * len(good)).astype(np.int64)]
             rows[:, bad] = rows[:, good]
 
-    def _other_values(self, place: int, rows: Codes, random: RandomNumbers) -> Codes:
-        """Propose a value for every row, given one other attribute chosen by its dependence; (rows,)."""
+    def _other_values(self, place: int, rows: Codes, chances: Floats) -> Codes:
+        """Propose a value for some rows, given one other attribute chosen by its dependence; (rows,).
+
+        chances: uniform numbers, one to choose the attribute by and one for each row.
+        """
         ends = np.cumsum(self.ties[place])
         if not ends[-1] > 0:
             return np.asarray(rows[place])
-        other = int(np.searchsorted(ends / ends[-1], random.uniform(1)[0], side="right"))
+        other = int(np.searchsorted(ends / ends[-1], chances[0], side="right"))
         table = self.known[min(place, other), max(place, other)]
-        return Step.by(place, (other,), table if other < place else table.T).draw(rows, random)
+        return Step.by(place, (other,), table if other < place else table.T).at(rows, chances[1:])
 
 
 def alike(codes: Codes, bad: Codes, good: Codes, random: RandomNumbers) -> tuple[Codes, Codes]:
@@ -143,41 +156,67 @@ NEVER = 1e9  # what is gained by leaving a cell that must be empty
 
 
 @dataclass(frozen=True, eq=False)
-class Strides:
-    """Strides of a table's cells by attribute, for changing one attribute of rows.
+class Along:
+    """Tables that have one attribute, side by side, for changing it in rows.
 
-    cells: its cells among those of all tables. step: stride of the attribute; others: (attribute, stride) of the rest.
+    cells: of all of them, among the cells of all tables, (cells,). starts: first of each table among these, (tables,).
+    steps: strides of the attribute, (tables,). others, strides: other attributes and their strides, (most, tables); a
+    stride is 0 where a table has fewer.
     """
 
-    cells: slice
-    step: int
-    others: tuple[tuple[int, int], ...]
+    cells: Codes
+    starts: Codes
+    steps: Codes
+    others: Codes
+    strides: Codes
+
+    @classmethod
+    def by(cls, place: int, tables: Sequence[tuple[slice, Mapping[int, int]]]) -> Along:
+        """Lay out the tables of an attribute. tables: cells of each, and its strides by attribute."""
+        cells = [np.arange(each.start, each.stop) for each, _ in tables]
+        most = max((len(strides) for _, strides in tables), default=1) - 1
+        others, by = (np.zeros((most, len(tables)), dtype=np.int64) for _ in range(2))
+        for number, (_, strides) in enumerate(tables):
+            for row, (other, stride) in enumerate(pair for pair in strides.items() if pair[0] != place):
+                others[row, number], by[row, number] = other, stride
+        starts = np.cumsum([0, *map(len, cells)])[:-1]
+        steps = np.array([strides[place] for _, strides in tables], dtype=np.int64)
+        return cls(np.concatenate([np.zeros(0, dtype=np.int64), *cells]), starts, steps, others, by)
 
     @property
-    def size(self) -> int:
-        """Number of cells."""
-        return int(self.cells.stop - self.cells.start)
+    def tables(self) -> int:
+        """Number of tables."""
+        return len(self.starts)
 
-    def base(self, rows: Codes, chosen: Codes | slice) -> Codes:
-        """Index of each chosen row's cell if its value of the attribute were the first."""
-        cells: Codes = np.zeros_like(rows[0][chosen])
-        for place, step in self.others:
-            cells += rows[place][chosen] if step == 1 else rows[place][chosen] * step
-        return cells
+    def bases(self, rows: Codes) -> Codes:
+        """Cell of each table in which each row were with the attribute's first value, (tables, rows)."""
+        bases = np.empty((self.tables, rows.shape[1]), dtype=np.int64)
+        bases[...] = self.starts[:, None]
+        for others, strides in zip(self.others, self.strides, strict=True):
+            codes = rows[others]
+            codes *= strides[:, None]
+            bases += codes
+        return bases
 
-    def cells_of(self, rows: Codes, place: int) -> Codes:
-        """Cell of every row, (rows,). place: of the attribute."""
-        return np.asarray(self.base(rows, slice(None)) + rows[place] * self.step)
+    def change(self, left: Codes, entered: Codes, weights: Floats | None = None) -> Floats:
+        """Change of every cell's rows when rows move, by weights if given; left, entered: (tables, rows)."""
+        each = None if weights is None else np.broadcast_to(weights, left.shape).reshape(-1)
+        into, out = (np.bincount(at.reshape(-1), each, minlength=len(self.cells)) for at in (entered, left))
+        return np.asarray(into - out, dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class Wanted:
-    """Cells of all tables in one line. shares: of the rows, by cell; starts: of tables; along: tables by attribute."""
+    """Cells of all tables in one line.
+
+    shares: of the rows, by cell. starts: of tables. along: tables by attribute. strides: of each table, by attribute.
+    """
 
     places: tuple[Places, ...]
     shares: Floats
     starts: Codes
-    along: tuple[tuple[Strides, ...], ...]
+    along: tuple[Along, ...]
+    strides: tuple[Mapping[int, int], ...]
 
     def shares_of(self, place: int) -> Floats:
         """Shares of the values of one attribute."""
@@ -187,102 +226,103 @@ class Wanted:
     @classmethod
     def by(cls, axes: int, known: Mapping[Places, Floats]) -> Wanted:
         """Lay out the tables of `axes` attributes in one line."""
-        along: list[list[Strides]] = [[] for _ in range(axes)]
-        shares, starts = [np.zeros(0)], [0]
+        along: list[list[tuple[slice, Mapping[int, int]]]] = [[] for _ in range(axes)]
+        shares, starts, strides = [np.zeros(0)], [0], list[Mapping[int, int]]()
         for places, table in known.items():
             start, steps = starts[-1], [table[(0,) * (axis + 1)].size for axis in range(len(places))]
-            for place, step in zip(places, steps, strict=True):
-                others = tuple(pair for pair in zip(places, steps, strict=True) if pair[0] != place)
-                along[place].append(Strides(slice(start, start + table.size), step, others))
+            strides.append(dict(zip(places, steps, strict=True)))
+            for place in places:
+                along[place].append((slice(start, start + table.size), strides[-1]))
             shares.append(table.reshape(-1) / table.sum())
             starts.append(start + table.size)
-        return cls(tuple(known), np.concatenate(shares), np.array(starts), tuple(tuple(pair) for pair in along))
+        by_attribute = tuple(Along.by(place, tables) for place, tables in enumerate(along))
+        return cls(tuple(known), np.concatenate(shares), np.array(starts), by_attribute, tuple(strides))
+
+    def cells_of(self, table: int, rows: Codes) -> Codes:
+        """Cell of one table that each row is in, (rows,); rows: codes (attributes, rows)."""
+        cells = np.zeros(rows.shape[1], dtype=np.int64)
+        for place, stride in self.strides[table].items():
+            cells += rows[place] * stride
+        return cells
 
 
 class Mending:
     """Rows with the counts of all tables' cells. rows: codes (attributes, rows), changed in place."""
 
     def __init__(self, wanted: Wanted, rows: Codes) -> None:
-        self.rows, self._along, self._starts = rows, wanted.along, wanted.starts
+        self.rows, self._wanted = rows, wanted
         self._expected = rows.shape[1] * wanted.shares
         self._content = np.minimum(ROUNDING * self._expected, 1.0)
         self._chi_square = 1.0 / (self._expected + SOFT)
-        self._weight = self._chi_square
-        self._held = np.zeros(len(self._expected))
-        for attribute, along in enumerate(self._along):
-            for table in along:
-                if all(attribute < other for other, _ in table.others):
-                    self._held[table.cells] = np.bincount(table.cells_of(rows, attribute), minlength=table.size)
+        self._never = np.where(self._expected > 0, 0.0, NEVER)
+        counts = [
+            np.bincount(wanted.cells_of(table, rows), minlength=int(size))
+            for table, size in enumerate(np.diff(wanted.starts))
+        ]
+        self._held = np.concatenate([np.zeros(0), *counts])
+        self._coming, self._going = (np.zeros(len(self._held)) for _ in range(2))
+        self.weigh(np.ones(len(counts)))
 
-    def _lacking(self, cells: slice, more: float = 0.0) -> Floats:
+    def _lacking(self, cells: Codes | slice, more: float = 0.0) -> Floats:
         """Residual of each cell, expected less held rows after adding `more`, beyond the tolerance for rounding."""
-        off = self._expected[cells] - self._held[cells] - more
-        return np.asarray(np.sign(off) * np.maximum(np.abs(off) - self._content[cells], 0.0))
+        off, content = self._expected[cells] - self._held[cells] - more, self._content[cells]
+        return np.asarray(off - np.clip(off, -content, content))
 
     def misfits(self) -> Floats:
         """Chi-square per cell of each table, (tables,); about 1 for a sample."""
-        terms = self._lacking(slice(None)) ** 2 * self._chi_square
-        return np.asarray(np.add.reduceat(terms, self._starts[:-1]) / np.diff(self._starts))
+        terms, starts = self._lacking(slice(None)) ** 2 * self._chi_square, self._wanted.starts
+        return np.asarray(np.add.reduceat(terms, starts[:-1]) / np.diff(starts)) if len(starts) > 1 else np.zeros(0)
 
     def weigh(self, tables: Floats) -> None:
         """Set the weights of the tables' chi-squares, (tables,)."""
-        self._weight = self._chi_square * np.repeat(tables, np.diff(self._starts))
+        self._weight = self._chi_square * np.repeat(tables, np.diff(self._wanted.starts))
+        self._gains(slice(None))
 
-    def turn(self, place: int, values: Codes, random: RandomNumbers) -> None:
-        """Propose values (rows,) of an attribute; accept those that lower the chi-squares, at random by gain."""
-        before = self.rows[place]
-        chosen = np.flatnonzero(values != before)
-        old, new = before[chosen], values[chosen]
-        gain, bases = np.zeros(len(chosen)), []
-        moves = {table.step: (old * table.step, new * table.step) for table in self._along[place]}  # few steps differ
-        for table in self._along[place]:
-            base = table.base(self.rows, chosen)
-            coming, going = self._gains(table.cells)
-            left, entered = moves[table.step]
-            gain += coming.take(base + entered)
-            gain += going.take(base + left)
-            bases.append(base)
-        better = np.flatnonzero(gain > 0)
+    def turn(self, place: int, window: slice, values: Codes, chances: Floats) -> None:
+        """Propose values of an attribute for some rows; accept those that lower the chi-squares, at random by gain.
+
+        window: of the rows. values: (window,). chances: uniform numbers, (window,).
+        """
+        along, rows = self._wanted.along[place], self.rows[:, window]
+        bases, steps = along.bases(rows), along.steps[:, None]
+        left, entered = bases + steps * rows[place], bases + steps * values
+        gain = self._coming[along.cells][entered].sum(axis=0) + self._going[along.cells][left].sum(axis=0)
+        better = np.flatnonzero((gain > 0) & (values != rows[place]))
         must = gain[better] > NEVER / 2
         worth = np.where(must, 0.0, gain[better])
-        odds = self._step(place, [base[better] for base in bases], (old[better], new[better]), worth)
-        moved = better[must | (random.uniform(len(better)) < odds)]
-        for table, base in zip(self._along[place], bases, strict=True):
-            self._held[table.cells] += _change(table, base[moved], old[moved], new[moved])
-        before[chosen[moved]] = new[moved]
+        left, entered = left[:, better], entered[:, better]
+        accepted = must | (chances[better] < self._odds(along, left, entered, worth))
+        change = along.change(left[:, accepted], entered[:, accepted])
+        changed = np.flatnonzero(change)
+        cells = along.cells[changed]
+        self._held[cells] += change[changed]
+        self._gains(cells)
+        rows[place, better[accepted]] = values[better[accepted]]
 
-    def _gains(self, cells: slice) -> tuple[Floats, Floats]:
-        """Fall of half the chi-square of each cell if a row enters, and if one leaves."""
-        now, half = self._lacking(cells) ** 2, self._weight[cells] / 2
-        never = np.where(self._expected[cells] > 0, 0.0, NEVER)
-        coming = (now - self._lacking(cells, 1.0) ** 2) * half - never
-        return coming, (now - self._lacking(cells, -1.0) ** 2) * half + never
+    def _gains(self, cells: Codes | slice) -> None:
+        """Work out the fall of half the chi-square of some cells if a row enters, and if one leaves."""
+        now, half, never = self._lacking(cells) ** 2, self._weight[cells] / 2, self._never[cells]
+        self._coming[cells] = (now - self._lacking(cells, 1.0) ** 2) * half - never
+        self._going[cells] = (now - self._lacking(cells, -1.0) ** 2) * half + never
 
-    def _step(self, place: int, bases: Sequence[Codes], values: tuple[Codes, Codes], gain: Floats) -> Floats:
+    def _odds(self, along: Along, left: Codes, entered: Codes, gain: Floats) -> Floats:
         """Acceptance probabilities: gains times the constant that minimises the sum of all chi-squares."""
-        slope = bend = 0.0
-        for table, base in zip(self._along[place], bases, strict=True):
-            change = _change(table, base, *values, gain)
-            weighed = change * self._weight[table.cells]
-            slope += float(weighed @ self._lacking(table.cells))
-            bend += float(weighed @ change)
+        change = along.change(left, entered, gain)
+        touched = np.flatnonzero(change)
+        cells, change = along.cells[touched], change[touched]
+        weighed = change * self._weight[cells]
+        slope, bend = float(weighed @ self._lacking(cells)), float(weighed @ change)
         return gain * max(0.0, slope / bend) if bend > 0 else gain
 
     def impossible(self) -> Codes:
         """Indices of rows in a cell that must be empty."""
-        flags = np.zeros(self.rows.shape[1], dtype=bool)
-        for attribute, along in enumerate(self._along):
-            for table in along:
-                never = self._expected[table.cells] <= 0
-                if never.any():
-                    flags |= never[table.cells_of(self.rows, attribute)]
+        flags, starts = np.zeros(self.rows.shape[1], dtype=bool), self._wanted.starts
+        never = (self._expected <= 0) & (self._held > 0)
+        for table in range(len(starts) - 1):
+            inside = never[starts[table] : starts[table + 1]]
+            if inside.any():
+                flags |= inside[self._wanted.cells_of(table, self.rows)]
         return np.flatnonzero(flags)
-
-
-def _change(table: Strides, base: Codes, old: Codes, new: Codes, weights: Floats | None = None) -> Floats:
-    """Change of the rows of each cell when rows move from old to new values, by weights if given."""
-    into = np.bincount(base + table.step * new, weights, minlength=table.size)
-    return np.asarray(into - np.bincount(base + table.step * old, weights, minlength=table.size), dtype=np.float64)
 
 
 ROUNDS = 5  # of fitting what is expected of rows to all sums
@@ -324,6 +364,8 @@ class RowsOfMargins:
             shape = [self.schema.domain.shape[place] for place in self.first]
             held = dict(zip(self.first, np.unravel_index(places.astype(np.int64), shape), strict=True))
         rows = self._drawing.draw(len(places), random, held)
+        if self.schema.structure is not None:
+            rows = possible_rows(self.schema.structure, rows, random, places if self.first else None)
         codes = dict(zip(self.schema.domain.names, rows, strict=True))
         return Block(codes, {name: self._means(name, rows) for name in self.sums})
 
@@ -340,6 +382,27 @@ class RowsOfMargins:
         """Sampler of rows as codes, made on first use."""
         singles, pairs = possible_margins(self.schema.domain, self.answers)
         return Drawing.by([single for _, single in singles], dict(pairs) | dict(self.larger), self.first)
+
+
+def possible_rows(structure: Structure, rows: Codes, random: RandomNumbers, held: Floats | None = None) -> Codes:
+    """Rows that no rule excludes: values that follow from others are put right; rows against a rule give way to others.
+
+    rows: codes (attributes, rows). held: for each row, the number of the combination of values that it must keep.
+    """
+    for function in reversed(structure.ordered):
+        rows[function.coarse] = function.image[rows[function.fine]]
+    good = structure.agrees(rows)
+    if not good.any():
+        raise QueryError("no row that could be drawn agrees with what the schema calls impossible; sample more rows")
+    kept, bad = np.flatnonzero(good), np.flatnonzero(~good)
+    if held is None:
+        rows[:, bad] = rows[:, kept[(random.uniform(len(bad)) * len(kept)).astype(np.int64)]]
+        return rows
+    for key in np.unique(held[bad]):
+        mine, some = bad[held[bad] == key], kept[held[kept] == key]
+        some = some if len(some) else kept
+        rows[:, mine] = rows[:, some[(random.uniform(len(mine)) * len(some)).astype(np.int64)]]
+    return rows
 
 
 def row_means(rows: Codes, sums: Mapping[Places, Floats], largest: float) -> Floats:

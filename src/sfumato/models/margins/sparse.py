@@ -34,6 +34,7 @@ ROUNDS = 15  # of learning the weights of ratios
 LEAKS = (0.0, 0.01, 0.03, 0.1)  # shares of rows besides a functional dependency
 ODDS = 7.0  # in logarithms, against such a model before a pair is seen: a thousand to one
 FAR = 0.5  # of the rows, that a pair which is mostly empty is from the product of its margins at least
+NEARLY = 1e-3  # of what margins imply, that an empty cell keeps: tables that contradict each other can still be joined
 SURE = 50.0  # log odds beyond which nothing changes
 LITTLE = 1e-12
 
@@ -63,7 +64,7 @@ def sparser(noisy: Noisy, shrunk: Fit, product: Floats, said: Sequence[Floats]) 
         return shrunk
     weight = float(1.0 / (1.0 + np.exp(-min(odds, SURE))))
     apart = weight * (1.0 - weight) * (best.estimate - shrunk.estimate) ** 2
-    estimate = weight * best.estimate + (1.0 - weight) * shrunk.estimate
+    estimate = weight * np.maximum(best.estimate, NEARLY * product) + (1.0 - weight) * shrunk.estimate
     variance = weight * best.variance + (1.0 - weight) * shrunk.variance + apart
     return Fit(estimate, variance, best.evidence)
 

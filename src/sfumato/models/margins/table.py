@@ -34,6 +34,7 @@ from sfumato.answers.fit import in_parts
 from sfumato.arrays import Codes, Flags, Floats
 from sfumato.frozen import dataclass
 
+WIDER = 1.1  # times the measured size, as errors have longer tails than the normal ones they are taken for
 Places = tuple[int, ...]  # of axes in their domain, rising
 Noisy = tuple[Floats, float]  # numbers along some axes, and the variance of the noise on each
 

@@ -41,6 +41,7 @@ KINDS = {
     "fitted-cube": "sfumato.releases.contents.cube.Cube",
     "sparse-cube": "sfumato.releases.contents.sparse_cube.SparseCube",
     "margins": "sfumato.models.margins.content.Margins",
+    "nested-margins": "sfumato.models.margins.nested.NestedMargins",
     "parity": "sfumato.lab.papers.parity.content.ParityCube",
     "rule": "sfumato.lab.papers.pac.content.Rule",
     "quantiles": "sfumato.lab.papers.quantiles.content.Quantiles",

@@ -203,7 +203,7 @@ def check_description(schema: Schema) -> None:
     longest = max(schema.attributes, key=lambda name: schema.attributes[name].size)
     raise SchemaError(
         f"the schema's lists of values take {size:,} bytes of a release file, and {MOST_SCHEMA_BYTES:,} is the most; "
-        f"list fewer values of {longest} ({schema.attributes[longest].size:,} now) and set other: true, or shorten labels"
+        f"list fewer values of {longest} ({schema.attributes[longest].size:,} now) and set other: true"
     )
 
 

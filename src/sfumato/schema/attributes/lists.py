@@ -314,7 +314,7 @@ class Category(Attributed):
             return as_number(text) in map(as_number, self.spellings)
         return folded(text, self.fold or ()) in self.spellings
 
-    @property
+    @cached_property
     def group_columns(self) -> dict[str, tuple[str | None, ...]]:
         """For each column of groups, the group of every cell; `other` is a group of its own."""
         rest = (*[OTHER] * self.other, *[None] * self.keeps_missing)

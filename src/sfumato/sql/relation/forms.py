@@ -97,13 +97,20 @@ def _plus(left: Value, right: Value) -> Value:
     return added([left, right]) if is_form(left) and is_form(right) else plus(left, right)
 
 
+def _less(left: Value, right: Value) -> Value:
+    """A difference; of one average and itself it is 0, for which there is no ratio of sums."""
+    if left == right and is_form(left) and not is_linear(left):
+        return 0.0
+    return _plus(left, times(right, -1.0))
+
+
 def _over(left: Value, right: Value) -> Value | None:
     return None if right == 0.0 else over(left, right)
 
 
 _ARITHMETIC: dict[str, Callable[..., Cell]] = {
     "add": _plus,
-    "sub": lambda left, right: _plus(left, times(right, -1.0)),
+    "sub": _less,
     "mul": lambda left, right: 0 if 0.0 in (left, right) else times(left, right),
     "div": _over,
     "neg": lambda value: times(value, -1.0),
@@ -180,13 +187,12 @@ def merged(amounts: Sequence[Amount]) -> Amounts:
     Among amounts that differ in predicate and factor only, factors of equal predicates are added, and disjoint
     predicates of equal factors are united.
     """
-    kinds: dict[Amount, dict[Predicate, float]] = {}
+    kinds: dict[tuple[str | None, bool, str | None], tuple[Amount, dict[Predicate, float]]] = {}
     for amount in amounts:
-        kind = replace(amount, predicate=_NOTHING, factor=1.0)
-        factors = kinds.setdefault(kind, {})
+        _, factors = kinds.setdefault((amount.of, amount.grouped, amount.present), (amount, {}))
         factors[amount.predicate] = factors.get(amount.predicate, 0.0) + amount.factor
     found: list[Amount] = []
-    for kind, factors in kinds.items():
+    for kind, factors in kinds.values():
         by_factor: dict[float, list[Predicate]] = {}
         for predicate, factor in factors.items():
             if predicate and factor:

@@ -32,7 +32,7 @@ from sfumato.sql.table.row_steps import holds
 from sfumato.sql.table.syntax import RANKS, is_rank
 from sfumato.sql.values.tree import Ref, Tree
 
-OF_A_FORM = 30  # steps to make the form of an aggregate in a group
+OF_A_FORM = 20  # steps to make the form of an aggregate in a group
 EVERY_GROUP = "COUNT, AVG and MIN over groups take every group that the schema lists, also those that may be empty"
 _ONCE_MORE = "of groups SUM, AVG, COUNT, MAX and MIN are known; ORDER BY n DESC LIMIT 1 shows which is the largest"
 

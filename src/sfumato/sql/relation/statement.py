@@ -82,11 +82,16 @@ class _Reading:
     scopes: list[Scope] = field(default_factory=list)
 
     def select(self, tree: Any) -> Query:
+        from sqlglot import exp
+
         source = tree.args.get("from_") or tree.args.get("from")
         if tree.args.get("joins"):
             return self._joined(tree, source.this)
         if source is None:
-            if aggregates_in(tree.expressions):
+            if any(
+                node.key != "subquery" and node.find_ancestor(exp.Subquery) is None
+                for node in aggregates_in(tree.expressions)
+            ):
                 table_scope(tree, self.schema)  # which says what is missing
             return Query((self._over(tree, _NO_ROWS),))
         inner = self._source(source.this)

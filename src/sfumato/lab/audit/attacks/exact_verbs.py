@@ -235,6 +235,23 @@ def measuring_margins(
     return distribution
 
 
+def measuring_recoded(epsilon: Fraction, contributions: int, *, kind: type[Curator] = Curator) -> Law:
+    """Distribution of noisy counts of the square with one attribute, then the other, as one group of its values."""
+
+    def measure(curator: Curator, budget: Budget) -> None:
+        for name, share in zip(SQUARE.names, budget.evenly(2), strict=True):
+            whole = Axis(name, "integer", np.arange(2.0))
+            curator.recode({name: (whole, np.zeros(2, dtype=np.int64))}).measure(Identity(2), share)
+
+    def distribution(counts: Counts, last: int) -> Sequence[Distribution]:
+        scales = _scales(watched(measure, counts, epsilon, contributions, kind, SQUARE))
+        truths = [twins.margin(SQUARE, [name], counts) for name in reversed(SQUARE.names)]
+        pairs = zip(truths, scales, strict=True)
+        return [discrete_laplace(each, scale, FAR) for truth, scale in pairs for each in truth]
+
+    return distribution
+
+
 def choosing_margins(epsilon: Fraction, contributions: int, *, kind: type[Curator] = Curator) -> Law:
     """Distribution of the margin chosen as farthest from its guess; scores recomputed, rate as the curator used it."""
 
@@ -257,6 +274,7 @@ def margin_findings(epsilon: Fraction = Fraction(4)) -> list[ExactFinding]:
         laws = {f"misfits of margins, {how}": summing_margins(g, epsilon, k) for how, g in GROUPINGS.items()}
         laws["misfits of margins in parts"] = summing_margins((0, 1, 1), epsilon, k, guesses=IN_PARTS)
         laws["a choice of margins"] = choosing_margins(epsilon, k)
+        laws["attributes recoded"] = measuring_recoded(epsilon, k)
         laws["both margins"] = measuring_margins([["a"], ["b"]], epsilon, k)
         laws["margins of classes"] = measuring_margins([["a", "b"], ["b"]], epsilon, k, classes=CLASSES)
         laws["both margins and the total"] = measuring_margins([["a"], ["b"], []], epsilon, k)

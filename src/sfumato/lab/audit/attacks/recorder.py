@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arrays import Codes
-from sfumato.domain import Domain, Partition
+from sfumato.domain import Axis, Domain, Partition
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
@@ -183,6 +183,10 @@ class Recorder:
     def margin(self, names: Sequence[str], classes: Mapping[str, Codes] | None = None) -> Recorder:
         """Recorder of `Curator.margin`, on the same tape."""
         return self.__before(self.__inner.margin(names, classes))
+
+    def recode(self, axes: Mapping[str, tuple[Axis, Codes]]) -> Recorder:
+        """Recorder of `Curator.recode`, on the same tape."""
+        return self.__before(self.__inner.recode(axes))
 
     def lines(self, names: Sequence[str], budget: Budget, *, pieces: int = 1) -> LinesRecorder:
         """Record the charge of `Curator.lines`; return a recorder of these lines on the same tape."""

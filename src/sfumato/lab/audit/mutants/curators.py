@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arrays import Codes
-from sfumato.domain import Partition
+from sfumato.domain import Axis, Partition
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.errors import PrivacyError
 from sfumato.kernel.budget import Budget
@@ -157,6 +157,9 @@ class ViewsApartCurator(Curator):
 
     def margin(self, names: Sequence[str], classes: Mapping[str, Codes] | None = None) -> Curator:
         return self._apart(super().margin(names, classes))
+
+    def recode(self, axes: Mapping[str, tuple[Axis, Codes]]) -> Curator:
+        return self._apart(super().recode(axes))
 
     def reduce(self, partition: Partition) -> Curator:
         return self._apart(super().reduce(partition))

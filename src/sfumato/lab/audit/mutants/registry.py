@@ -207,6 +207,7 @@ MUTANTS: dict[str, Mutant] = {
         _on_square("margins charged as one", views.MarginsAsOneCurator, views.misfits_in_one_sum),
         _on_square("parts that overlap", views.PartsOverlapCurator, views.misfits_in_parts),
         _on_square("margins not added up", curators.ViewsApartCurator, views.margins_until_refused),
+        _on_square("recoded tables not added up", curators.ViewsApartCurator, views.recoded_until_refused),
         _of_mldp("training queries one by one", views.EachQueryAloneCurator, mldp),
         _of_mldp("answers kept aside for free", curators.ViewsApartCurator, views.asked_until_full),
         _on_square("a choice twice as sharp", views.SharpChoiceCurator, views.a_chosen_margin),

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arrays import Codes
-from sfumato.domain import Domain, Partition
+from sfumato.domain import Axis, Domain, Partition
 from sfumato.errors import PrivacyError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Load
@@ -55,6 +55,17 @@ def margins_until_refused(curator: Curator, schema: Schema, budget: Budget) -> l
     with suppress(PrivacyError):
         for names in (["a"], ["b"]):
             found.append(curator.margin(names).measure(Identity(2), budget))
+    return found
+
+
+def recoded_until_refused(curator: Curator, schema: Schema, budget: Budget) -> list[Measurement]:
+    """Measure the table with one attribute after the other as one group of all its values, each with all the budget."""
+    found: list[Measurement] = []
+    with suppress(PrivacyError):
+        for name in ("a", "b"):
+            whole = Axis(name, "integer", np.arange(2.0))
+            seen = curator.recode({name: (whole, np.zeros(2, dtype=np.int64))})
+            found.append(seen.measure(Identity(2), budget))
     return found
 
 
