@@ -255,7 +255,7 @@ class MarginCounts:
         self._kept: dict[tuple[str, tuple[str, ...]], Whole] = {}
         self._room = MOST_KEPT
         self._classes: dict[tuple[str, bytes, int], Short] = {}
-        self._room_of_classes = MOST_KEPT
+        self._room_of_classes = 8 * MOST_KEPT  # bytes
 
     def domain_along(self, names: Sequence[str]) -> Domain:
         """The domain that some attributes span, in the order of the table's; refused if it is too large to hold."""
@@ -307,11 +307,12 @@ class MarginCounts:
         """Classes of some rows or non-empty cells along an attribute; kept, as many sets of attributes share them."""
         key = name, classes.tobytes(), these.start
         if key not in self._classes:
-            found = np.take(short(classes, MOST_CLASSES), self._codes(name, these))
-            if found.size > self._room_of_classes:
+            kind = np.uint8 if int(classes.max()) < 2**8 else np.uint16
+            found: Short = np.take(classes.astype(kind), self._codes(name, these))
+            if found.nbytes > self._room_of_classes:
                 return found
             self._classes[key] = found
-            self._room_of_classes -= found.size
+            self._room_of_classes -= found.nbytes
         return self._classes[key]
 
     @property

@@ -327,6 +327,8 @@ def triples(schema: Schema) -> list[Places]:
 
 def _joined(content: Margins, sets: Sequence[Places]) -> dict[Places, Floats]:
     """Joined counts of single values along some sets of attributes; sets of three whose pairs are known all at once."""
+    if content.schema.structure is not None:  # combinations that cannot be are left out table by table
+        return {places: content.joined(content.every(places), ROUGHLY)["count"] for places in sets}
     known = content.tables["count"]
     threes = {places: _three(content, places) for places in sets if len(places) == 3 and places not in known}
     joined = dict(zip(threes, join_threes(list(threes.values()), ROUGHLY), strict=True))
@@ -363,7 +365,11 @@ def _halves_of(content: Margins, sets: Mapping[Places, Sequence[Haar]]) -> dict[
         Three([summed[axis,] for axis in places], [summed[pair] for pair in combinations(places, 2)])
         for places in threes
     ]
-    tables = summed | dict(zip(threes, join_threes(margins, ROUGHLY), strict=True))
+    if content.schema.structure is None:
+        tables = summed | dict(zip(threes, join_threes(margins, ROUGHLY), strict=True))
+    else:
+        kinds = {places: {place: blocks[place] for place in places} for places in sets}
+        tables = {places: content.joined(each, ROUGHLY, fine=False)["count"] for places, each in kinds.items()}
     first = [np.unique(kind, return_index=True)[1] for kind in blocks]
     result = {}
     for places, signs in sets.items():
