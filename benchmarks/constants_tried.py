@@ -88,7 +88,7 @@ TRIED: dict[str, Tried] = {
     "models.margins.joining.MOST_GIVEN": Tried("1", "6", ("rows",)),
     "models.margins.rows.FITS": Tried("0.025", "0.1", ("rows",)),
     "models.margins.rows.ANYWHERE": Tried("0.15", "0.6", ("rows",)),
-    "models.margins.rows.FEWEST": Tried("2**13", "2**15", ("rows",)),
+    "models.margins.rows.FEWEST": Tried("2**12", "2**14", ("rows",)),
     "models.margins.rows.ROUNDING": Tried("25.0", "100.0", ("rows",)),
     "models.margins.shrinkage.SOME_MEAN": Tried("0.25", "1.0", ("margins survey", "margins long")),
     "models.margins.shrinkage.SOME_SPREAD": Tried("0.05", "0.2", ("margins survey", "margins long")),

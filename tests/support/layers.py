@@ -54,6 +54,7 @@ FULL = {
     r"tests/lab/audit/reading/test_attack.py::test_no_unit_moves_more_than_is_charged_by": "120 pairs of each source",
     r"tests/lab/audit/statements/test_run.py::test_(statements_are|mistakes_are)": "hundreds of statements each",
     r"tests/lab/audit/subjects/test_registry.py::test_(no_violation|quick_subjects)": "audits by sampling",
+    r"tests/models/margins/test_zeros.py::test_(intervals_of|rows_are_never)": "24 releases, and rows of them",
     r"tests/lab/audit/test_report.py::test_every_mechanism": "every attack on every mechanism",
     r"tests/fire/test_canaries.py::test_(every_command|forced_failures|a_process)": "every command, every failure",
     r"tests/fire/test_files.py::test_mutants_end": "1,500 files",

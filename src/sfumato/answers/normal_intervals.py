@@ -18,14 +18,14 @@ from sfumato.answers.noise_sum import FINEST, cornish_fisher, half_width_of, mom
 from sfumato.answers.noise_sum import NEGLIGIBLE as NO_NOISE
 from sfumato.arrays import Codes, Floats
 
-VARIANCE, SIGMA_SQUARED = moments_of(NORMAL)
+_VARIANCE, _SIGMA_SQUARED = moments_of(NORMAL)
 
 
 def linear_intervals(answers: Sequence[Floats], errors: NormalErrors, confidence: float) -> Intervals:
     """Intervals [low - q_low, high + q_high] of linear answers; answers: value, low and high, (groups,) each."""
     value, low, high = answers
     noise, model = (_factors(covariance, errors.back) for covariance in (errors.noise, errors.model))
-    by_noise, by_model = (np.sqrt((VARIANCE * each[:, :, 0] ** 2).sum(axis=1)) for each in (noise, model))
+    by_noise, by_model = (np.sqrt((_VARIANCE * each[:, :, 0] ** 2).sum(axis=1)) for each in (noise, model))
     factors = np.concatenate([noise, model], axis=1)
     low_end = low - _widths(factors[:, :, 1], confidence)
     high_end = high + _widths(factors[:, :, 2], confidence)
@@ -56,7 +56,7 @@ def _widths(weights: Floats, confidence: float) -> Floats:
     weights = -np.sort(-np.abs(weights), axis=1)
     unit = weights[:, 0].copy()
     weights = weights / np.where(unit > 0.0, unit, 1.0)[:, None]
-    shares = VARIANCE * weights**2
+    shares = _VARIANCE * weights**2
     shares = np.where(shares > NO_NOISE * shares.sum(axis=1, keepdims=True), shares, 0.0)
     deviation = np.sqrt(shares.sum(axis=1))
     widths = unit * (deviation * cornish_fisher(0.0, confidence))
@@ -80,4 +80,4 @@ def _width_of_equal(number: int, confidence: float) -> float:
 def _width(weights: Floats, confidence: float) -> float:
     """Width of one sum of normal errors, (errors,)."""
     every = np.ones(len(weights))
-    return half_width_of(weights, VARIANCE * every, SIGMA_SQUARED * every, every, confidence)
+    return half_width_of(weights, _VARIANCE * every, _SIGMA_SQUARED * every, every, confidence)

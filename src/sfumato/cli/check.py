@@ -78,10 +78,12 @@ def show(found: Checked, schema: Schema) -> None:
     if found.nobody:
         have = "has" if found.nobody == 1 else "have"
         say(f"{counted(found.nobody, 'row')} {have} no {schema.privacy_unit.column}.")
-    say(
-        "Left out, for something that is missing, unreadable or not listed: "
-        f"{counted(found.rows - found.placed, 'row')}."
-    )
+    for rule, rows_against in found.impossible:
+        if rows_against:
+            say(f"{counted(rows_against, 'row')} the schema calls impossible: {rule}.")
+    reason = ", not listed or impossible" if found.impossible else " or not listed"
+    left_out = counted(found.rows - found.placed, "row")
+    say(f"Left out, for something that is missing, unreadable{reason}: {left_out}.")
     if schema.privacy_unit.column is not None:
         unit, most = schema.privacy_unit.column, schema.privacy_unit.contributions
         say(

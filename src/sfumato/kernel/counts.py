@@ -170,11 +170,11 @@ def recoded(held: Aggregate | Rows, old: Domain, new: Domain, maps: Mapping[str,
     cells: Codes = np.zeros(len(held.cells), dtype=np.int64)
     for name, size in zip(new.names, new.shape, strict=True):
         cells = cells * size + code(name, old.codes_along(name, held.cells))
-    every, place = np.unique(cells, return_inverse=True)
+    every, inverse = np.unique(cells, return_inverse=True)
     return Aggregate(
         every,
-        _by_cell(held.counts, place, len(every)),
-        {name: _by_cell(sums, place, len(every)) for name, sums in held.sums.items()},
+        _by_cell(held.counts, inverse, len(every)),
+        {name: _by_cell(sums, inverse, len(every)) for name, sums in held.sums.items()},
     )
 
 

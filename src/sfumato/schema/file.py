@@ -127,6 +127,11 @@ def _places(node: yaml.Node | None, path: tuple[str, ...]) -> Iterator[tuple[tup
         marks = [(mark.line + 1, mark.column + 1) for mark in (key.start_mark, value.start_mark)]
         yield own, (marks[0], marks[1])
         yield from _places(value, own)
+        for number, item in enumerate(value.value if isinstance(value, yaml.SequenceNode) else (), 1):
+            if isinstance(item, yaml.MappingNode):  # a combination that is impossible
+                mark = item.start_mark.line + 1, item.start_mark.column + 1
+                yield (*own, str(number)), (mark, mark)
+                yield from _places(item, (*own, str(number)))
 
 
 def _content(path: Path) -> bytes:
@@ -286,6 +291,8 @@ REMEDIES = {
     "attributes.*": f"give it a type ({_TYPES}) and what belongs to that type, or delete the line",
     "measures": "list the columns to sum, such as charge: {lower: 0, upper: 50000}, or delete the line",
     "measures.*": "give it bounds, such as {lower: 0, upper: 50000}, or delete the line",
+    "impossible": "list combinations that no row has, such as {age: 0..14, marital: married}, or delete the line",
+    "follows": "write {state: {from: county, groups: {England: [Kent]}}}, or delete the line",
     "expected_rows": "fill in a guess that gives nothing away, such as 1000000, or delete the line",
     "file": "say how the file is written, such as {delimiter: ';', decimal: ','}, or delete the line",
     "*.type": f"choose one of {_TYPES}",

@@ -47,6 +47,20 @@ _FROM_FILE: Fragment = {
     "required": ["file", "column"],
     "additionalProperties": False,
 }
+_OF_A_RULE: Fragment = {"type": ["string", "number", "boolean", "null"]}
+_SIDE: Fragment = {"anyOf": [_OF_A_RULE, _list(_OF_A_RULE)]}
+_NOT: Fragment = {"type": "object", "required": ["not"], "properties": {"not": _SIDE}, "additionalProperties": False}
+_COMBINATION: Fragment = {
+    "type": "object",
+    "additionalProperties": {"anyOf": [*_SIDE["anyOf"], _NOT]},
+    "minProperties": 2,
+}
+_FUNCTION: Fragment = {
+    "type": "object",
+    "required": ["from"],
+    "properties": {"from": _NAME, "groups": {"anyOf": [_NAME, _pairs({"anyOf": [*_SIDE["anyOf"], _NOT]})]}},
+    "additionalProperties": False,
+}
 _FOLD: Fragment = {"enum": ["case", "spaces"]}
 _GROUPS = _pairs(_pairs(_list(_VALUE)))
 
@@ -102,6 +116,14 @@ _KEYS: dict[str, tuple[Fragment, str]] = {
     "budget": ({}, "The most that may ever be spent on the dataset."),
     "attributes": ({}, "Columns that queries can filter and group by."),
     "measures": ({}, "Columns that queries can sum and average; values are clipped to the bounds."),
+    "impossible": (
+        _list(_COMBINATION),
+        "Combinations of values that no row can have: [{age: 0..14, marital: [married, widowed]}].",
+    ),
+    "follows": (
+        _pairs({"anyOf": [_NAME, _FUNCTION]}),
+        "Attributes that follow from finer ones: {state: {from: county, groups: {England: [Kent, Devon]}}}.",
+    ),
     "file": ({}, "How the table's file is written."),
 }
 

@@ -28,6 +28,7 @@ from pydantic import (
 )
 
 from sfumato.domain import Domain, refuse_too_many_values
+from sfumato.domain.structural import Structure
 from sfumato.errors import OldWordWarning, SchemaError
 from sfumato.plain_text import html_block, printable
 from sfumato.schema.attributes import Attribute, Boolean, Category, Column, Declared
@@ -55,6 +56,7 @@ from sfumato.schema.parts import (
     missing_of,
     shown,
 )
+from sfumato.schema.rules import Combinations, Functions, rules_in_words, structure_of
 
 
 def _privacy_unit(value: object) -> object:
@@ -100,6 +102,8 @@ class Schema(Declared):
     ledger: Annotated[str, PlainValidator(_ledger)] | None = None
     attributes: dict[str, Attribute]
     measures: dict[str, Measure] = Field(default_factory=dict)
+    impossible: Combinations | None = None
+    follows: Functions | None = None
     expected_rows: Count | None = None
     file: Dialect | None = None  # how the table's file is written, and synthetic rows are
 
@@ -119,6 +123,7 @@ class Schema(Declared):
         _ = self.domain  # refuses attributes that are too long
         self._refuse_names_that_are_taken()
         self._refuse_words_that_are_listed()
+        _ = self.structure  # refuses rules that do not go with the attributes
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Schema:
@@ -185,6 +190,11 @@ class Schema(Declared):
         """The axes and cells that the attributes span."""
         refuse_too_many_values([attribute.size for attribute in self.attributes.values()])
         return Domain(tuple(attribute.axis(name) for name, attribute in self.attributes.items()))
+
+    @cached_property
+    def structure(self) -> Structure | None:
+        """Combinations of cells that no row can have, as `impossible` and `follows` state; None where neither does."""
+        return structure_of(self) if self.impossible or self.follows else None
 
     @property
     def units(self) -> dict[str, int]:
@@ -338,6 +348,8 @@ def what_is_counted(schema: Schema) -> tuple[str, ...]:
     for keeps, what in ((False, "a missing or"), (True, "an")):
         if odd := [name for name in unlisted if schema.attributes[name].keeps_missing is keeps]:
             rules.append(f"rows with {what} unlisted {_listed(odd, 'or', MOST_NAMED)} are left out")
+    if schema.structure is not None:
+        rules.append(f"rows that cannot be are left out: {_listed(rules_in_words(schema), 'or', MOST_NAMED)}")
     if clipped := _clipped(schema):
         bounds = (f"{name} from {lower} to {upper}" for name, (lower, upper) in clipped.items())
         rules.append(f"values beyond the bounds count at the bound: {_listed(bounds, most=MOST_NAMED)}")
@@ -363,6 +375,8 @@ def counted_in_short(schema: Schema) -> str:
         odd = [] if kept else ["missing"]
         odd += [*(["unreadable"] if unread else []), *(["unlisted"] if unlisted else [])]
         rules.append(f"no row whose {_listed([*unread, *unlisted], 'or', MOST_IN_SHORT)} is {_listed(odd, 'or')}")
+    if schema.structure is not None:
+        rules.append("no row that contradicts what the schema calls impossible")
     if _clipped(schema):
         rules.append("values beyond the bounds as the bound")
     return "; ".join(rules)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sure_coverage import most_misses
 
+from sfumato.answers.noise_sum import Ends
 from sfumato.measurement import Gaussian, Laplace, Measurement
 from sfumato.models.margins.guaranteed import Boxes
 from sfumato.models.margins.noise import Tables
@@ -187,3 +188,12 @@ def _product(each: list[np.ndarray]) -> np.ndarray:
 def _range(rng: np.random.Generator, size: int) -> np.ndarray:
     low, length = rng.integers(0, size - size // 3), rng.integers(size // 3, 2 * size // 3 + 1)
     return ((np.arange(size) >= low) & (np.arange(size) < low + max(1, length))).astype(float)
+
+
+def test_the_lower_end_is_left_out_where_the_upper_one_is_beyond_what_matters():
+    counts = np.random.default_rng(3).poisson(9.0, SIZES)
+    asked, of = weights([0], [1], [2]), boxes(counts, PAIRS)
+    both = of.ends(asked, asked, 0.025)
+    assert of.ends(asked, asked.copy(), 0.025) == both
+    assert of.ends(asked, asked, 0.025, beyond=both.high) == both
+    assert of.ends(asked, asked, 0.025, beyond=both.high - 0.5) == Ends(-np.inf, both.high)

@@ -339,3 +339,23 @@ def test_a_version_goes_with_its_members(tmp_path):
         with pytest.raises(ReleaseFileError, match="its version does not go with its members"):
             write_artifact(tmp_path / "r.sfumato", replace(contents.manifest, version=version), contents.members)
             Release.load(tmp_path / "r.sfumato")
+
+
+def test_a_question_asked_again_has_the_same_answer_from_the_same_table():
+    made = release()
+    sql = "SELECT age, job, COUNT(*), SUM(m) FROM t GROUP BY age, job"
+    first, kept = made.query(sql).records(), made.content._recent[:]
+    assert len(kept) == 1
+    assert made.query(sql).records() == first == release().query(sql).records()
+    assert [joined for _, joined in made.content._recent] == [joined for _, joined in kept]  # the same value
+    with pytest.raises(ValueError, match="read-only"):
+        kept[0][1]["count"][0, 0] = 1.0
+
+
+def test_no_more_joined_tables_are_kept_than_fit(monkeypatch):
+    monkeypatch.setattr("sfumato.models.margins.content.FINE", 80)
+    made = release()
+    for names in combinations(("age", "sex", "job", "pay"), 2):
+        made.query(f"SELECT {', '.join(names)}, COUNT(*) FROM t GROUP BY {', '.join(names)}")
+        assert sum(joined["count"].size for _, joined in made.content._recent) <= 80
+    assert [places for (places, _), _ in made.content._recent][-1] == (2, 3)

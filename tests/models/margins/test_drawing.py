@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from sfumato.models.margins import rows as rows_of_margins
 from sfumato.models.margins.joining import join_counts
-from sfumato.models.margins.rows import Drawing
+from sfumato.models.margins.rows import Drawing, Mending
 from sfumato.models.margins.table import sum_out
 from sfumato.releases.rows.model import RandomNumbers
 
@@ -149,3 +150,34 @@ def test_a_seed_repeats_the_rows(nine):
     drawing_of = nine[2]
     assert np.array_equal(drawing_of.draw(50, RandomNumbers(11)), drawing_of.draw(50, RandomNumbers(11)))
     assert not np.array_equal(drawing_of.draw(50, RandomNumbers(11)), drawing_of.draw(50, RandomNumbers(12)))
+
+
+def test_counts_and_gains_follow_every_change(nine):
+    """After turns of all attributes, windows at a time, they are those of the rows counted anew."""
+    _, known, drawing_of = nine
+    rng = np.random.default_rng(14)
+    rows = np.stack([rng.integers(0, size, 2_000) for size in drawing_of.sizes])
+    mending, first = Mending(drawing_of.wanted, rows), rows.copy()
+    mending.weigh(1.0 + mending.misfits())
+    weights = mending._weight
+    for place in range(len(rows)):
+        values = rng.integers(0, drawing_of.sizes[place], 700)
+        before = mending.misfits() @ np.ones(len(known) + len(rows))
+        mending.turn(place, slice(100, 800), values, rng.random(700))
+        assert mending.misfits() @ np.ones(len(known) + len(rows)) < before
+    anew = Mending(drawing_of.wanted, rows)
+    anew._weight = weights
+    anew._gains(slice(None))
+    for name in ("_held", "_coming", "_going"):
+        assert np.allclose(getattr(mending, name), getattr(anew, name))
+    assert (first != rows).any() and np.array_equal(first[:, 800:], rows[:, 800:])
+
+
+def test_work_on_one_block_is_bounded(nine, monkeypatch):
+    """As many proposals as are let, or those of the sweeps between two looks at it."""
+    drawing_of, asked = nine[2], []
+    turn = Mending.turn
+    monkeypatch.setattr(Mending, "turn", lambda self, place, *more: (asked.append(place), turn(self, place, *more)))
+    monkeypatch.setattr(rows_of_margins, "MOST_WORK", 1)
+    drawing_of.draw(ROWS, RandomNumbers(1))
+    assert len(asked) == rows_of_margins.WEIGHED * len(drawing_of.sizes)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sqlglot import exp
 
+from sfumato.arrays import Codes
 from sfumato.domain import Axis
 from sfumato.errors import SchemaError
 from sfumato.kernel.reading.engines import Column, Engine
@@ -37,6 +38,7 @@ from sfumato.kernel.reading.expressions import (
 from sfumato.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number
 from sfumato.schema.attributes.lists import BLANKS, LOWER, UPPER, as_number
 from sfumato.schema.parts import as_day
+from sfumato.schema.rules import runs_of
 
 SHORT_LIST = 32  # values that are compared in turn faster than they are looked up
 LONG_LIST = 1000  # values that DuckDB is given as one text
@@ -394,6 +396,25 @@ def _part(unit: str, value: SQL) -> SQL:
 def _in_steps(number: SQL, plus: int, by: int) -> SQL:
     """SQL of floor((number + plus) / by), exact for integers that doubles hold (see `_integer_cell`)."""
     return exp.Floor(this=over(cast(exp.paren(number + whole(plus)), "double"), double(by)))
+
+
+def in_steps_of_cells(name: str, codes: Codes) -> SQL:
+    """SQL of a code that a column's cell has, from a list by cell: a binary search among runs of equal codes."""
+    runs = runs_of(codes)
+    if len(runs) > MOST_UNEVEN_CELLS:
+        raise SchemaError(
+            f"follows or impossible names values in more than {MOST_UNEVEN_CELLS:,} separate runs; list values that "
+            "belong together side by side"
+        )
+
+    def among(low: int, high: int) -> SQL:
+        if high - low == 1:
+            return whole(runs[low][2])
+        middle = (low + high) // 2
+        below = column(name) < whole(runs[middle][0])
+        return exp.Case(ifs=[exp.If(this=below, true=among(low, middle))], default=among(middle, high))
+
+    return among(0, len(runs))
 
 
 def _search(axis: Axis, name: str) -> SQL:

@@ -17,9 +17,10 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.reading.binning import unless_missing
 from sfumato.kernel.reading.engines import Column, Engine, used_columns
 from sfumato.kernel.reading.expressions import SQL, choose, column, is_present, named, select, whole
-from sfumato.kernel.reading.statement import every_row, listed, placed_units
+from sfumato.kernel.reading.statement import contradicting, every_row, listed, placed_units
 from sfumato.schema import Schema
 from sfumato.schema.attributes import Category, Integer
+from sfumato.schema.rules import rules_in_words
 
 SPELLINGS = 5  # of values that are not listed or cannot be read; the most frequent are shown
 
@@ -47,7 +48,7 @@ class Checked:
     rows: those of the table. unfit: records of the file that are no rows of it. nobody: rows without a unit.
 
     placed: rows that reach a cell. units, over: whom they are about, and those with more rows than are used.
-    counted: rows that a release would count.
+    counted: rows that a release would count. impossible: rows that contradict each rule of the schema, in words.
     """
 
     rows: int
@@ -58,6 +59,7 @@ class Checked:
     units: int
     over: int
     counted: int
+    impossible: tuple[tuple[str, int], ...] = ()
 
 
 def looked_at(engine: Engine, columns: Mapping[str, Column], schema: Schema) -> Checked:
@@ -90,9 +92,25 @@ def looked_at(engine: Engine, columns: Mapping[str, Column], schema: Schema) -> 
                 odd += [(str(row["spelling"]), row["n"]) for row in answer]
         counted = {what: met.get((name, what), 0) for what in ("missing", "unreadable", "outside", "unlisted")}
         parts.append(Part(name, kind, odd=tuple(odd[:SPELLINGS]), **counted))
+    if unit is None and schema.structure is not None:  # rows against a rule are not known so far
+        rows = select([named(exp.Count(this=exp.Star()), "placed")], placed_units(schema, engine, columns))
+        found |= engine.run(rows, used).to_pylist()[0]
     alone = (found["placed"], found["placed"], 0, found["placed"])  # every row is a unit of its own
     placed, units, over, kept = alone if unit is None else _kept(engine, columns, schema, used)
-    return Checked(found["rows"], unfit, found["nobody"] or 0, tuple(parts), placed, units, over, kept)
+    odd_rows = _impossible(engine, columns, schema, used)
+    return Checked(found["rows"], unfit, found["nobody"] or 0, tuple(parts), placed, units, over, kept, odd_rows)
+
+
+def _impossible(
+    engine: Engine, columns: Mapping[str, Column], schema: Schema, used: list[Column]
+) -> tuple[tuple[str, int], ...]:
+    """Each rule of the schema in words, and the rows that contradict it."""
+    if schema.structure is None:
+        return ()
+    words = rules_in_words(schema)
+    sums = [named(exp.Sum(this=column(f"x{place}")), f"n{place}") for place in range(len(words))]
+    found = engine.run(select(sums, contradicting(schema, schema.structure, engine, columns)), used).to_pylist()[0]
+    return tuple((rule, int(found[f"n{place}"] or 0)) for place, rule in enumerate(words))
 
 
 def _parts(schema: Schema) -> list[tuple[str, str]]:

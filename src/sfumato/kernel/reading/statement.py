@@ -2,7 +2,7 @@
 
     read     each row's values, as numbers, dates or text; what cannot be read is missing
     bound    clip to the bounds, look up in the lists; rows without a value or a unit fall out, but a measure may be
-             missing
+             missing; so do rows that the schema calls impossible
     place    the row's cell number and its measures in whole steps; the number comes in short words where rows are
              wanted one by one (`sfumato.kernel.counts`)
     cap      at most `contributions` rows per unit
@@ -40,11 +40,13 @@ from sqlglot import exp
 
 from sfumato.arrays import MOST_DENSE
 from sfumato.domain import LARGEST_NUMBER
+from sfumato.domain.structural import Structure
 from sfumato.errors import PrivacyError, SchemaError
 from sfumato.kernel.counts import Aggregate, Rows, short, words_of
 from sfumato.kernel.reading.binning import (
     cell_along,
     cell_in_list,
+    in_steps_of_cells,
     long_lists,
     read_number,
     read_unit,
@@ -91,7 +93,7 @@ def aggregate_statement(
     steps = _names_of_sums(schema)
     in_whole = _in_whole(schema, engine, columns)
     cells = _cells(schema, in_whole, split=row_by_row)
-    rows = _placed(schema, cells, _bounded(schema, engine, in_whole, _read(schema, engine, columns)))
+    rows = _placed(schema, in_whole, cells, _bounded(schema, engine, in_whole, _read(schema, engine, columns)))
     if schema.privacy_unit.column is not None:
         rows = _capped(rows, [*cells, *steps], schema.privacy_unit.contributions, engine, key)
     if row_by_row:
@@ -105,8 +107,18 @@ def aggregate_statement(
 
 def placed_units(schema: Schema, engine: Engine, columns: Mapping[str, Column]) -> exp.Select:
     """SQL of the units of rows that reach a cell, before the cap: for the curator's own check."""
-    values = _bounded(schema, engine, _in_whole(schema, engine, columns), _read(schema, engine, columns))
-    return _placed(schema, {"cell": whole(0)}, values)
+    in_whole = _in_whole(schema, engine, columns)
+    values = _bounded(schema, engine, in_whole, _read(schema, engine, columns))
+    return _placed(schema, in_whole, {"cell": whole(0)}, values)
+
+
+def contradicting(schema: Schema, structure: Structure, engine: Engine, columns: Mapping[str, Column]) -> exp.Select:
+    """SQL of all rows, with a flag for each rule of the schema that they contradict (x0, ...), for the curator."""
+    in_whole = _in_whole(schema, engine, columns)
+    values = _bounded(schema, engine, in_whole, _read(schema, engine, columns), beside=[])
+    flags = [choose([(test, whole(1))], whole(0)) for test in _contradictions(structure)]
+    rows = _with_cells(schema, structure, in_whole, values)
+    return select([named(flag, f"x{n}") for n, flag in enumerate(flags)], rows)
 
 
 def every_row(schema: Schema, engine: Engine, columns: Mapping[str, Column], raw: Mapping[str, SQL]) -> exp.Select:
@@ -200,10 +212,40 @@ def _cells(schema: Schema, in_whole: Set[str], *, split: bool) -> dict[str, SQL]
     return found
 
 
-def _placed(schema: Schema, cells: Mapping[str, SQL], values: exp.Select) -> exp.Select:
+def _with_cells(schema: Schema, structure: Structure, in_whole: Set[str], values: exp.Select) -> exp.Select:
+    """SQL of rows with the cells along attributes that rules mention beside their values (c0, ...)."""
+    axes = [(place, schema.domain.axes[place]) for place in sorted(structure.axes)]
+    along = [
+        (cell_along(schema.attributes[axis.name], axis, f"a{place}", in_whole=axis.name in in_whole), f"c{place}")
+        for place, axis in axes
+    ]
+    kept = [f"a{place}" for place in range(len(schema.attributes))] + [f"m{n}" for n in range(len(schema.measures))]
+    kept += [] if schema.privacy_unit.column is None else ["unit"]
+    return select([*map(column, kept), *(named(cast(cell, "bigint"), name) for cell, name in along)], values)
+
+
+def _contradictions(structure: Structure) -> list[SQL]:
+    """SQL of a test for each rule whether a row contradicts it, by that row's cells alone; rules as they are listed."""
+    tests = list[SQL]()
+    for rule in structure.excluded:
+        sides = (in_steps_of_cells(f"c{place}", flags.astype(np.int64)) for place, flags in rule.sides.items())
+        conditions: list[SQL] = [exp.EQ(this=side, expression=whole(1)) for side in sides]
+        tests.append(reduce(_both, conditions))
+    for each in structure.functions:
+        image = in_steps_of_cells(f"c{each.fine}", each.image)
+        tests.append(exp.NEQ(this=column(f"c{each.coarse}"), expression=image))
+    return tests
+
+
+def _both(one: SQL, other: SQL) -> SQL:
+    return exp.And(this=one, expression=other)
+
+
+def _placed(schema: Schema, in_whole: Set[str], cells: Mapping[str, SQL], values: exp.Select) -> exp.Select:
     """SQL of rows as cell numbers, steps and unit alone, so that the cap sorts little.
 
-    Rows whose value is not listed, and that have no cell for such values, fall out here.
+    Rows whose value is not listed, and that have no cell for such values, fall out here; so do rows that contradict a
+    rule of the schema.
     """
     wanted = [named(cell, name) for name, cell in cells.items()]
     for place, measure in _numbered(schema.measures):
@@ -212,8 +254,11 @@ def _placed(schema: Schema, cells: Mapping[str, SQL], values: exp.Select) -> exp
             wanted.append(named(_is_missing(column(f"m{place}")), f"missing{place}"))
     if schema.privacy_unit.column is not None:
         wanted.append(column("unit"))
-    rows = select(wanted, values)
     tests = listed(schema)
+    if schema.structure is not None:
+        values = _with_cells(schema, schema.structure, in_whole, values)
+        tests += [exp.Not(this=exp.paren(test)) for test in _contradictions(schema.structure)]
+    rows = select(wanted, values)
     return rows.where(*tests, copy=False) if tests else rows
 
 

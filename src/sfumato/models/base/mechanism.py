@@ -247,11 +247,13 @@ class Holds:
     those that are too many to lay out are published above a threshold only.
     sparse: whether it always publishes cells above a threshold only.
     by_margins: whether it lays out margins alone, so that it takes any number of attributes.
+    zeros: whether its contents can have 0 in cells that a schema calls impossible; others refuse such schemas.
     """
 
     most_cells: int | None = MOST_DENSE
     sparse: bool = False
     by_margins: bool = False
+    zeros: bool = False
 
 
 class ErrorIfFull(Protocol):
@@ -384,9 +386,15 @@ class Mechanism:
         """Whether a schema's cells are published above a threshold only."""
         return not self.holds.by_margins and (self.holds.sparse or schema.domain.size > MOST_DENSE)
 
+    def respects(self, schema: Schema) -> bool:
+        """Whether what it publishes can have 0 in every cell that a schema calls impossible."""
+        return self.holds.zeros and self.answers == "everything" and not self.is_sparse(schema)
+
     def why_not(self, schema: Schema, workload: Workload | None = None) -> str | None:
         """Reason why it does not fit a schema and a workload, with an alternative; or None."""
         cells = schema.domain.size
+        if schema.structure is not None and not self.respects(schema):
+            return f"{self.name} cannot respect `impossible` and `follows`; use cells or margins, or drop them"
         if self.holds.by_margins or (cells <= (self.holds.most_cells or LARGEST_NUMBER)):
             return self.refuses(schema, workload)
         if self.holds.most_cells is None:

@@ -43,6 +43,6 @@ MECHANISM = Mechanism(
     summary="noise on every cell",
     paper="Xiao, Xiong, Yuan 2010",
     run=cells,
-    holds=Holds(most_cells=None),
+    holds=Holds(most_cells=None, zeros=True),
     forecast=Forecast(strategy=every_cell),
 )

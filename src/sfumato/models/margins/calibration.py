@@ -278,12 +278,15 @@ def _families(axes: tuple[tuple[bytes, tuple[int, ...]], ...], depth: int) -> tu
 
     axes: signs of classes of values, and the level of each row. Many sets of attributes have the same.
     """
-    signs = [Haar(np.frombuffer(each, dtype=np.int64).reshape(len(level), -1), np.array(level)) for each, level in axes]
+    signs = [
+        Haar(np.frombuffer(each, dtype=np.int64).reshape(len(level), -1).astype(np.float64), np.array(level))
+        for each, level in axes
+    ]
     listed = [
         [np.flatnonzero(haar.level == level) for haar, level in zip(signs, levels, strict=True)]
         for levels in levels_of(signs, depth)
     ]
-    by_family = [[haar.signs[here] for haar, here in zip(signs, rows, strict=True)] for rows in listed]
+    by_family = [[haar.signs[here].astype(np.int64) for haar, here in zip(signs, rows, strict=True)] for rows in listed]
     return listed, Stack(*(Kron(*map(Weighted, factors)) for factors in by_family))
 
 
@@ -300,7 +303,14 @@ def _scales(measured: Measurement, groups: Whole, doubts: Sequence[Doubt]) -> li
 def looks(schema: Schema) -> dict[int, list[Places]]:
     """Sets of attributes whose misfits are measured, by order; none where there is one attribute."""
     sampled = {order: _sampled(schema.domain.shape, order, MOST_SETS[order], MOST_CELLS) for order in LOOKS}
-    return {order: sets for order, sets in sampled.items() if sets}
+    own = {order: _own(schema, sets) for order, sets in sampled.items()}
+    return {order: sets for order, sets in own.items() if sets}
+
+
+def _own(schema: Schema, sets: list[Places]) -> list[Places]:
+    """Sets without an attribute that follows from another of them."""
+    known = schema.structure
+    return sets if known is None else [each for each in sets if known.essential(each) == each]
 
 
 def _sampled(shape: Sequence[int], order: int, most: int, most_cells: int) -> list[Places]:
@@ -312,7 +322,7 @@ def _sampled(shape: Sequence[int], order: int, most: int, most_cells: int) -> li
 
 def triples(schema: Schema) -> list[Places]:
     """Sets of three attributes whose contrast of halves is measured: all, or an evenly spaced subsample."""
-    return _sampled(schema.domain.shape, 3, MOST_TRIPLES, MOST_CELLS_OF_TRIPLES)
+    return _own(schema, _sampled(schema.domain.shape, 3, MOST_TRIPLES, MOST_CELLS_OF_TRIPLES))
 
 
 def _joined(content: Margins, sets: Sequence[Places]) -> dict[Places, Floats]:
@@ -350,7 +360,8 @@ def _halves_of(content: Margins, sets: Mapping[Places, Sequence[Haar]]) -> dict[
     summed = {part: sum_kinds(known[part].estimate, [blocks[place] for place in part]) for part in needed}
     threes = [places for places in sets if places not in known]
     margins = [
-        Three(*([summed[part] for part in combinations(places, order)] for order in (1, 2))) for places in threes
+        Three([summed[axis,] for axis in places], [summed[pair] for pair in combinations(places, 2)])
+        for places in threes
     ]
     tables = summed | dict(zip(threes, join_threes(margins, ROUGHLY), strict=True))
     first = [np.unique(kind, return_index=True)[1] for kind in blocks]

@@ -20,9 +20,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from sfumato.answers.evaluate import View
+from sfumato.answers.evaluate import NoiseSource, View
+from sfumato.answers.guaranteed_columns import Source as Bounds
 from sfumato.answers.question import Gathered, Kinds
-from sfumato.arrays import Codes, Floats
+from sfumato.arrays import Codes, Flags, Floats
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
@@ -31,6 +32,7 @@ from sfumato.models.margins import file as margins_file
 from sfumato.models.margins.conditional import MOST_CONDITIONS, Source, rows_given
 from sfumato.models.margins.joining import CLOSE, NONE, join_counts, join_sums, join_unbiased, level_of
 from sfumato.models.margins.noise import ErrorsOf, FromTables, JoinedNoise, longest_reach, longest_tail
+from sfumato.models.margins.possible import Narrowed, PossibleNoise, PossibleSource
 from sfumato.models.margins.rows import RowsOfMargins
 from sfumato.models.margins.scales import LEVELS, Spreads, halved, measure_of, sizes_of
 from sfumato.models.margins.table import (
@@ -53,6 +55,7 @@ from sfumato.schema import Schema
 MOST_JOINED = 2**22  # cells that are joined for one question
 FINE = 2**19  # cells up to which all values are told apart, so that a question has one answer however it is asked
 MOST_NAMED = 3  # sets of attributes in a refusal
+Contrasts = Mapping[Places, tuple[Sequence[Floats], float]]  # signs of the values of each axis, and the wanted sum
 MOST_ATTRIBUTES = 12  # in one question; every set of them has a share in its error
 
 
@@ -89,7 +92,11 @@ class Margins(ContentOfCells):
         domain, by_place = self.domain, self._classes(kinds)
         axes = tuple(by_place)
         self._check_size(by_place)
-        joined = self.joined(by_place)
+        structure = None if self.unbiased else self.schema.structure
+        narrowed = None if structure is None else Narrowed.of(structure, by_place)
+        inner = by_place if narrowed is None else dict(narrowed.kinds)
+        within = self.joined(inner)
+        joined = within if narrowed is None else {of: narrowed.expand(joint) for of, joint in within.items()}
         shape = joined["count"].shape
         codes = {}
         for name, kind in kinds.items():
@@ -98,8 +105,16 @@ class Margins(ContentOfCells):
             codes[name] = np.broadcast_to(np.asarray(along, dtype=np.int64), shape).reshape(-1)
         values = {of: joint.reshape(-1) for of, joint in joined.items()}
         merged = 1 if domain.size > 2**62 else domain.size // max(1, prod(shape))
-        names = tuple(domain.names[axis] for axis in axes)
-        noises = JoinedNoise(names, kinds, shape, {of: self.errors(of, by_place, joined) for of in joined})
+        names = tuple(domain.names[axis] for axis in inner)
+        told_apart = {domain.names[axis]: kind for axis, kind in inner.items()} if narrowed else kinds
+        size = within["count"].shape
+        errors = {of: self.errors(of, inner, within) for of in within}
+        joint = JoinedNoise(names, told_apart, size, errors)
+        noises: NoiseSource = joint
+        possible = None if structure is None else structure.by_class(inner)
+        if narrowed is not None or possible is not None:
+            flags = None if possible is None else possible.reshape(-1)
+            noises = PossibleNoise(joint, {axis: domain.names[axis] for axis in axes}, by_place, flags, narrowed)
         return View(self.schema, Gathered(codes, values, merged), noises, estimated=not self.unbiased)
 
     def exact_at(self, confidence: float) -> float | None:
@@ -116,9 +131,15 @@ class Margins(ContentOfCells):
         """Noise and number of summands of the longest-tailed sum of noises; None without noise."""
         return longest_tail(frozenset(one.noise for _, one in self.measured), confidence)
 
-    def sure(self, kinds: Kinds) -> FromTables:
+    def sure(self, kinds: Kinds) -> Bounds:
         """Guaranteed bounds from the noisy tables, for a query's classes of values."""
-        return FromTables(self.domain.shape, self._classes(kinds), self.measured, self.guessed)
+        structure, classes = self.schema.structure, self._classes(kinds)
+        if structure is None:
+            return FromTables(self.domain.shape, classes, self.measured, self.guessed)
+        narrowed, possible = Narrowed.of(structure, classes), structure.by_class(classes)
+        inner = classes if narrowed is None else narrowed.kinds
+        source = FromTables(self.domain.shape, inner, self.measured, self.guessed, structure)
+        return source if possible is None else PossibleSource(source, possible.reshape(-1), narrowed)
 
     def _classes(self, kinds: Kinds) -> dict[int, Codes]:
         """Class of every value by axis, for the attributes whose values a query distinguishes."""
@@ -134,15 +155,46 @@ class Margins(ContentOfCells):
         places = tuple(kinds)
         if self.unbiased:
             return {of: self._added_up(of, kinds) for of in self.tables}
-        fine = fine and prod(self.domain.shape[axis] for axis in places) <= FINE
-        tables = {of: self._known(of, places, self.every(places) if fine else kinds) for of in self.tables}
-        contrasts = self._contrasts(places) if fine else {}
-        joined = {"count": self._join(tables["count"], len(places), close, contrasts)}
+        structure = self.schema.structure
+        narrowed = None if structure is None else Narrowed.of(structure, kinds)
+        if narrowed is not None:
+            within = self.joined(narrowed.kinds, close, fine=fine)
+            return {of: narrowed.expand(joint) for of, joint in within.items()}
+        if not fine or prod(self.domain.shape[axis] for axis in places) > FINE:
+            return self._join_all(kinds, close, {}, None if structure is None else structure.by_class(kinds))
+        joined = self._of_single_values(places, close)
+        return {of: sum_kinds(joint, [kinds[axis] for axis in places]) for of, joint in joined.items()}
+
+    def _of_single_values(self, places: Places, close: float) -> dict[str, Floats]:
+        """Joined estimates of every statistic by single values; those of the last questions are kept, `FINE` cells."""
+        recent = self._recent[:]  # a copy, as other threads may ask too
+        for known, joined in recent:
+            if known == (places, close):
+                return joined
+        possible = None if self.schema.structure is None else self.schema.structure.possible(places)
+        joined = self._join_all(self.every(places), close, self._contrasts(places), possible)
+        for joint in joined.values():
+            joint.setflags(write=False)
+        recent.append(((places, close), joined))
+        while sum(each["count"].size for _, each in recent) > FINE:
+            recent.pop(0)
+        self._recent[:] = recent
+        return joined
+
+    @cached_property
+    def _recent(self) -> list[tuple[tuple[Places, float], dict[str, Floats]]]:
+        """Results of `_of_single_values` for the last questions, by axes and tolerance."""
+        return []
+
+    def _join_all(
+        self, kinds: Mapping[int, Codes], close: float, contrasts: Contrasts, possible: Flags | None
+    ) -> dict[str, Floats]:
+        """Joined estimates of every statistic by classes of values. possible: flags of cells; the others are 0."""
+        tables = {of: self._known(of, tuple(kinds), kinds) for of in self.tables}
+        joined = {"count": self._join(tables["count"], len(kinds), close, contrasts, possible)}
         for of in list(self.tables)[1:]:
             joined[of] = join_sums(joined["count"], {part: table.estimate for part, table in tables[of].items()})
-        if not fine:
-            return joined
-        return {of: sum_kinds(joint, [kinds[axis] for axis in places]) for of, joint in joined.items()}
+        return joined
 
     def _known(self, of: str, places: Places, kinds: Mapping[int, Codes]) -> dict[Places, Table]:
         """Tables along subsets of some axes, aggregated to classes, with axes renumbered from 0."""
@@ -163,9 +215,10 @@ class Margins(ContentOfCells):
         tables: Mapping[Places, Table],
         axes: int,
         close: float = CLOSE,
-        contrasts: Mapping[Places, tuple[Sequence[Floats], float]] = NONE,
+        contrasts: Contrasts = NONE,
+        possible: Flags | None = None,
     ) -> Floats:
-        """Joined counts along a number of axes."""
+        """Joined counts along a number of axes. possible: flags of cells; the others are 0."""
         estimates = {places: table.estimate for places, table in tables.items()}
         if not axes:
             return estimates[()]
@@ -175,9 +228,9 @@ class Margins(ContentOfCells):
             for second in range(first + 1, axes):
                 estimates.setdefault((first, second), np.outer(one_way[first], one_way[second]) / total)
         larger = {places: each for places, each in estimates.items() if len(places) > 1}
-        return join_counts(one_way, larger, close, contrasts)
+        return join_counts(one_way, larger, close, contrasts, possible)
 
-    def _contrasts(self, places: Places) -> dict[Places, tuple[Sequence[Floats], float]]:
+    def _contrasts(self, places: Places) -> Contrasts:
         """Wanted contrasts of halves of three axes among some, with signs, axes renumbered from 0."""
         contrasts = self.spreads["count"].contrasts if "count" in self.spreads else {}
         result: dict[Places, tuple[Sequence[Floats], float]] = {}
@@ -398,7 +451,11 @@ class Margins(ContentOfCells):
         every = self.every(places)
         if self.unbiased:
             return self._added_up("count", every)
-        return self._join(self._known("count", places, every), len(places))
+        return (
+            self.joined(every)["count"]
+            if self.schema.structure is not None
+            else self._join(self._known("count", places, every), len(places))
+        )
 
     def every(self, places: Places) -> dict[int, Codes]:
         """Classes that distinguish every value of some axes."""
@@ -425,6 +482,11 @@ class Margins(ContentOfCells):
 
         if self.unbiased:
             return self
+        if self.schema.structure is not None:
+            raise QueryError(
+                "noisy counts of what the schema calls impossible are no answer, and without them none is unbiased; "
+                "ask without unbiased"
+            )
         tables, measured = as_measured(self.domain.shape, list(self.tables), self.measured, self.asked)
         return MeasuredMargins(self.schema, tables, measured=measured, unbiased=True)
 

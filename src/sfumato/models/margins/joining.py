@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
+from string import ascii_letters
 
 import numpy as np
 
@@ -37,12 +38,13 @@ def join_counts(
     known: Mapping[Places, Floats],
     close: float = CLOSE,
     contrasts: Mapping[Places, tuple[Sequence[Floats], float]] = NONE,
+    possible: Flags | None = None,
 ) -> Floats:
     """Maximum-entropy table with given margins (iterative proportional fitting).
 
     one_way: margins of its axes, with one sum. known: tables along several of them. close: stop when all margins are
     met to within this share of the rows. contrasts: for sets of axes, a +-1 sign for every value of each axis, and the
-    wanted sum of rows with the product of these signs.
+    wanted sum of rows with the product of these signs. possible: flags of cells; the others are 0.
     """
     largest = [places for places in known if not any(set(places) < set(other) for other in known)]
     if len(largest) == 1 and len(largest[0]) == len(one_way):
@@ -56,6 +58,8 @@ def join_counts(
     joint = np.ones([len(one_way[axis]) for axis in order])
     for axis, margin in enumerate(one_way):
         joint = joint * spread_out(margin / (total if axis else 1.0), (at[axis],), range(joint.ndim))
+    if possible is not None:
+        joint = joint * possible.transpose(order)
     for number in range(ROUNDS if len(largest) > 1 else 1):
         off = 0.0
         if number < TILTS:
@@ -65,6 +69,8 @@ def join_counts(
             off = max(off, _fit(joint, places, wanted))
         if off <= close * total and (not contrasts or number >= TILTS - 1):
             break
+    if possible is not None and joint.sum() > 0:  # margins with noise may ask for rows where none can be
+        joint *= total / joint.sum()
     return np.ascontiguousarray(joint.transpose(at))
 
 
@@ -88,7 +94,8 @@ def _fit(joint: Floats, places: Places, wanted: Floats) -> float:
 
 def _sum_out(joint: Floats, places: Places) -> Floats:
     """Margin of a table along some axes."""
-    return np.asarray(np.einsum(joint, [*range(joint.ndim)], [*places]))
+    kept = "".join(ascii_letters[axis] for axis in places)
+    return np.asarray(np.einsum(f"{ascii_letters[: joint.ndim]}->{kept}", joint), dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,8 +48,9 @@ class Settings:
 
     Of the budget for counts: one_way for each attribute's first margin, misfit for each pair's, each up to a most;
     contrasts for Haar contrasts of pairs, check for calibration. Of the budget for tables: three for each misfit of
-    three attributes. most_searched: attributes up to which views are searched for; with more, pairs are measured.
-    count: weight of counts against those of measures. pairs: share of two-way tables in a measure's budget.
+    three attributes. values: of an attribute's even share, for the single values of one that enters by groups;
+    compared: of that, to tell how they differ in other attributes. most_searched: attributes up to which views are
+    searched for; with more, pairs are measured. count: weight of counts against those of measures. pairs: share of two-way tables in a measure's budget.
     """
 
     one_way: Fraction = Fraction(1, 200)
@@ -63,6 +64,8 @@ class Settings:
     most_searched: int = 20
     count: int = COUNT
     pairs: Fraction = Fraction(1, 3)
+    values: Fraction = Fraction(1, 4)
+    compared: Fraction = Fraction(1, 8)
     most_cells: int = 2**18  # of a pair
     most_cells_of_sums: int = 2**10  # of a pair that a measure is summed by
 
@@ -90,7 +93,8 @@ def margins(
 
     budget: counts get `Settings.count` parts and every measure its weight.
     """
-    if any(isinstance(one, Category) and one.groups for one in schema.attributes.values()):
+    grouped = any(isinstance(one, Category) and one.groups for one in schema.attributes.values())
+    if grouped and schema.structure is None:  # rules may part groups, so values are then measured one by one
         from sfumato.models.margins.hierarchy import hierarchies
 
         if below := hierarchies(schema):
@@ -99,19 +103,20 @@ def margins(
 
 
 def _nested(curator: Curator, schema: Schema, budget: Budget, below: Mapping[int, Hierarchy]) -> NestedMargins:
-    """Count the values of long attributes; measure marginals of all attributes with groups in their place.
-
-    Each long attribute has half of an even share of the budget, of which an eighth tells how its values differ.
-    """
+    """Count the values of long attributes; measure marginals of all attributes with groups in their place."""
     from sfumato.models.margins.hierarchy import coarse, shares_within, unevenness, values_below
     from sfumato.models.margins.nested import NestedMargins, Values
     from sfumato.models.margins.table import WIDER
 
     names, axes = schema.domain.names, len(schema.domain.axes)
-    for_values, for_tables = budget.split(len(below), 2 * axes - len(below))
+    settings = Settings()
+    of_all = settings.values * len(below) / axes
+    for_values, for_tables = budget.split(of_all, 1 - of_all)
     by_groups = {names[place]: (each.axis, each.groups) for place, each in below.items()}
     shares, measured = for_values.evenly(len(below)), {}
-    for_counts = {place: share.split(7, 1) for place, share in zip(below, shares, strict=True)}
+    for_counts = {
+        place: share.split(1 - settings.compared, settings.compared) for place, share in zip(below, shares, strict=True)
+    }
     for place, (share, _) in for_counts.items():
         seen = curator.margin([names[place]])
         measured[place] = seen.measure(Identity(seen.domain.size), share)
@@ -120,7 +125,7 @@ def _nested(curator: Curator, schema: Schema, budget: Budget, below: Mapping[int
     for place, each in below.items():
         noise, totals = measured[place].noise.continuous_variance, groups.tables["count"][place,].estimate
         estimate = values_below(measured[place].answers.astype(np.float64), noise, each.groups, totals)
-        share = shares_within(estimate, each.groups, len(totals))
+        within_group = shares_within(estimate, each.groups, len(totals))
         alone = curator.recode({name: part for name, part in by_groups.items() if name != names[place]})
         sizes = {other: alone.domain.shape[other] for other in range(axes) if other != place}
         looked = [other for other, size in sizes.items() if size * len(estimate) <= MOST_COMPARED]
@@ -130,7 +135,7 @@ def _nested(curator: Curator, schema: Schema, budget: Budget, below: Mapping[int
             joined = groups.joined(groups.every(pair))["count"]
             table = joined if pair[0] == place else joined.T
             known[other] = table / np.maximum(table.sum(axis=1, keepdims=True), 1e-9)
-            whole = np.rint(table[each.groups] * share[:, None]).astype(np.int64)
+            whole = np.rint(table[each.groups] * within_group[:, None]).astype(np.int64)
             guesses.append(([names[one] for one in pair], (whole if pair[0] == place else whole.T).reshape(-1)))
         uneven = {}
         if looked:
@@ -148,6 +153,7 @@ def _margins(curator: Curator, schema: Schema, budget: Budget) -> Margins:
     from sfumato.models.margins.calibration import check, looks
     from sfumato.models.margins.content import Margins
     from sfumato.models.margins.sums import sums_along
+    from sfumato.models.margins.zeros import respecting
 
     settings, measures = Settings(), list(schema.measures)
     for_count, *for_measures = settings.of_measures(schema, budget)
@@ -168,6 +174,8 @@ def _margins(curator: Curator, schema: Schema, budget: Budget) -> Margins:
             if statistic == of and measure.lower >= 0:  # else products of means make no sense
                 level = float(measure.centre / measure.step)
             made[statistic] = sums_along(noisy[statistic], counts, float(schema.units[statistic]), level, ordered)
+            if schema.structure is not None:
+                made[statistic] = respecting(made[statistic][0], schema.structure), made[statistic][1]
             if statistic != of:
                 counts = {p: np.maximum(counts[p] - table.estimate, 0.0) for p, table in made[statistic][0].items()}
         for statistic in noisy:
@@ -252,10 +260,15 @@ class _Survey:
         """Measure the L1 distance of the table of each set from the product of its margins."""
         from sfumato.models.margins.forecast import Misfits
         from sfumato.models.margins.table import guess_of
+        from sfumato.models.margins.zeros import guess_with_zeros
 
         names, guesses = self.schema.domain.names, []
+        known = self.schema.structure
         for places in sets:
-            product = guess_of(self.guessed, places).astype(np.int64)
+            guess = guess_of(self.guessed, places)
+            if known is not None and len(places) == 2:
+                guess = guess_with_zeros(self.guessed, places, known)
+            product = guess.astype(np.int64)
             guesses.append(([names[place] for place in places], product.reshape(-1)))
         measured = self.curator.measure_margin_misfits(guesses, budget)
         self.measured.append(((), measured))
@@ -270,6 +283,7 @@ class _Survey:
         if budget.is_pure or len(shape) > settings.most_searched:  # noise of so many misfits would tell nothing
             return None, budget
         sets = threes_to_test(shape, total, self._for_one_row(budget), float(settings.most_threes))
+        sets = [places for places in sets if _essential(self.schema, places) == places]
         if not sets:
             return None, budget
         share = min(len(sets) * settings.three, settings.most_threes)
@@ -304,9 +318,16 @@ class _Survey:
         every: dict[Places, float] = {
             places: of_pairs.values.get(places, usual) for places in combinations(range(axes), 2)
         }
+        known_pairs = [places for places in every if _essential(self.schema, places) != places]
+        every |= dict.fromkeys(known_pairs, 0.0)  # an attribute and what follows from it have nothing to tell
         foretold = foretell(one_way, unsure, replace(of_pairs, values=every), of_threes, budget.is_pure)
         by_now = np.array([1.0 / variance if len(places) == 1 else 0.0 for places in foretold.sets])
-        return Search(foretold, self.schema.domain.shape, by_now, amount, budget.is_pure).best().listed()
+        found = Search(foretold, self.schema.domain.shape, by_now, amount, budget.is_pure).best().listed()
+        narrowed: dict[Places, float] = {}
+        for places, share in found.items():  # cells of a set with what follows from one of it are those without
+            essential = _essential(self.schema, places)
+            narrowed[essential] = narrowed.get(essential, 0.0) + share
+        return narrowed
 
     def _tables(
         self, noisy: list[tuple[Places, Noisy]], contrasts: Mapping[Places, Contrasts] = NONE
@@ -315,20 +336,35 @@ class _Survey:
         from sfumato.models.margins.scales import corrected
         from sfumato.models.margins.shrinkage import all_pairs, larger_tables
         from sfumato.models.margins.table import Table, pooled
+        from sfumato.models.margins.zeros import (
+            by_functions,
+            pooled_errors,
+            respecting,
+            seen_by_functions,
+            zeros_of_pairs,
+        )
 
+        structure = self.schema.structure
         total, one_way, _ = self._one_way(noisy)
         variance = np.array(pooled(noisy, ())[1])
         tables: dict[Places, Table] = {(): Table((), np.array(total), variance, np.zeros(()))}
         for place, margin in enumerate(one_way):
             variances = np.full(len(margin), pooled(noisy, (place,))[1])
             tables[place,] = Table((place,), margin, variances, np.zeros(len(margin)))
+        if structure is not None:
+            tables |= pooled_errors(tables, structure)
         if len(one_way) > 1:
             told = {pair for places, _ in noisy for pair in combinations(places, 2)}
             seen: dict[Places, Noisy] = {pair: pooled(noisy, pair) for pair in sorted(told)}
-            tables |= all_pairs(one_way, seen, [axis.ordered for axis in self.schema.domain])
+            if structure is not None:
+                seen = seen_by_functions(seen, structure, len(one_way))
+            zeros = {} if structure is None else zeros_of_pairs(structure)
+            tables |= all_pairs(one_way, seen, [axis.ordered for axis in self.schema.domain], zeros)
             tables, found = corrected(tables, contrasts, list(seen))
+            if structure is not None:
+                tables = by_functions(respecting(tables, structure), structure, list(seen))
             self.spreads.update(found)
-        return tables | larger_tables(noisy, tables)
+        return tables | larger_tables(noisy, tables, structure)
 
     def sums(self, of: str, budget: Budget) -> dict[str, dict[Places, Noisy]]:
         """Measure a measure's sums along every attribute and pairs of few cells, and its rows without a value."""
@@ -365,13 +401,24 @@ class _Survey:
         total = max(0.0, float(pooled(listed, ())[0]))
         axes = enumerate(self.schema.domain.axes)
         found = [one_way_errors(*pooled(listed, (place,)), total, axis.ordered) for place, axis in axes]
-        return total, [margin for margin, _ in found], [variances for _, variances in found]
+        margins, unsure = [margin for margin, _ in found], [variances for _, variances in found]
+        if self.schema.structure is not None:
+            from sfumato.models.margins.zeros import coherent
+
+            margins, unsure = coherent(self.schema.structure, total, margins, unsure)
+        return total, margins, unsure
 
 
 def _pairs(schema: Schema, most: int) -> list[Places]:
-    """Pairs of attributes with at most `most` cells."""
+    """Pairs of attributes with at most `most` cells, without those of an attribute and what follows from it."""
     shape = schema.domain.shape
-    return [(a, b) for a, b in combinations(range(len(shape)), 2) if shape[a] * shape[b] <= most]
+    pairs = [(a, b) for a, b in combinations(range(len(shape)), 2) if shape[a] * shape[b] <= most]
+    return [pair for pair in pairs if _essential(schema, pair) == pair]
+
+
+def _essential(schema: Schema, places: Places) -> Places:
+    """Attributes without those that follow from another of them."""
+    return places if schema.structure is None else schema.structure.essential(places)
 
 
 def _least_of_sums(schema: Schema, budget: Budget) -> dict[str, Budget]:
@@ -414,6 +461,6 @@ MECHANISM = Mechanism(
     paper="own; after McKenna et al. 2022",
     run=margins,
     gaussian=True,
-    holds=Holds(by_margins=True),
+    holds=Holds(by_margins=True, zeros=True),
     forecast=Forecast(foretold=_foresee, least_of_sums=_least_of_sums, checks_itself=True, work=_work),
 )

@@ -18,11 +18,13 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import combinations_with_replacement, product
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.answers.evaluate import Sum, View
+from sfumato.answers.guaranteed_columns import Source
 from sfumato.answers.question import Gathered, Groups, Kinds
 from sfumato.arrays import Codes, Floats
 from sfumato.errors import QueryError
@@ -96,8 +98,8 @@ class Line:
         held |= np.bincount(groups, held, number)[groups] == 0  # a group without rows: all alike
         level = split * held / np.bincount(groups, held, number)[groups]
 
-        def added(each: Floats) -> Floats:
-            return np.bincount(fine, each, len(key))
+        def added(each: NDArray[np.floating[Any]]) -> Floats:
+            return np.asarray(np.bincount(fine, each, len(key)), dtype=np.float64)
 
         share = np.where(added(split * 1.0) > 0, added(split * shares), 1.0)
         noise = added(split * values.measured.noise.continuous_variance)
@@ -352,7 +354,7 @@ class NestedMargins(ContentOfCells):
     def drawn(self, confidence: float) -> tuple[Noise, int] | None:
         return longest_tail(frozenset(one.noise for one in self.about.measured), confidence)
 
-    def sure(self, kinds: Kinds) -> FromTables:
+    def sure(self, kinds: Kinds) -> Source:
         """Guaranteed bounds: from tables by groups where a query asks for whole groups, else from those without."""
         lines, fine = self._lines(kinds)
         if all((line.share == 1.0).all() and not line.noise.any() for line in lines.values()):

@@ -28,11 +28,13 @@ from sfumato.answers.guaranteed_columns import Source
 from sfumato.answers.noise_sum import Ends, half_width, lowest
 from sfumato.answers.question import ByStatistic, Gathered, Groups, WeightRange
 from sfumato.arrays import Codes, Floats
+from sfumato.domain.structural import Structure
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement, Noise
 from sfumato.models.margins.file import MISFIT
 from sfumato.models.margins.guaranteed import Boxes, Misfits
 from sfumato.models.margins.table import Coarse, JoinedErrors, Places, guess_of
+from sfumato.models.margins.zeros import guess_with_zeros
 from sfumato.queries import Identity
 
 MOST_TOLD_APART = 2**20  # cells, times sets of attributes, up to which it is said which set's model matters most
@@ -126,6 +128,7 @@ class FromTables(Source):
     kinds: Mapping[int, Codes]
     measured: tuple[tuple[Places, Measurement], ...]
     guessed: tuple[Floats, ...] = ()
+    structure: Structure | None = None
     boxes: dict[str, Boxes | None] = field(default_factory=dict)  # by statistic, as they are asked for
 
     @property
@@ -185,6 +188,9 @@ class FromTables(Source):
     def _misfits(self, measured: Measurement) -> Misfits:
         """Noisy misfit, its noise and the guess of each pair of the query; pairs up to some size were compared."""
         cells = {pair: self.sizes[pair[0]] * self.sizes[pair[1]] for pair in combinations(range(len(self.sizes)), 2)}
+        known = self.structure
+        if known is not None:
+            cells = {pair: each for pair, each in cells.items() if known.essential(pair) == pair}
         if not self.guessed or not 0 < len(measured.answers) <= len(cells):
             return {}
         most = sorted(cells.values())[len(measured.answers) - 1]
@@ -193,7 +199,11 @@ class FromTables(Source):
             return {}
         listed = zip(pairs, measured.answers.tolist(), strict=True)
         asked = ((pair, misfit) for pair, misfit in listed if {*pair} <= {*self.kinds})
-        return {pair: (float(misfit), measured.noise, guess_of(self.guessed, pair)) for pair, misfit in asked}
+
+        def guess(pair: Places) -> Floats:
+            return guess_of(self.guessed, pair) if known is None else guess_with_zeros(self.guessed, pair, known)
+
+        return {pair: (float(misfit), measured.noise, guess(pair)) for pair, misfit in asked}
 
     def _whole(self, item: tuple[Places, Measurement]) -> bool:
         """Whether a measurement is of every single cell of its table."""

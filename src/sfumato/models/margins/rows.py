@@ -19,6 +19,8 @@ import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.domain.predicates import Predicate
+from sfumato.domain.structural import Structure
+from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.models.margins.joining import Step, all_ties, plan_steps
 from sfumato.models.margins.table import Places
@@ -128,7 +130,7 @@ class Drawing:
         """
         ends = np.cumsum(self.ties[place])
         if not ends[-1] > 0:
-            return rows[place]
+            return np.asarray(rows[place])
         other = int(np.searchsorted(ends / ends[-1], chances[0], side="right"))
         table = self.known[min(place, other), max(place, other)]
         return Step.by(place, (other,), table if other < place else table.T).at(rows, chances[1:])
@@ -362,6 +364,8 @@ class RowsOfMargins:
             shape = [self.schema.domain.shape[place] for place in self.first]
             held = dict(zip(self.first, np.unravel_index(places.astype(np.int64), shape), strict=True))
         rows = self._drawing.draw(len(places), random, held)
+        if self.schema.structure is not None:
+            rows = possible_rows(self.schema.structure, rows, random, places if self.first else None)
         codes = dict(zip(self.schema.domain.names, rows, strict=True))
         return Block(codes, {name: self._means(name, rows) for name in self.sums})
 
@@ -378,6 +382,27 @@ class RowsOfMargins:
         """Sampler of rows as codes, made on first use."""
         singles, pairs = possible_margins(self.schema.domain, self.answers)
         return Drawing.by([single for _, single in singles], dict(pairs) | dict(self.larger), self.first)
+
+
+def possible_rows(structure: Structure, rows: Codes, random: RandomNumbers, held: Floats | None = None) -> Codes:
+    """Rows that no rule excludes: values that follow from others are put right; rows against a rule give way to others.
+
+    rows: codes (attributes, rows). held: for each row, the number of the combination of values that it must keep.
+    """
+    for function in reversed(structure.ordered):
+        rows[function.coarse] = function.image[rows[function.fine]]
+    good = structure.agrees(rows)
+    if not good.any():
+        raise QueryError("no row that could be drawn agrees with what the schema calls impossible; sample more rows")
+    kept, bad = np.flatnonzero(good), np.flatnonzero(~good)
+    if held is None:
+        rows[:, bad] = rows[:, kept[(random.uniform(len(bad)) * len(kept)).astype(np.int64)]]
+        return rows
+    for key in np.unique(held[bad]):
+        mine, some = bad[held[bad] == key], kept[held[kept] == key]
+        some = some if len(some) else kept
+        rows[:, mine] = rows[:, some[(random.uniform(len(mine)) * len(some)).astype(np.int64)]]
+    return rows
 
 
 def row_means(rows: Codes, sums: Mapping[Places, Floats], largest: float) -> Floats:

@@ -170,7 +170,7 @@ class Haar:
     @cached_property
     def levels(self) -> list[int]:
         """Levels that there are; an axis may have quarters and no halves."""
-        return np.unique(self.level).tolist()
+        return sorted({*self.level.tolist()})
 
     @cached_property
     def classes(self) -> Codes:
@@ -340,8 +340,8 @@ def _all_tilted(
         together = max(1, AT_ONCE // (rows * columns))
         for start in range(0, len(members), together):
             some = members[start : start + together]
-            stacked = (np.array([each[places] for places in some]) for each in (tables, changes))
-            result |= zip(some, _tilted(*stacked, [contrasts[places] for places in some]), strict=True)
+            stacked, moved = (np.array([each[places] for places in some]) for each in (tables, changes))
+            result |= zip(some, _tilted(stacked, moved, [contrasts[places] for places in some]), strict=True)
     return result
 
 

@@ -22,11 +22,13 @@ from math import log, pi
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats
+from sfumato.arrays import Codes, Flags, Floats
+from sfumato.domain.structural import Structure
 from sfumato.frozen import dataclass
 from sfumato.models.margins.joining import LENGTHS, join_counts
 from sfumato.models.margins.sparse import NEARLY, ODDS, Fit, by_ratios, sparser
 from sfumato.models.margins.table import Noisy, Places, Table, independent, pooled, spread_out, subsets, sum_out
+from sfumato.models.margins.zeros import fitted_with_zeros, with_zeros
 
 ALONE = 0.1  # of the variance along an order that every value has by itself
 LEARNED = 0.7  # how far the directions seen in other pairs are believed against those of the order
@@ -280,36 +282,49 @@ MOST_VALUES = 600  # of an attribute whose directions are looked for; the time t
 MOST_CELLS = 2**18  # of a pair that is measured, or kept if it was not
 MOST_TOGETHER = 2400  # values of all attributes that mediate, likewise
 
+NO_ZEROS: Mapping[Places, Flags] = {}
 Pairs = Mapping[Places, Floats]
 Along = dict[Places, tuple[Directions, Directions]]
 Variation = Mapping[tuple[int, Places], Floats]  # by attribute and pair
 
 
-def all_pairs(one_way: Sequence[Floats], seen: Mapping[Places, Noisy], ordered: Sequence[bool]) -> dict[Places, Table]:
+def all_pairs(
+    one_way: Sequence[Floats],
+    seen: Mapping[Places, Noisy],
+    ordered: Sequence[bool],
+    zeros: Mapping[Places, Flags] = NO_ZEROS,
+) -> dict[Places, Table]:
     """Estimates of two-way tables: all, but for those of more than `MOST_CELLS` cells that nothing is known of.
 
-    one_way: margins, with one sum. seen: noisy pairs; the others are predicted from these. A table that is left out is
-    the product of its margins wherever it is asked for.
+    one_way: margins, with one sum. seen: noisy pairs; the others are predicted from these. zeros: for pairs with
+    structural zeros, flags of their possible cells. A table that is left out is the product of its margins wherever it
+    is asked for.
     """
     total, axes = float(one_way[0].sum()), len(one_way)
+    seen = {**seen, **{places: with_zeros(seen[places], flags) for places, flags in zeros.items() if places in seen}}
     small = _small([len(margin) for margin in one_way])
     product = {
         (a, b): independent([one_way[a], one_way[b]], total)
         for a, b in combinations(range(axes), 2)
         if (a, b) in seen or (small[a] and small[b]) or len(one_way[a]) * len(one_way[b]) <= MOST_CELLS
     }
+    for (a, b), flags in zeros.items():
+        if (a, b) in product:
+            product[a, b] = fit_margins(product[a, b], one_way[a], one_way[b], possible=flags)
     among: dict[Places, Floats] = {(a, b): each for (a, b), each in product.items() if small[a] and small[b]}
     near = {places: noisy for places, noisy in seen.items() if places in among}
     shares = [margin / max(total, LEAST) for margin in one_way]
 
     def fitted(places: Places, table: Floats) -> Floats:
-        return fit_margins(table, one_way[places[0]], one_way[places[1]])
+        return fit_margins(table, one_way[places[0]], one_way[places[1]], possible=zeros.get(places))
 
     first = {axis: Directions.of(shares[axis], ordered[axis]) for axis in range(axes) if small[axis]}
     by_order: Along = {(a, b): (first[a], first[b]) for a, b in near}
     alone = shrink_pairs(near, among, {p: [] for p in near}, by_order)
     known = among | {places: fitted(places, each.estimate) for places, each in alone.items()}
     said = mediated(one_way, known, RIDGES)
+    for each in said:
+        each.update({places: fitted(places, each[places]) for places in zeros if places in each})
     by_others = _along(shares, ordered, _variation(one_way, known, among, list(near)), list(near))
     shrunk = shrink_pairs(near, among, {p: [each[p] for each in said] for p in near}, by_others)
     tables: dict[Places, Table] = {}
@@ -320,6 +335,9 @@ def all_pairs(one_way: Sequence[Floats], seen: Mapping[Places, Noisy], ordered: 
             continue
         found = shrunk[places] if places in shrunk else shrink_cells(*seen[places], apart)
         tables[places] = with_tails(places, fitted(places, found.estimate), found)
+    for pair, flags in zeros.items():
+        if pair in tables:
+            tables[pair] = tables[pair].errors_of(flags)
     return tables
 
 
@@ -348,11 +366,16 @@ def _small(sizes: Sequence[int]) -> list[bool]:
     return flags
 
 
-def fit_margins(table: Floats, rows: Floats, columns: Floats, rounds: int = FITTING_ROUNDS) -> Floats:
+def fit_margins(
+    table: Floats, rows: Floats, columns: Floats, rounds: int = FITTING_ROUNDS, possible: Flags | None = None
+) -> Floats:
     """Iterative proportional fitting of two-way tables to their margins; empty where a margin is.
 
-    table: (..., values, values), one or several; rows, columns: (..., values) each.
+    table: (..., values, values), one or several; rows, columns: (..., values) each. possible: of one table, flags of
+    cells; the others are empty.
     """
+    if possible is not None:
+        return fitted_with_zeros(table, rows, columns, possible)
     held = (rows > 0)[..., :, None] & (columns > 0)[..., None, :]
     cells = table.shape[-2] * table.shape[-1]
     fitted: Floats = np.maximum(table, LEAST * rows.sum(axis=-1)[..., None, None] / cells) * held
@@ -403,8 +426,8 @@ def mediated(one_way: Sequence[Floats], pairs: Pairs, ridges: Sequence[float]) -
             own = np.linalg.inv(inverse[both[:, :, None], both[:, None, :]])[:, :size, size:]
             block = first[:, :, None], second[:, None, :]
             explained = (every[block] - own + expected[block]) * expected[block] * total
-            margins = (np.array([one_way[pair[side]] for pair in batch]) for side in (0, 1))
-            result |= zip(batch, fit_margins(explained, *margins, FITTING_ROUNDS // 2), strict=True)
+            rows, columns = (np.array([one_way[pair[side]] for pair in batch]) for side in (0, 1))
+            result |= zip(batch, fit_margins(explained, rows, columns, FITTING_ROUNDS // 2), strict=True)
         results.append({places: result[places] for places in pairs})
     return results
 
@@ -429,10 +452,12 @@ def _variation(
 ROUNDS_OF_LARGER = 12  # of making a table agree with smaller ones
 
 
-def larger_tables(noisy: Sequence[tuple[Places, Noisy]], known: Mapping[Places, Table]) -> dict[Places, Table]:
+def larger_tables(
+    noisy: Sequence[tuple[Places, Noisy]], known: Mapping[Places, Table], structure: Structure | None = None
+) -> dict[Places, Table]:
     """Estimates of all tables of three axes and more that lie inside a measured one.
 
-    noisy: measured tables. known: tables of one axis and of two.
+    noisy: measured tables. known: tables of one axis and of two. structure: cells that no row can be in.
     """
     views = {places for places, _ in noisy if len(places) > 2}
     wanted = sorted(
@@ -445,10 +470,13 @@ def larger_tables(noisy: Sequence[tuple[Places, Noisy]], known: Mapping[Places, 
             tuple(places.index(axis) for axis in smaller): tables[smaller].estimate
             for smaller in combinations(places, len(places) - 1)
         }
-        guess = join_counts([tables[axis,].estimate for axis in places], parts)
-        shrunk = _cells_or_ratios(pooled(noisy, places), guess, parts)
-        agreed = _agreeing(shrunk.estimate, shrunk.noise + shrunk.model, parts, axes)
-        tables[places] = with_tails(places, agreed, shrunk)
+        possible = None if structure is None else structure.possible(places)
+        guess = join_counts([tables[axis,].estimate for axis in places], parts, possible=possible)
+        own = pooled(noisy, places)
+        shrunk = _cells_or_ratios(own if possible is None else with_zeros(own, possible), guess, parts)
+        agreed = _agreeing(shrunk.estimate, shrunk.noise + shrunk.model, parts, axes, possible)
+        made = with_tails(places, agreed, shrunk)
+        tables[places] = made if possible is None else made.errors_of(possible)
     return {places: tables[places] for places in wanted}
 
 
@@ -463,18 +491,22 @@ def _cells_or_ratios(noisy: Noisy, guess: Floats, parts: Mapping[Places, Floats]
     return Shrunk(np.maximum(fit.estimate, NEARLY * guess), noise, fit.variance - noise)
 
 
-def _agreeing(table: Floats, unsure: Floats, parts: Mapping[Places, Floats], axes: range) -> Floats:
+def _agreeing(
+    table: Floats, unsure: Floats, parts: Mapping[Places, Floats], axes: range, possible: Flags | None = None
+) -> Floats:
     """Make a table consistent with its margins: by weighted least squares, then by proportional fitting.
 
-    unsure: variances by cell; cells with larger ones move more.
+    unsure: variances by cell; cells with larger ones move more. possible: flags of cells; the others are 0.
     """
     for _ in range(ROUNDS_OF_LARGER):
         for places, margin in parts.items():
             lacking = (margin - sum_out(table, places, axes)) / np.maximum(sum_out(unsure, places, axes), LEAST)
             table = np.maximum(table + unsure * spread_out(lacking, places, axes), 0.0)
-    table = np.maximum(table, LEAST)
+    table = np.maximum(table, LEAST) if possible is None else np.maximum(table, LEAST) * possible
     for _ in range(ROUNDS_OF_LARGER):
         for places, margin in parts.items():
             now = np.maximum(sum_out(table, places, axes), LEAST)
             table = table * spread_out(margin / now, places, axes)
+    if possible is not None and table.sum() > 0:  # margins with noise may ask for rows where none can be
+        table = table * (next(iter(parts.values())).sum() / table.sum())
     return table

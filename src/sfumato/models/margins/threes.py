@@ -18,6 +18,7 @@ import numpy as np
 
 from sfumato.arrays import Codes, Flags, Floats
 from sfumato.models.margins.joining import CLOSE, LITTLE, MOST_TILT, ROUNDS, TILTS, join_counts
+from sfumato.models.margins.table import Places
 
 # Where pairs contradict each other, factors drift apart without end while their product does not: such a table is
 # fitted cell by cell. No factor grows by more than 1 / LITTLE in a round.
@@ -63,7 +64,7 @@ def _rounded_up(size: int) -> int:
     return 4 if size <= 4 else max(16, 1 << (size - 1).bit_length())
 
 
-SIDES = ((0, 1), (0, 2), (1, 2))  # axes of the pairs
+SIDES: tuple[Places, ...] = ((0, 1), (0, 2), (1, 2))  # axes of the pairs
 
 
 class _Stack:
@@ -169,8 +170,10 @@ class _Stack:
         """Cells of one table: its number among all, and its index in the stack."""
         table = self.tables[number]
         if not self._near[index]:
-            contrast = {} if table.signs is None else {(0, 1, 2): (table.signs, table.wanted)}
-            return join_counts(table.one_way, dict(zip(SIDES, table.pairs, strict=True)), close, contrast)
+            contrasts: dict[Places, tuple[Sequence[Floats], float]] = {}
+            if table.signs is not None:
+                contrasts[0, 1, 2] = table.signs, table.wanted
+            return join_counts(table.one_way, dict(zip(SIDES, table.pairs, strict=True)), close, contrasts)
         a, b, c = table.shape
         f, g, h = (each[index] for each in self.factors)
         cells = f[:a, :b, None] * g[:a, None, :c]

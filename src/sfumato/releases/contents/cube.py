@@ -58,10 +58,20 @@ class Cube(ContentOfCells):
         """Whether every cell was measured independently."""
         return all(isinstance(fit, NoisyCells) for fit in self.fits)
 
+    @cached_property
+    def shown(self) -> tuple[Fit, ...]:
+        """Fits that answers come from: with 0 in cells that the schema calls impossible."""
+        structure = self.schema.structure
+        if structure is None:
+            return self.fits
+        from sfumato.answers.possible_fit import without_impossible
+
+        return tuple(without_impossible(fit, structure.whole) for fit in self.fits)
+
     @property
     def values(self) -> dict[str, Floats]:
         """Estimate of every cell by statistic, (cells,) each."""
-        return {fit.of: fit.estimate for fit in self.fits}
+        return {fit.of: fit.estimate for fit in self.shown}
 
     @property
     def noises(self) -> dict[str, Noise]:
@@ -73,12 +83,21 @@ class Cube(ContentOfCells):
         from sfumato.answers.fitted_noise import FittedNoise
         from sfumato.answers.question import gathered, gathered_by_kind
 
-        noises = CountedNoise(self.noises) if self.plain else FittedNoise(self.fits, self.domain)
+        noises = CountedNoise(self.noises) if self.plain else FittedNoise(self.shown, self.domain)
         axes = sorted(self.domain.place(name) for name in kinds)
-        summed = {fit.of: fit.sums(self.domain, axes) for fit in self.fits}
-        if self.plain and axes:
+        summed = {fit.of: fit.sums(self.domain, axes) for fit in self.shown}
+        structure = self.schema.structure
+        if self.plain and (axes or structure is not None):
             by_place = {place: np.asarray(kinds[self.domain.names[place]]) for place in axes}
-            return View(self.schema, gathered_by_kind(self.domain, summed, by_place), noises)
+            if structure is None:
+                return View(self.schema, gathered_by_kind(self.domain, summed, by_place), noises)
+            others = tuple(place for place in range(len(self.domain.axes)) if place not in axes)
+            flags = structure.whole.reshape(self.domain.shape)  # cells that bring noise are those that rows can be in
+            summed["possible"] = np.asarray(flags.sum(axis=others), dtype=np.float64).reshape(-1)
+            cells = gathered_by_kind(self.domain, summed, by_place)
+            many = np.asarray(cells.values["possible"], dtype=np.int64)
+            cells = replace(cells, values={of: cells.values[of] for of in self.values}, merged=1, many=many)
+            return View(self.schema, cells, noises)
         return View(self.schema, gathered(self.domain, summed, axes), noises)
 
     @property
@@ -93,12 +112,12 @@ class Cube(ContentOfCells):
 
         if self.exact_at(confidence) is None:
             return None
-        return together(select, self.schema, self.view, self.fits, confidence)
+        return together(select, self.schema, self.view, self.shown, confidence)
 
     def sure(self, kinds: Kinds) -> FromFits:
         from sfumato.answers.guaranteed_columns import FromFits, finders
 
-        return FromFits(self.domain, finders(self.fits, self.domain), kinds)
+        return FromFits(self.domain, finders(self.shown, self.domain), kinds)
 
     def as_measured(self) -> Cube:
         """Cube of unbiased estimates: itself if all fits are, or the independently measured cells that they rest on.
@@ -123,20 +142,21 @@ class Cube(ContentOfCells):
         check_confidence(confidence)
         if queries.columns != self.domain.size:
             raise QueryError(f"the queries span {queries.columns} cells, the release has {self.domain.size}")
-        if self.plain:
+        plain = self.plain and self.schema.structure is None
+        if plain:
             estimates = answer_by_cells(queries, self.fits[0], self.noises["count"], confidence)
         else:
-            estimates = answer_by_fit(queries, self.fits[0], confidence)
-        if interval == "typical" and self.plain:
+            estimates = answer_by_fit(queries, self.shown[0], confidence)
+        if interval == "typical" and plain:
             return estimates
         from sfumato.answers.linear import in_kind, no_wider
 
         if interval == "typical":
-            return no_wider(queries, self.fits[0], self.domain, estimates, confidence)
-        return in_kind(queries, self.fits[0], self.domain, estimates, confidence, interval)
+            return no_wider(queries, self.shown[0], self.domain, estimates, confidence)
+        return in_kind(queries, self.shown[0], self.domain, estimates, confidence, interval)
 
     def cells(self) -> Floats:
-        return self.fits[0].estimate
+        return self.shown[0].estimate
 
     @cached_property
     def row_model(self) -> RowsOfCells:

@@ -75,7 +75,8 @@ class RowsOfCells:
         """Non-negative cells with the release's marginals, in the shape of the domain."""
         if self.whole is not None and self.share is not None:
             return np.asarray(self.whole.rows * self.share)
-        return fit_all_cells(self.schema.domain, self.values["count"])
+        rows, structure = fit_all_cells(self.schema.domain, self.values["count"]), self.schema.structure
+        return rows if structure is None else np.asarray(rows * structure.whole.reshape(rows.shape))
 
     @cached_property
     def _ends(self) -> Floats:

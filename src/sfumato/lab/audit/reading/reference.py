@@ -49,11 +49,23 @@ def placed_rows(schema: Schema, rows: Sequence[Row], *, typed: bool) -> list[Pla
         measured = [(part, steps(part, value, typed)) for part, value in bare]
         if unit is None or None in codes or any(part.missing == "drop" and own is None for part, own in measured):
             continue
+        if not _can_be(schema, [int(code or 0) for code in codes]):
+            continue
         cell = 0
         for code, size in zip(codes, schema.domain.shape, strict=True):
             cell = cell * size + int(code or 0)
         found.append(Placed(cell, tuple(own for _, own in measured), unit))
     return found
+
+
+def _can_be(schema: Schema, codes: Sequence[int]) -> bool:
+    """Whether a row contradicts no rule of the schema."""
+    structure = schema.structure
+    if structure is None:
+        return True
+    if any(each.image[codes[each.fine]] != codes[each.coarse] for each in structure.functions):
+        return False
+    return not any(all(flags[codes[place]] for place, flags in rule.sides.items()) for rule in structure.excluded)
 
 
 def _as_stated(schema: Schema, column: str, value: object, typed: bool) -> object:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from importlib.util import find_spec
 from math import ceil, log2
@@ -21,6 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from sfumato.errors import SchemaError
 from sfumato.frozen import dataclass
 from sfumato.kernel.reading.table import Table
 from sfumato.lab.audit.reading.reference import Row, unit_of
@@ -211,6 +213,8 @@ def awkward_schema(random: Random, names: dict[str, str] | None = None) -> tuple
     measures = {"m": {"lower": -4, "upper": 4, "step": 1, "column": names["m"]}} if measured else {}
     file = {"missing": NO_VALUES, "strip": MARKS} if _aside(random).random() < 0.3 else None
     schema = reading_schema(described, unit, measures, file)
+    with suppress(SchemaError):  # rules that leave no row for a value
+        schema = reading_schema(described, unit, measures, file, _rules(schema, _aside(random)))
     used = [*chosen, *(["m"] if measured else []), "who"]
     return schema, {part: names[part] for part in random.sample(used, len(used))}
 
@@ -220,11 +224,38 @@ def reading_schema(
     unit: Any = "row",
     measures: dict[str, Any] | None = None,
     file: dict[str, Any] | None = None,
+    rules: dict[str, Any] | None = None,
 ) -> Schema:
-    """Schema of given attributes, privacy unit, measures and file."""
+    """Schema of given attributes, privacy unit, measures, file and rules about impossible rows."""
     parts: dict[str, Any] = {"privacy_unit": unit, "attributes": attributes, "measures": measures or {}}
     parts |= {"file": file} if file else {}
+    parts |= rules or {}
     return Schema.from_dict({"dataset": "reading", **parts})
+
+
+def _rules(schema: Schema, aside: Random) -> dict[str, Any]:
+    """Random combinations of cells that a schema calls impossible, and an attribute that follows from another."""
+    axes = [axis for axis in schema.domain.axes if 1 < axis.size <= 2**10]
+    if len(axes) < 2 or aside.random() >= 0.4:
+        return {}
+    rules: dict[str, Any] = {}
+    fine, coarse = aside.sample(axes, 2)
+    values = [label for label in coarse.labels() if label is not None]
+    named = [label for label in fine.labels() if label is not None and label != "other"]
+    other = (fine.values[-1:] == ("other",)) > (coarse.values[-1:] == ("other",))
+    if aside.random() < 0.4 and not other and len(named) >= len(values) and (coarse.missing or not fine.missing):
+        aside.shuffle(named)
+        dealt = [*values, *(aside.choice(values) for _ in named[len(values) :])]
+        groups: dict[str, list[Any]] = {}
+        for value, group in zip(named, dealt, strict=True):
+            groups.setdefault(str(group), []).append(value)
+        return {"follows": {coarse.name: {"from": fine.name, "groups": groups}}}
+    sides = {axis.name: aside.sample(labels, aside.randint(1, len(labels) - 1)) for axis in (fine, coarse)
+             for labels in [axis.labels()]}  # fmt: skip
+    first = {name: side if aside.random() < 0.5 else {"not": side} for name, side in sides.items()}
+    second = {axis.name: aside.choice(axis.labels()) for axis in aside.sample(axes, 2)}
+    rules["impossible"] = [first, second] if aside.random() < 0.5 else [first]
+    return rules
 
 
 def _aside(random: Random) -> Random:
@@ -284,7 +315,8 @@ def _listed(values: list[Any]) -> dict[str, Any]:
     return {"type": "category", "values": values, "other": True}
 
 
-# Each column: its type, its values, and an attribute that tells them apart. No row falls out, whatever it holds.
+# Each column: its type, its values, and an attribute that tells them apart. No row falls out, whatever it holds, but a
+# few that `SELDOM` calls impossible, in one of the tables.
 COLUMNS: dict[str, tuple[str, Sequence[object], dict[str, Any]]] = {
     "text": ("string", TEXTS, _listed(_LISTED)),
     "spelled": (
@@ -303,6 +335,7 @@ COLUMNS: dict[str, tuple[str, Sequence[object], dict[str, Any]]] = {
         {"type": "date", "by": "hour_of_day"},
     ),
 }
+SELDOM = {"text": ["a", "A", None], "large": {"not": [-2]}, "word": [True, None]}
 MEASURED = [*NUMBERS, 4.0, -4.0]
 PEOPLE_BY_KIND: dict[str, Sequence[object]] = {
     "string": ["p", "P", "p ", "é", "e\u0301"],
@@ -314,7 +347,8 @@ def dealt_table(kind: str, random: Random) -> AwkwardTable:
     """Table with every awkward value of every column, in rows of people with identifiers of one kind."""
     attributes = {name: {**described, "missing": "keep"} for name, (_, _, described) in COLUMNS.items()}
     unit = {"column": "who", "contributions": MOST}
-    schema = reading_schema(attributes, unit, {"m": {"lower": -4, "upper": 4, "step": 1, "column": "m"}})
+    rules = {"impossible": [SELDOM]} if kind == "float64" else None
+    schema = reading_schema(attributes, unit, {"m": {"lower": -4, "upper": 4, "step": 1, "column": "m"}}, rules=rules)
     types = {name: own for name, (own, _, _) in COLUMNS.items()} | {"m": "float64", "who": kind}
     hands = {name: [*values, None] for name, (_, values, _) in COLUMNS.items()} | {"m": [*MEASURED, None]}
     for hand in hands.values():

@@ -1,0 +1,245 @@
+"""Structural zeros: combinations of values that no row can have, by public knowledge.
+
+A factor says of a set of axes which combinations of their cells are possible. Factors come from a schema: combinations
+that it calls impossible, and attributes that are functions of others. Further ones follow (a county lies in one state,
+so what cannot be in the state cannot be in the county): `Structure.possible` marginalises the conjunction of all
+factors by eliminating axes one by one. Where that would take too much, a factor is left out: a combination may then be
+impossible without being known as such, never the other way round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from sfumato.arrays import Codes, Flags
+from sfumato.frozen import dataclass
+
+MOST_CELLS = 2**22  # of a table of possible combinations that is laid out
+MOST_JOINED = 2**20  # cells of factors that are joined to eliminate an axis
+Places = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Excluded:
+    """A product of sets of cells, two axes or more, that holds no row. sides: for each axis, flags of its cells."""
+
+    sides: Mapping[int, Flags]
+
+    @property
+    def places(self) -> Places:
+        return tuple(sorted(self.sides))
+
+    def possible(self) -> Flags:
+        """Flags of the combinations that are not excluded, an axis for each of `places`."""
+        inside = np.ones([1] * len(self.sides), dtype=bool)
+        for axis, place in enumerate(self.places):
+            inside = inside & _along(self.sides[place], axis, len(self.sides))
+        return ~inside
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """An attribute that is a function of another. image: for each cell of the finer axis, the cell of the coarser."""
+
+    fine: int
+    coarse: int
+    image: Codes
+    values: int  # of the coarser axis
+
+    @property
+    def places(self) -> Places:
+        return min(self.fine, self.coarse), max(self.fine, self.coarse)
+
+    def possible(self) -> Flags:
+        """Flags of the pairs of cells that agree with the function."""
+        flags = self.image[:, None] == np.arange(self.values)
+        return np.asarray(flags if self.fine < self.coarse else flags.T)
+
+
+@dataclass(frozen=True, eq=False)
+class Structure:
+    """All that is known of impossible combinations of a domain. shape: cells of each axis."""
+
+    shape: tuple[int, ...]
+    excluded: tuple[Excluded, ...] = ()
+    functions: tuple[Function, ...] = ()
+    _kept: dict[Places, Flags | None] = field(default_factory=dict)
+
+    @property
+    def axes(self) -> frozenset[int]:
+        """Axes that a rule mentions."""
+        rules: tuple[Excluded | Function, ...] = (*self.excluded, *self.functions)
+        return frozenset(place for rule in rules for place in rule.places)
+
+    def possible(self, places: Sequence[int]) -> Flags | None:
+        """Flags of possible combinations along some axes, in rising order; None where all are, or they are too many.
+
+        >>> married = Excluded({0: np.array([True, False]), 1: np.array([False, True, True])})
+        >>> Structure((2, 3), (married,)).possible((0, 1)).tolist()
+        [[True, False, False], [True, True, True]]
+        """
+        asked = tuple(sorted(places))
+        if not self.axes & {*asked}:
+            return None
+        if asked not in self._kept:
+            self._kept[asked] = self._marginal(asked)
+        return self._kept[asked]
+
+    def impossible(self, places: Sequence[int]) -> Flags | None:
+        """Flags of impossible combinations along some axes; None where there are none."""
+        flags = self.possible(places)
+        return None if flags is None else ~flags
+
+    def by_class(self, kinds: Mapping[int, Codes]) -> Flags | None:
+        """Flags of combinations of classes that some possible combination of values belongs to; None where all are.
+
+        kinds: for each axis, rising, the class of every value.
+        """
+        places = tuple(kinds)
+        if not self.axes & {*places}:
+            return None
+        flags = self.possible(places)
+        if flags is not None:
+            flags = _classes(flags, list(kinds.values()))
+        elif prod(self.shape[place] for place in places) > MOST_CELLS:  # table by table, which finds fewer
+            flags = np.ones([int(kind.max(initial=0)) + 1 for kind in kinds.values()], dtype=bool)
+            for part, each in self._factors(places):
+                shape = [flags.shape[axis] if place in part else 1 for axis, place in enumerate(places)]
+                flags = flags & _classes(each, [kinds[place] for place in part]).reshape(shape)
+        return None if flags is None or flags.all() else flags
+
+    @cached_property
+    def ordered(self) -> tuple[Function, ...]:
+        """Functions, those of the coarsest attributes first; of two in a row, the finer comes later."""
+        depth = {each.coarse: len(self._behind(each.coarse)) for each in self.functions}
+        return tuple(sorted(self.functions, key=lambda each: -depth[each.coarse]))
+
+    def _behind(self, place: int) -> list[int]:
+        """Axes that an axis follows from, one after the other."""
+        from_which = {each.coarse: each.fine for each in self.functions}
+        found: list[int] = []
+        while place in from_which:
+            place = from_which[place]
+            found.append(place)
+        return found
+
+    def above(self, place: int) -> list[int]:
+        """Axes that follow from an axis, one after the other or at once."""
+        return [each.coarse for each in self.functions if place in self._behind(each.coarse)]
+
+    def essential(self, places: Sequence[int]) -> Places:
+        """Axes without those that follow from another of them.
+
+        >>> county_of = Function(0, 1, np.array([0, 0, 1]), 2)
+        >>> Structure((3, 2), (), (county_of,)).essential((0, 1))
+        (0,)
+        """
+        if not self.functions:
+            return tuple(places)
+        return tuple(place for place in places if not {*places} & {*self._behind(place)})
+
+    def behind(self, place: int, among: Sequence[int]) -> tuple[int, Codes]:
+        """The axis among some that an axis follows from, and the function itself."""
+        steps = {each.coarse: each for each in self.functions}
+        image = np.arange(self.shape[place])
+        here = place
+        while here not in among:
+            each = steps[here]
+            image = image[each.image]
+            here = each.fine
+        return here, image
+
+    @cached_property
+    def whole(self) -> Flags:
+        """Flags of possible cells of the whole domain, flat. Only where all cells can be laid out."""
+        flags = np.ones(self.shape, dtype=bool)
+        every = range(len(self.shape))
+        rules: tuple[Excluded | Function, ...] = (*self.excluded, *self.functions)
+        for rule in rules:
+            flags &= rule.possible().reshape([self.shape[place] if place in rule.places else 1 for place in every])
+        return flags.reshape(-1)
+
+    def agrees(self, rows: Codes) -> Flags:
+        """Flags of rows that no rule excludes, (rows,). rows: cells (axes, rows)."""
+        good = np.ones(rows.shape[1], dtype=bool)
+        for rule in self.excluded:
+            inside = np.ones(rows.shape[1], dtype=bool)
+            for place, flags in rule.sides.items():
+                inside &= flags[rows[place]]
+            good &= ~inside
+        for each in self.functions:
+            good &= each.image[rows[each.fine]] == rows[each.coarse]
+        return good
+
+    def _marginal(self, places: Places) -> Flags | None:
+        shape = [self.shape[place] for place in places]
+        if prod(shape) > MOST_CELLS:
+            return None
+        flags = np.ones(shape, dtype=bool)
+        for part, each in self._factors(places):
+            flags = flags & each.reshape([self.shape[place] if place in part else 1 for place in places])
+        return None if flags.all() else flags
+
+    def _factors(self, places: Places) -> list[tuple[Places, Flags]]:
+        """Factors along some axes alone, after elimination of all others."""
+        left = self._joined_to(places)
+        out = {place for part, _ in left for place in part} - {*places}
+        while out:
+            neighbours = {place: _union(part for part, _ in left if place in part) for place in out}
+            cells = {place: prod(self.shape[each] for each in neighbours[place]) for place in out}
+            place = min(out, key=lambda each: (cells[each], each))
+            inside = [item for item in left if place in item[0]]
+            left = [item for item in left if place not in item[0]]
+            out.remove(place)
+            if inside and cells[place] <= MOST_JOINED:
+                every = neighbours[place]
+                flags = np.ones([self.shape[each] for each in every], dtype=bool)
+                for part, each in inside:
+                    flags = flags & each.reshape([self.shape[axis] if axis in part else 1 for axis in every])
+                rest = tuple(each for each in every if each != place)
+                if rest:
+                    left.append((rest, np.asarray(flags.any(axis=every.index(place)))))
+        return left
+
+    def _joined_to(self, places: Places) -> list[tuple[Places, Flags]]:
+        """Factors that are connected with some axes, by attributes that rules share."""
+        reached, size = {*places}, -1
+        while size != len(reached):
+            size = len(reached)
+            reached |= {place for part in self._stated for place in part if reached & {*part}}
+        return [(part, each) for part, each in self._stated.items() if reached & {*part}]
+
+    @cached_property
+    def _stated(self) -> dict[Places, Flags]:
+        """Conjunction of the stated rules by their axes, without those that are too large to lay out."""
+        result: dict[Places, Flags] = {}
+        rules: tuple[Excluded | Function, ...] = (*self.excluded, *self.functions)
+        for rule in rules:
+            if prod(self.shape[place] for place in rule.places) <= MOST_CELLS:
+                result[rule.places] = rule.possible() & result.get(rule.places, np.bool_(True))
+        return result
+
+
+def _union(parts: Iterable[Places]) -> Places:
+    return tuple(sorted({place for part in parts for place in part}))
+
+
+def _along(flags: Flags, axis: int, axes: int) -> Flags:
+    return flags.reshape([len(flags) if each == axis else 1 for each in range(axes)])
+
+
+def _classes(flags: Flags, kinds: Sequence[Codes]) -> Flags:
+    """Whether any cell of each combination of classes is flagged."""
+    for axis, kind in enumerate(kinds):
+        number = int(kind.max(initial=0)) + 1
+        if number == len(kind) and np.array_equal(kind, np.arange(number)):
+            continue
+        order = np.argsort(kind, kind="stable")
+        starts = np.searchsorted(kind[order], np.arange(number))
+        flags = np.logical_or.reduceat(flags.take(order, axis=axis), starts, axis=axis)
+    return flags
