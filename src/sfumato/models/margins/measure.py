@@ -50,7 +50,8 @@ class Settings:
     contrasts for Haar contrasts of pairs, check for calibration. Of the budget for tables: three for each misfit of
     three attributes. values: of an attribute's even share, for the single values of one that enters by groups;
     compared: of that, to tell how they differ in other attributes. most_searched: attributes up to which views are
-    searched for; with more, pairs are measured. count: weight of counts against those of measures. pairs: share of two-way tables in a measure's budget.
+    searched for; with more, pairs are measured. count: weight of counts against those of measures. pairs: share of
+    two-way tables in a measure's budget.
     """
 
     one_way: Fraction = Fraction(1, 200)
