@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.domain.values import ValueSet
-from sfumato.public.report.distributions import OTHERS, _united, cut, cut_periods
+from sfumato.public.report.distributions import OTHERS, cut, cut_periods, united
 from sfumato.schema import Schema
 
 AXES = Schema.from_dict(
@@ -88,4 +88,4 @@ def test_many_sets_are_united_as_two_by_two(parts):
         )[kind]
         for kind, at in parts
     ]
-    assert _united(sets) == reduce(or_, sets, ValueSet.nothing())
+    assert united(sets) == reduce(or_, sets, ValueSet.nothing())

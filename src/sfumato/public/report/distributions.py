@@ -76,7 +76,7 @@ class Cut:
     def where(self, place: int) -> Predicate:
         """Predicate of the rows of one group."""
         sets = [self.axis.values_in(int(cell)) for cell in self.groups[place]]
-        return Predicate.where(self.axis.name, _united(sets))
+        return Predicate.where(self.axis.name, united(sets))
 
 
 def cut_periods(axis: Axis) -> dict[int, tuple[int, int]]:
@@ -147,7 +147,7 @@ def span(axis: Axis, first: int, last: int) -> str:
     return f"{start.split(' to ')[0]} to {end.split(' to ')[-1]}"
 
 
-def _united(sets: Sequence[ValueSet]) -> ValueSet:
+def united(sets: Sequence[ValueSet]) -> ValueSet:
     """Union of many sets in one sweep over their spans; spans that touch become one."""
     spans: list[tuple[Place, Place]] = []
     for start, end in sorted(span for one in sets for span in one.spans):
