@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from datetime import date
+from functools import reduce
+from operator import or_
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sfumato.public.report.distributions import OTHERS, cut, cut_periods
+from sfumato.domain.values import ValueSet
+from sfumato.public.report.distributions import OTHERS, cut, cut_periods, united
 from sfumato.schema import Schema
 
 AXES = Schema.from_dict(
@@ -69,3 +74,18 @@ def test_a_first_and_last_period_that_the_bounds_cut_is_known(first, last, by, s
     days = {"type": "date", "lower": first, "upper": last, "by": by}
     axis = Schema(dataset="t", privacy_unit="row", attributes={"day": days}).domain["day"]
     assert cut_periods(axis) == short
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9)), max_size=7))
+def test_many_sets_are_united_as_two_by_two(parts):
+    sets = [
+        (
+            ValueSet.below(at, inclusive=at % 2 == 0),
+            ValueSet.above(at, inclusive=at % 2 == 0),
+            ValueSet.one_of([at, at + 2]),
+            ValueSet.missing(),
+            ValueSet.above(at, inclusive=True) & ValueSet.below(at + 1, inclusive=False),
+        )[kind]
+        for kind, at in parts
+    ]
+    assert united(sets) == reduce(or_, sets, ValueSet.nothing())

@@ -7,9 +7,7 @@ largest are kept and the others merged.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 from math import isfinite, isnan
-from operator import or_
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +18,7 @@ from sfumato.answers.results import Estimate
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Axis, Label
 from sfumato.domain.predicates import Predicate
-from sfumato.domain.values import ValueSet
+from sfumato.domain.values import Place, ValueSet
 from sfumato.errors import SfumatoError
 from sfumato.frozen import dataclass
 from sfumato.sql import Amount, Column, Select
@@ -78,7 +76,7 @@ class Cut:
     def where(self, place: int) -> Predicate:
         """Predicate of the rows of one group."""
         sets = [self.axis.values_in(int(cell)) for cell in self.groups[place]]
-        return Predicate.where(self.axis.name, reduce(or_, _merged(sets)))
+        return Predicate.where(self.axis.name, united(sets))
 
 
 def cut_periods(axis: Axis) -> dict[int, tuple[int, int]]:
@@ -149,12 +147,15 @@ def span(axis: Axis, first: int, last: int) -> str:
     return f"{start.split(' to ')[0]} to {end.split(' to ')[-1]}"
 
 
-def _merged(sets: Sequence[ValueSet]) -> list[ValueSet]:
-    """Unite sets pairwise, level by level, so that a long run of neighbours stays one range on the way."""
-    while len(sets) > 1:
-        pairs = [sets[place : place + 2] for place in range(0, len(sets), 2)]
-        sets = [reduce(or_, pair) for pair in pairs]
-    return list(sets)
+def united(sets: Sequence[ValueSet]) -> ValueSet:
+    """Union of many sets in one sweep over their spans; spans that touch become one."""
+    spans: list[tuple[Place, Place]] = []
+    for start, end in sorted(span for one in sets for span in one.spans):
+        if spans and start <= spans[-1][1]:
+            spans[-1] = spans[-1][0], max(spans[-1][1], end)
+        else:
+            spans.append((start, end))
+    return ValueSet(tuple(spans))
 
 
 MOST_DRAWN, FEWER_DRAWN = 120, 40  # values of an attribute that have a bar each
