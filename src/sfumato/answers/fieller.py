@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import frexp, hypot, inf, isfinite, nan, sqrt
@@ -336,8 +336,15 @@ class Intervals:
 
     def at(self, confidence: float) -> list[Estimate]:
         """Estimates with these intervals at a confidence."""
+        rest = {field.name: field.default for field in fields(Estimate)[7:]}
         columns = (self.value, self.stderr, self.low, self.high, self.noise, self.model)
-        return Estimate.listed(confidence, *(column.tolist() for column in columns))
+        made = []
+        for value, stderr, low, high, noise, model in zip(*(column.tolist() for column in columns), strict=True):
+            one = object.__new__(Estimate)  # its fields are set all at once, as there may be a million
+            one.__dict__.update(value=value, stderr=stderr, low=low, high=high, confidence=confidence)
+            one.__dict__.update(rest, noise=noise, model=model)
+            made.append(one)
+        return made
 
 
 def side_by_side(terms: Sequence[Term] | Noises) -> Noises:

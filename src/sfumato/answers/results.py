@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import field, fields, replace
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import field, replace
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -52,27 +52,6 @@ class Estimate:
     timed: bool = False
     real: bool | None = None
     sure: tuple[float, float] | None = None
-
-    @classmethod
-    def listed(
-        cls,
-        confidence: float,
-        value: Sequence[float],
-        stderr: Sequence[float],
-        low: Sequence[float],
-        high: Sequence[float],
-        noise: Sequence[float],
-        model: Sequence[float],
-    ) -> list[Estimate]:
-        """Estimates of many groups; their fields are set all at once, as there may be a million of them."""
-        rest = {field.name: field.default for field in fields(cls)[7:]}
-        made = []
-        for v, s, lower, upper, n, m in zip(value, stderr, low, high, noise, model, strict=True):
-            one = object.__new__(cls)
-            known = {"value": v, "stderr": s, "low": lower, "high": upper, "confidence": confidence}
-            one.__dict__.update(known, noise=n, model=m, **rest)
-            made.append(one)
-        return made
 
     def times(self, factor: float) -> Estimate:
         """Multiply by a constant: a negative one swaps the ends, and a multiple of a date is no date."""

@@ -216,8 +216,10 @@ def _entry(row: tuple[Any, ...], version: int) -> Entry:
     if rho is not None and unit is None:
         raise ValueError("a rho without a privacy unit")
     amounts, recorded = (read_fraction(epsilon), read_fraction(delta)), None if unit is None else Unit.read(unit)
-    told = mechanism, nonce, at, state, digest, chain, recorded, contributions, request
-    return Entry(number, dataset, *amounts, *told, read_rho(rho, *amounts))
+    own = read_rho(rho, *amounts)
+    return Entry(
+        number, dataset, *amounts, mechanism, nonce, at, state, digest, chain, recorded, contributions, request, own
+    )
 
 
 def upgrade(connection: sqlite3.Connection) -> None:

@@ -29,6 +29,7 @@ from sfumato.lab.reproduce.synthetic import curator_of, even_numbers, schema_of
 from sfumato.models import find_mechanism
 from sfumato.models.linear.residual import residual
 from sfumato.models.margins.content import Margins
+from sfumato.models.margins.nested import NestedMargins
 from sfumato.models.margins.measure import margins
 
 ORDER, DELTA, ROWS, ONE = 3, 0.05, 10_000, Fraction(1)
@@ -58,8 +59,9 @@ def errors(found: Callable[[tuple[int, ...]], Floats], counts: Whole) -> tuple[f
     return sqrt(float(np.mean(np.square(off)))), max(float(np.abs(each).sum()) for each in off)
 
 
-def joined(content: Margins) -> Callable[[tuple[int, ...]], Floats]:
+def joined(content: Margins | NestedMargins) -> Callable[[tuple[int, ...]], Floats]:
     """Function from attributes to the marginal table of a release of margins."""
+    assert isinstance(content, Margins)  # binary attributes have no groups
     return lambda places: content.joined({place: np.arange(2) for place in places})["count"]
 
 
