@@ -29,8 +29,8 @@ from sfumato.lab.reproduce.synthetic import curator_of, even_numbers, schema_of
 from sfumato.models import find_mechanism
 from sfumato.models.linear.residual import residual
 from sfumato.models.margins.content import Margins
-from sfumato.models.margins.nested import NestedMargins
 from sfumato.models.margins.measure import margins
+from sfumato.models.margins.nested import NestedMargins
 
 ORDER, DELTA, ROWS, ONE = 3, 0.05, 10_000, Fraction(1)
 
@@ -61,7 +61,7 @@ def errors(found: Callable[[tuple[int, ...]], Floats], counts: Whole) -> tuple[f
 
 def joined(content: Margins | NestedMargins) -> Callable[[tuple[int, ...]], Floats]:
     """Function from attributes to the marginal table of a release of margins."""
-    assert isinstance(content, Margins)  # binary attributes have no groups
+    assert isinstance(content, Margins)  # noqa: S101 (binary attributes have no groups)
     return lambda places: content.joined({place: np.arange(2) for place in places})["count"]
 
 
