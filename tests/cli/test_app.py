@@ -288,7 +288,7 @@ def test_delta_is_not_needed_and_said_so(folder):
     made = release("--delta", "1e-9", "--mechanism", "cells")
     assert made.returncode == 0 and "No delta was needed. The guarantee is pure epsilon." in made.stdout
     refused(release("--delta", "2"), "delta")
-    assert "delta spent" not in sfumato("ledger", "show").stdout
+    assert "delta in all" not in sfumato("ledger", "show").stdout
 
 
 def test_epsilon_and_delta_by_a_gaussian_mechanism(folder):
@@ -299,7 +299,7 @@ def test_epsilon_and_delta_by_a_gaussian_mechanism(folder):
     assert "Guarantee: epsilon 1, delta 0.000001, from rho 0.0243" in made.stdout
     assert "epsilon 1 at delta 0.000001 of 3 spent, left for the next release: epsilon 2 without a delta" in made.stdout
     shown = sfumato("ledger", "show", "census").stdout
-    assert "delta spent" in shown and "not stated" in shown and "so are deltas" in shown
+    assert "at delta" in shown and "not stated" in shown and "added up as epsilons or in rho" in shown
     assert sfumato("query", "r.sfumato", "SELECT COUNT(*) FROM census").returncode == 0
 
 

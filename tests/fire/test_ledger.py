@@ -466,7 +466,7 @@ def rewrite(path: Path, change: Callable[[list[list[object]]], None]) -> None:
     for number, row in enumerate(rows, start=1):
         row[0], later = number, [field for field in row[10:] if field is not None]
         chain = row[9] = hashlib.sha256(json.dumps([chain, *row[:7], *later]).encode()).hexdigest()
-        connection.execute(f"INSERT INTO entries VALUES ({','.join('?' * 13)})", row)
+        connection.execute(f"INSERT INTO entries VALUES ({','.join('?' * len(row))})", row)
     parts = [
         [[identity]],
         [list(row) for row in connection.execute("SELECT dataset, epsilon, delta FROM budgets ORDER BY dataset")],

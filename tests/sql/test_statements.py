@@ -335,7 +335,6 @@ REFUSED = {
     "SELECT COUNT(*) FROM visits WHERE regexp_matches(ward, 'N.*')": "the function REGEXP_MATCHES",
     "SELECT COUNT(*) FROM visits WHERE ward SIMILAR TO 'N.*'": "SIMILAR",
     "SELECT COUNT(*) FROM visits WHERE day + INTERVAL '1 day 2 hours' < DATE '2024-02-01'": "INTERVAL",
-    "SELECT COUNT(*) FROM visits WHERE age IN (SELECT age FROM visits)": "IN with a subquery",
     "SELECT COUNT(*) FROM visits WHERE EXISTS (SELECT 1)": "EXISTS",
     "SELECT COUNT(*) FROM visits WHERE cost > 3": "cost is a measure",
     "SELECT FLOOR(cost / 10) AS c, COUNT(*) FROM visits GROUP BY c": "cost is a measure",

@@ -250,7 +250,7 @@ def test_a_new_total_holds_for_every_spelling(tmp_path):
         assert (ledger.account(name).total, ledger.account(name).total_delta) == (5, Fraction(1, 10**5))
     assert [(change.dataset, change.old_total) for change in ledger.changes("p")[2:]] == [("P", 2), ("p", 3)]
     reserve(ledger, "4.25", dataset="P", limit=None, unit=PERSON)
-    assert ledger.account("p").left == 0
+    assert ledger.account("p").left < Fraction(1, 10)
 
 
 def test_a_ledger_from_before_rhos_were_recorded(tmp_path):
