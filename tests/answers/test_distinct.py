@@ -7,6 +7,8 @@ import pytest
 from curators import curator_of
 from scipy.stats import binom
 
+from sfumato.answers.distinct import values_with_rows
+from sfumato.answers.noise_sum import Ends
 from sfumato.errors import QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
@@ -61,6 +63,19 @@ def test_values_that_surely_have_rows_are_counted_by_group_and_condition():
     for kind in ("guaranteed", "both"):
         ((found,),) = release.query("SELECT COUNT(DISTINCT town) FROM t", interval=kind).rows
         assert (found.low, found.high) == (5, 5)
+
+
+def test_the_values_of_the_key_itself():
+    """A group of one town has no cells of the others."""
+    for mechanism in ("cells", "wavelet", "hierarchical"):
+        for epsilon in (0.001, 1000.0):
+            rows = released(mechanism, epsilon, 2).query("SELECT COUNT(DISTINCT town) FROM t GROUP BY town").rows
+            assert all(0 <= n.low <= n.value <= n.high <= 1 for (n,) in rows)
+
+
+def test_an_interval_that_holds_no_whole_number_is_that_of_a_value_with_rows():
+    between = [Ends(0.2, 0.8), Ends(-1.0, 0.5), Ends(0.0, 2.0), Ends(3.0, 4.0)]
+    assert values_with_rows(between) == (2, 3)
 
 
 def test_a_model_is_asked_for_its_measurements_alone():

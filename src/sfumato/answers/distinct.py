@@ -45,9 +45,13 @@ class Interval(Protocol):
 
 
 def values_with_rows(counts: Iterable[Interval]) -> tuple[int, int]:
-    """Least and greatest number of values that have rows, from intervals of their counts that hold together."""
+    """Least and greatest number of values that have rows, from intervals of their counts that hold together.
+
+    An interval between 0 and 1, which no count can lie in, is that of a value with rows.
+    """
     listed = list(counts)
-    return sum(count.low > 0.0 for count in listed), sum(not count.high < 1.0 for count in listed)
+    sure = sum(count.low > 0.0 for count in listed)
+    return sure, sum(count.low > 0.0 or not count.high < 1.0 for count in listed)
 
 
 @dataclass(frozen=True)

@@ -274,7 +274,7 @@ class FittedNoise(NoiseSource):
         inside = (query.group[:, None] == present).astype(np.float64)
         ends = query.split.shape[1]
         each = query.split[:, None, :] * inside[:, :, None] + query.whole[:, None, :]
-        weighed = spread_over(self.domain, query.names, each.reshape(len(inside), -1))
+        weighed = spread_over(self.domain, query.names, each.reshape(len(inside), len(present) * ends))
         order = [[place * ends + end for end in query.answer] for place in range(len(present))]
         return noises_of(query.fit, weighed, order)
 

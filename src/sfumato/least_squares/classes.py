@@ -114,7 +114,7 @@ def _by_block(
 
 def told_apart(weights: Floats) -> Codes:
     """Class numbers of equal slices along the first axis, in an order that depends on values alone, (n,)."""
-    flat = np.ascontiguousarray(weights + 0.0).reshape(len(weights), -1)
+    flat = np.ascontiguousarray(weights + 0.0).reshape(len(weights), prod(weights.shape[1:]))
     return ranked(np.asarray(_scrambled(flat.view(np.uint64)) @ words(flat.shape[1])))
 
 
