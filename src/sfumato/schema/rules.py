@@ -17,22 +17,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from itertools import pairwise
 from math import prod
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 from pydantic import PlainValidator
 
 from sfumato.arrays import Codes, Flags
-from sfumato.domain import EPOCH, Axis, ValueSet
+from sfumato.domain import EPOCH, Axis, Domain, ValueSet
 from sfumato.domain.structural import Excluded, Function, Structure
 from sfumato.errors import QueryError, SchemaError
 from sfumato.plain_text import printable
-from sfumato.schema.attributes import Category, Date
+from sfumato.schema.attributes import Attribute, Category, Date
 from sfumato.schema.attributes.numbers_and_dates import WEEKDAYS
 from sfumato.schema.parts import category_value, shown
-
-if TYPE_CHECKING:
-    from sfumato.schema.schema import Schema
 
 _SPAN = re.compile(r"\s*(\S.*?)\s*\.\.\s*(\S.*?)\s*")
 _IMPOSSIBLE = "write a list of combinations, such as [{age: 0..14, marital: [married, widowed]}]"
@@ -41,6 +38,20 @@ MOST_NAMED = 6  # values in words
 MOST_RULES, MOST_CELLS = 500, 2**24  # combinations, and cells of all of them laid out: a file may be a stranger's
 
 Problem = tuple[tuple[str, ...], str]  # keys that lead to a mistake, and how the sentence after them goes on
+
+
+class Ruled(Protocol):
+    """What rules need to know of a schema."""
+
+    attributes: dict[str, Attribute]
+    impossible: Combinations | None
+    follows: Functions | None
+
+    @property
+    def domain(self) -> Domain: ...
+
+    @property
+    def group_columns(self) -> Mapping[str, tuple[str, tuple[str | None, ...]]]: ...
 
 
 def _plain(value: object) -> Any:
@@ -79,7 +90,7 @@ Combinations = Annotated[tuple[dict[str, Any], ...], PlainValidator(_combination
 Functions = Annotated[dict[str, dict[str, Any]], PlainValidator(_functions)]
 
 
-def structure_of(schema: Schema) -> Structure:
+def structure_of(schema: Ruled) -> Structure:
     """Structural zeros that a schema states; a SchemaError lists every mistake in them."""
     problems: list[Problem] = []
     functions = _read_functions(schema, problems)
@@ -98,7 +109,7 @@ def structure_of(schema: Schema) -> Structure:
     return structure
 
 
-def _read_combinations(schema: Schema, problems: list[Problem]) -> list[Excluded]:
+def _read_combinations(schema: Ruled, problems: list[Problem]) -> list[Excluded]:
     result = []
     for number, rule in enumerate(schema.impossible or (), 1):
         sides: dict[int, Flags] = {}
@@ -219,7 +230,7 @@ def _between(axis: Axis, low: object, high: object, given: object) -> Flags:
     return np.asarray(cover.sure > 0)
 
 
-def _read_functions(schema: Schema, problems: list[Problem]) -> list[Function]:
+def _read_functions(schema: Ruled, problems: list[Problem]) -> list[Function]:
     follows = schema.follows or {}
     result = []
     for coarse, rule in follows.items():
@@ -257,7 +268,7 @@ def _behind(name: str, follows: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return found
 
 
-def _image(schema: Schema, fine: Axis, coarse: Axis, rule: Mapping[str, Any]) -> Codes:
+def _image(schema: Ruled, fine: Axis, coarse: Axis, rule: Mapping[str, Any]) -> Codes:
     """Cell of the coarser axis for each cell of the finer one; -1 where nothing is said."""
     image = np.full(fine.size, -1, dtype=np.int64)
     if fine.missing:
@@ -280,7 +291,7 @@ def _image(schema: Schema, fine: Axis, coarse: Axis, rule: Mapping[str, Any]) ->
     return image
 
 
-def _by_groups_of(schema: Schema, fine: Axis, coarse: Axis, name: str | None, image: Codes) -> Codes:
+def _by_groups_of(schema: Ruled, fine: Axis, coarse: Axis, name: str | None, image: Codes) -> Codes:
     """Function by a column of groups that the finer attribute declares, or by the values themselves."""
     attribute = schema.attributes[fine.name]
     columns = attribute.group_columns if isinstance(attribute, Category) else {}
@@ -305,7 +316,7 @@ def _by_groups_of(schema: Schema, fine: Axis, coarse: Axis, name: str | None, im
     return image
 
 
-def _is_weekday(schema: Schema, fine: Axis, coarse: Axis) -> bool:
+def _is_weekday(schema: Ruled, fine: Axis, coarse: Axis) -> bool:
     attribute = schema.attributes[coarse.name]
     return (
         isinstance(attribute, Date) and attribute.by == "weekday" and fine.kind == "date" and fine.by in ("day", "hour")
@@ -316,7 +327,7 @@ def _weekday(edge: float) -> int:
     return (EPOCH + timedelta(days=int(edge // 1))).weekday() % len(WEEKDAYS)
 
 
-def _values_that_cannot_be(schema: Schema, structure: Structure) -> Iterator[Problem]:
+def _values_that_cannot_be(schema: Ruled, structure: Structure) -> Iterator[Problem]:
     """Listed values that rules leave no row for: more likely a slip than meant."""
     for place in sorted(structure.axes):
         flags, axis = structure.possible((place,)), schema.domain.axes[place]
@@ -329,7 +340,7 @@ def _values_that_cannot_be(schema: Schema, structure: Structure) -> Iterator[Pro
             yield path, f"leaves no row for {axis.name} {names}{more}; mend the rule, or take the value out"
 
 
-def rules_in_words(schema: Schema) -> list[str]:
+def rules_in_words(schema: Ruled) -> list[str]:
     """Each rule as a sentence would name it: first combinations, then functions, as `Structure` lists them.
 
     >>> from sfumato.schema import Schema
