@@ -63,3 +63,10 @@ def test_values_lie_in_their_cells_and_differ_in_them():
     assert min(days) == datetime.date(2024, 1, 15) and max(days) == datetime.date(2024, 3, 20)
     assert [day.month - 1 for day in days] == codes["day"].tolist()
     assert np.allclose(np.array(batch["cost"]) % 0.25, 0) and len(set(batch["cost"].to_pylist())) > 10
+
+
+def test_whole_steps_beyond_what_an_integer_holds_are_floats():
+    attributes = {"x": {"type": "integer", "lower": 0, "upper": 9}}
+    measures = {"m": {"lower": -1e100, "upper": 1e100, "step": 1e95}, "k": {"lower": 0, "upper": 10, "step": 1}}
+    schema = Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": attributes, "measures": measures})
+    assert [str(field.type) for field in column_types(schema)] == ["int64", "double", "int64"]

@@ -118,7 +118,9 @@ def _values(schema: Schema, column: TableColumn) -> Values | None:
     # A column that an attribute reads whole numbers from holds such, whatever the steps in which a measure is summed.
     whole = [axis for attribute, axis in parts if isinstance(attribute, Integer)]
     real = [axis for attribute, axis in parts if not isinstance(attribute, Integer)]
-    in_whole_steps = not parts and all(measure.step.denominator == 1 for _, measure in measures)
+    in_whole_steps = not parts and all(
+        measure.step.denominator == 1 and max(-measure.lower, measure.upper) <= 2**53 for _, measure in measures
+    )
     widest = max(measures, key=lambda one: one[1].upper - one[1].lower, default=None)
     return Numbers((*whole, *real), widest, bool(whole) or in_whole_steps)
 
