@@ -247,15 +247,10 @@ class _Survey:
     ) -> dict[Places, Contrasts]:
         """Measure Haar contrasts of pairs, all with the same noise."""
         from sfumato.models.margins.calibration import measure_contrasts
-        from sfumato.models.margins.scales import levels_of
 
-        shares = budget.split(*(len(levels_of(*each)) for each in chosen.values()))
-        measured = {
-            places: measure_contrasts(self.curator, self.schema, places, signs, share, depth)
-            for (places, (signs, depth)), share in zip(chosen.items(), shares, strict=True)
-        }
-        self.measured.extend(((), measurement) for _, measurement in measured.values())
-        return {places: contrasts for places, (contrasts, _) in measured.items()}
+        contrasts, measured = measure_contrasts(self.curator, self.schema, chosen, budget)
+        self.measured.extend(((), measurement) for measurement in measured)
+        return contrasts
 
     def _misfits(self, sets: Sequence[Places], budget: Budget) -> Misfits:
         """Measure the L1 distance of the table of each set from the product of its margins."""
