@@ -117,6 +117,10 @@ class Margins(ContentOfCells):
             noises = PossibleNoise(joint, {axis: domain.names[axis] for axis in axes}, by_place, flags, narrowed)
         return View(self.schema, Gathered(codes, values, merged), noises, estimated=not self.unbiased)
 
+    @property
+    def groups_by_class(self) -> bool:
+        return self.schema.structure is None
+
     def exact_at(self, confidence: float) -> float | None:
         """Nominal confidence of a normal interval that covers `confidence` for sums of a few non-normal noises.
 
