@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 from math import prod
 from statistics import NormalDist
@@ -108,7 +108,7 @@ class Margins(ContentOfCells):
         names = tuple(domain.names[axis] for axis in inner)
         told_apart = {domain.names[axis]: kind for axis, kind in inner.items()} if narrowed else kinds
         size = within["count"].shape
-        errors = {of: self.errors(of, inner, within) for of in within}
+        errors = {of: partial(self.errors, of, inner, within) for of in within}
         joint = JoinedNoise(names, told_apart, size, errors)
         noises: NoiseSource = joint
         possible = None if structure is None else structure.by_class(inner)
