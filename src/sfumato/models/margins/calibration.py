@@ -87,16 +87,23 @@ def scale_of(doubts: Sequence[Doubt], measured: float, error: float, least: floa
     mislead more than ones that are too large. The factor lies between `least` and `most`.
     """
     every = Doubt.together(doubts)
-    claimed = every.size(1.0)
+    caps = np.broadcast_to(every.most, every.sure.shape)
+    free = OF_NORMAL * np.sqrt(every.sure + least * every.doubtful) < caps  # others err by their most at any scale
+    bound, every = float(caps[~free].sum()), Doubt(every.sure[free], every.doubtful[free], caps[free])
+
+    def size(scale: float) -> float:
+        return bound + every.size(scale)
+
+    claimed = size(1.0)
     trust = claimed**2 / max(claimed**2 + error**2, 1e-300)
     wanted = claimed + trust * (measured + error / 2.0 - claimed)
     # Near the most that cells can be off by, the sum tells that their variances are large and not how large.
-    wanted = min(wanted, NEARLY_ALL * every.size(inf))
-    if every.size(least) >= wanted:
+    wanted = min(wanted, NEARLY_ALL * size(inf))
+    if size(least) >= wanted:
         return least
-    if every.size(most) <= wanted:
+    if size(most) <= wanted:
         return most
-    return min(max(crossing(lambda scale: every.size(scale) - wanted, 1.0), least), most)
+    return min(max(crossing(lambda scale: size(scale) - wanted, 1.0), least), most)
 
 
 # Shares of what is looked at, by the number of attributes and the level of each.
