@@ -197,8 +197,9 @@ def _believed(
 
 def _beyond_pairs(spreads: Mapping[Places, float], sets: Sequence[Places]) -> Floats:
     """Relative spread of sets of three attributes and more: a share of the median of their pairs', (sets,)."""
-    usual = [np.median([spreads[pair] for pair in combinations(places, 2)]) for places in sets]
-    return BEYOND_PAIRS * np.array(usual)
+    within = np.sort([[spreads[pair] for pair in combinations(places, 2)] for places in sets], axis=1)
+    middle = within.shape[1] // 2
+    return np.asarray(BEYOND_PAIRS * (within[:, -1 - middle] + within[:, middle]) / 2.0, dtype=np.float64)
 
 
 def threes_to_test(shape: Sequence[int], rows: float, amount: float, share: float) -> list[Places]:
