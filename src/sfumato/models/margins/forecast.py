@@ -154,8 +154,10 @@ def _cells(frequencies: Floats, numbers: Floats, places: Codes) -> tuple[Floats,
 
 def _errors(rows: Floats, number: Floats, spreads: Floats) -> Floats:
     """Expected sum of absolute cell errors, (sets, noises); rows, number: (sets, kinds), spreads: (sets,)."""
-    prior = (spreads[:, None] * rows) ** 2 + rows
-    sums = [(number * np.sqrt(prior * noise**2 / (prior + noise**2))).sum(axis=1) for noise in NOISES]
+    held = number > 0.0  # attributes of few values have few kinds, and every set has some
+    starts = np.append(0, np.cumsum(held.sum(axis=1))[:-1])
+    prior, numbers = ((spreads[:, None] * rows) ** 2 + rows)[held], number[held]
+    sums = [np.add.reduceat(numbers * np.sqrt(prior * noise**2 / (prior + noise**2)), starts) for noise in NOISES]
     return OF_NORMAL * np.stack(sums, axis=1)
 
 
