@@ -8,6 +8,8 @@ of adding up are valid (docs/privacy.md, section 13, has the theorems and their 
             min(epsilon, alpha * epsilon^2 / 2) of a pure one. A sum of r at that order is (r + gap, delta)-private,
             with the gap of the conversion in budget.py. Thresholds stand beside: their epsilons and deltas are added.
 
+A total may also be stated in rho: then every release must be zCDP or pure, and the sum of their rhos keeps to it.
+
 What is told of an account is the smaller epsilon, by the best order. What is *refused* goes by sums, or by a few orders
 that follow from the total, so that it also holds if a curator looks at one release before he asks for the next.
 """
@@ -21,7 +23,16 @@ from math import exp, log, log1p
 
 from sfumato.errors import BudgetError
 from sfumato.frozen import dataclass
-from sfumato.kernel.budget import MOST, SMALLEST_DELTA, conversion_gap, order_for, rho_for, rounded
+from sfumato.kernel.budget import (
+    MOST,
+    SMALLEST_DELTA,
+    USUAL_DELTA,
+    conversion_gap,
+    epsilon_for,
+    order_for,
+    rho_for,
+    rounded,
+)
 
 NOTHING = Fraction(0)
 ORDERS = 6  # by which it is decided whether a release fits: with sums, seven ways
@@ -45,9 +56,31 @@ class Loss:
         """Whether it has a delta and no rho, as a threshold has."""
         return not self.pure and self.rho is None
 
+    @property
+    def concentrated(self) -> Fraction | None:
+        """The rho of its zCDP, epsilon^2 / 2 of a pure one; None for a threshold."""
+        return (self.epsilon**2 / 2 if self.pure else None) if self.rho is None else self.rho
+
     def at(self, alpha: Fraction) -> Fraction:
         """Bound on the Renyi divergence of order alpha."""
         return min(self.epsilon, alpha * self.epsilon**2 / 2) if self.rho is None else alpha * self.rho
+
+
+@dataclass(frozen=True)
+class Total:
+    """The most that all releases of a dataset may cost together: an epsilon with or without a delta, or a rho.
+
+    rho: where the total was stated so, what holds; `epsilon` then only tells what it amounts to, at `delta` or 1e-6.
+    """
+
+    epsilon: Fraction
+    delta: Fraction | None = None
+    rho: Fraction | None = None
+
+    @classmethod
+    def in_rho(cls, rho: Fraction, delta: Fraction | None = None) -> Total:
+        """Total of rho-zCDP, told at a delta."""
+        return cls(epsilon_for(rho, delta or USUAL_DELTA), delta, rho)
 
 
 @dataclass(frozen=True)
@@ -88,37 +121,56 @@ def told_delta(losses: Sequence[Loss]) -> Fraction:
     return beside + (len(deltas) * min(deltas) if deltas else NOTHING)
 
 
-def fits(losses: Sequence[Loss], total: Fraction, delta: Fraction | None) -> bool:
+def sum_of_rho(losses: Sequence[Loss]) -> Fraction | None:
+    """Rho of all releases together; None where one of them is a threshold, which has none."""
+    each = [loss.concentrated for loss in losses]
+    return None if None in each else sum((rho for rho in each if rho is not None), NOTHING)
+
+
+def fits(losses: Sequence[Loss], total: Fraction, delta: Fraction | None, rho: Fraction | None = None) -> bool:
     """Whether releases keep to a total (epsilon, delta), by sums or by one of the orders that follow from the total.
 
-    Exact comparisons, no tolerance: the privacy of the dataset rests on them.
+    rho: where the total was stated in rho, which then is all that counts. Exact comparisons, no tolerance: the privacy
+    of the dataset rests on them.
     """
+    if rho is not None:
+        spent = sum_of_rho(losses)
+        return spent is not None and spent <= rho
     sums = _sums(losses)
     if sums.epsilon <= total and (sums.delta < 1 if delta is None else sums.delta <= delta):
         return True
     return _fit_at_some_order(losses, total, told_delta(losses) if delta is None else delta)
 
 
-def largest_next(losses: Sequence[Loss], total: Fraction, delta: Fraction | None, at: Fraction = NOTHING) -> Fraction:
+def largest_next(
+    losses: Sequence[Loss], total: Fraction, delta: Fraction | None, at: Fraction = NOTHING, rho: Fraction | None = None
+) -> Fraction:
     """The largest epsilon, rounded down to four digits, that one more release may have; 0 if none fits.
 
-    at: its delta; 0 for a pure one.
+    at: its delta; 0 for a pure one. rho: of a total that was stated so.
     """
-    low, high = NOTHING, min(Fraction(MOST), 2 * total)
+    low, high = NOTHING, min(Fraction(MOST), 2 * total + (0 if rho is None else 1 + rho))
     for _ in range(20):
         middle = rounded((low + high) / 2, DOWN)
         if not low < middle < high:
             break
-        low, high = (middle, high) if _fits_one_more(losses, total, delta, middle, at) else (low, middle)
+        low, high = (middle, high) if _fits_one_more(losses, total, delta, middle, at, rho) else (low, middle)
+    if rho is not None:
+        return low
     whole = max(NOTHING, total - _sums(losses).epsilon)  # what sums leave is told as it is, without a rounding
     return whole if whole > low and _fits_one_more(losses, total, delta, whole, at) else low
 
 
 def _fits_one_more(
-    losses: Sequence[Loss], total: Fraction, delta: Fraction | None, epsilon: Fraction, at: Fraction
+    losses: Sequence[Loss],
+    total: Fraction,
+    delta: Fraction | None,
+    epsilon: Fraction,
+    at: Fraction,
+    rho: Fraction | None = None,
 ) -> bool:
     try:
-        return fits([*losses, Loss(epsilon, at, rho_for(epsilon, at) if at else None)], total, delta)
+        return fits([*losses, Loss(epsilon, at, rho_for(epsilon, at) if at else None)], total, delta, rho)
     except BudgetError:  # no rho fits
         return False
 
@@ -148,8 +200,7 @@ def _by_best_order(losses: Sequence[Loss], delta: Fraction) -> Composed | None:
         reach /= 10
     x = Fraction(exp(best))
     together = sum((loss.at(1 + x) for loss in rest), NOTHING) + conversion_gap(x, room)
-    rho = sum((loss.epsilon**2 / 2 if loss.rho is None else loss.rho for loss in rest), NOTHING)
-    return Composed(rounded(max(NOTHING, together) + beside.epsilon, UP), delta, rho)
+    return Composed(rounded(max(NOTHING, together) + beside.epsilon, UP), delta, sum_of_rho(rest))
 
 
 def _fit_at_some_order(losses: Sequence[Loss], total: Fraction, delta: Fraction) -> bool:
