@@ -22,6 +22,7 @@ from sfumato.public.certificate.registry import missing_fields, registry_record
 from sfumato.releases.file.artifact import read_artifact
 from sfumato.releases.group_privacy import group_privacy
 from sfumato.releases.group_privacy import in_words as families
+from sfumato.releases.parts import receipt_in_words
 from sfumato.releases.release import read_content
 from sfumato.releases.signature import check_signature, read_signature, signature_beside
 from sfumato.schema.parts import Budget
@@ -148,7 +149,6 @@ def facts_of(of: Certificate) -> list[tuple[str, str]]:
     amounts = [("epsilon", readable(promised.epsilon))]
     if promised.rho is not None:
         amounts += [("delta", readable(promised.delta)), ("rho", readable(promised.rho))]
-    receipt = about.receipt or {}
     listed = [
         ("definition", promised.definition),
         *amounts,
@@ -160,7 +160,7 @@ def facts_of(of: Certificate) -> list[tuple[str, str]]:
         ("noise", ", ".join(of.noises)),
         ("holds", of.content.about.extent),
         ("total budget", "" if stated is None else f"{_total(stated)}, as the schema states it"),
-        ("ledger", f"{receipt.get('ledger')}, entry {receipt.get('entry')}" if receipt else "no receipt"),
+        ("ledger", receipt_in_words(about.receipt)),
         ("written by", f"{about.written_by}, format {about.version}"),
         ("file", f"{of.file}, {of.bytes:,} bytes"),
         ("sha256 of file", of.sha256),
