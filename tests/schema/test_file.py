@@ -67,6 +67,8 @@ def test_both_parsers_read_the_same(tmp_path_factory, text):
         "? a\n: b\n",
         "- \n\ufeff",
         "<<: {a: 1}\n",
+        "|#",
+        "a: >-2#b\n",
         "[" * 3000,
         "- " * 100_000,
         "{a: " * 100_000,

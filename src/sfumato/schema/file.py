@@ -91,7 +91,7 @@ if yaml.__with_libyaml__:
             yaml.composer.Composer.__init__(self)
 
 
-_APART = re.compile(r"[?!\t\ufeff]")  # the two parsers differ about these (tests/schema/test_file.py compares them)
+_APART = re.compile(r"[?!\t\ufeff]|[|>][-+0-9]*#")  # the parsers differ about these: tests/schema/test_file.py
 
 
 def _at(place: yaml.Node | yaml.Event, problem: str) -> SchemaError:
@@ -293,6 +293,7 @@ REMEDIES = {
     "measures.*": "give it bounds, such as {lower: 0, upper: 50000}, or delete the line",
     "impossible": "list combinations that no row has, such as {age: 0..14, marital: married}, or delete the line",
     "follows": "write {state: {from: county, groups: {England: [Kent]}}}, or delete the line",
+    "series": "write {period: month, unit: person in a month}, or delete the line",
     "expected_rows": "fill in a guess that gives nothing away, such as 1000000, or delete the line",
     "file": "say how the file is written, such as {delimiter: ';', decimal: ','}, or delete the line",
     "*.type": f"choose one of {_TYPES}",

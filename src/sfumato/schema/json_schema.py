@@ -11,6 +11,7 @@ from sfumato.schema.attributes import KINDS
 from sfumato.schema.dialect import Dialect
 from sfumato.schema.parts import Budget, Declared, Measure, PrivacyUnit, keys_of
 from sfumato.schema.schema import Schema
+from sfumato.schema.series import Series
 
 Fragment = dict[str, Any]
 
@@ -125,6 +126,12 @@ _KEYS: dict[str, tuple[Fragment, str]] = {
         _pairs({"anyOf": [_NAME, _FUNCTION]}),
         "Attributes that follow from finer ones: {state: {from: county, groups: {England: [Kent, Devon]}}}.",
     ),
+    "series": ({}, "A table that is published again for every period."),
+    "period": ({}, "How long one period is; names have no calendar."),
+    "unit": (_NAME, "Whose presence is hidden: person in a month, person in at most 6 months, or person for ever."),
+    "periods": (_COUNT, "How many periods are planned."),
+    "Series.column": (_NAME, "Which column says the period of a row, where one table holds several."),
+    "running": (_FLAG, "true: sums over many periods are as exact as can be, single periods less so."),
     "file": ({}, "How the table's file is written."),
 }
 
@@ -141,6 +148,7 @@ def json_schema() -> Fragment:
         "budget": _object(Budget) | {"oneOf": [{"required": ["epsilon"]}, {"required": ["rho"]}]},
         "attributes": {"type": "object", "minProperties": 1, "additionalProperties": _attribute()},
         "measures": {"type": "object", "additionalProperties": _object(Measure)},
+        "series": _object(Series),
         "file": _object(Dialect),
     }
     for key, part in parts.items():

@@ -57,6 +57,7 @@ from sfumato.schema.parts import (
     shown,
 )
 from sfumato.schema.rules import Combinations, Functions, rules_in_words, structure_of
+from sfumato.schema.series import PERIOD, Series
 
 
 def _privacy_unit(value: object) -> object:
@@ -104,6 +105,7 @@ class Schema(Declared):
     measures: dict[str, Measure] = Field(default_factory=dict)
     impossible: Combinations | None = None
     follows: Functions | None = None
+    series: Series | None = None
     expected_rows: Count | None = None
     file: Dialect | None = None  # how the table's file is written, and synthetic rows are
 
@@ -248,6 +250,15 @@ class Schema(Declared):
 
     def _refuse_names_that_are_taken(self) -> None:
         taken = {name.lower() for name in (*self.attributes, *self.measures)}
+        if self.series is not None:
+            if PERIOD in taken:
+                raise SchemaError(f"the series has a column called {PERIOD!r} of its own; rename yours, with `column`")
+            if self.series.promise.most is not None and not self.series.promise.alone and not self.privacy_unit.column:
+                raise SchemaError(
+                    f"series.unit is {self.series.unit}, so the table must say whose row it is; name the column in "
+                    "privacy_unit, or write person in a month or person for ever"
+                )
+            taken.add(PERIOD)
         for name, attribute in self.attributes.items():
             for column in (attribute.groups or ()) if isinstance(attribute, Category) else ():
                 if column.lower() in taken:

@@ -418,18 +418,34 @@ def mediated(one_way: Sequence[Floats], pairs: Pairs, ridges: Sequence[float]) -
     results = list[dict[Places, Floats]]()
     for ridge in ridges:
         sizes = np.maximum(lengths + ridge, ridge / 2.0)  # noise can make it indefinite
-        every, inverse = (vectors * sizes) @ vectors.T, (vectors / sizes) @ vectors.T
+        raised = sizes > lengths + ridge
+        whole = every + (vectors[:, raised] * (sizes - lengths - ridge)[raised]) @ vectors[:, raised].T  # off-diagonal
+        scaled = vectors / np.sqrt(sizes)
+        inverse = scaled @ scaled.T
+        alone = {axis: np.linalg.inv(inverse[at[axis], at[axis]]) for axis in axes}
         result: dict[Places, Floats] = {}
         for batch in of_one_shape(pairs, [len(margin) for margin in one_way]):
             first, second = (np.array([values[pair[side]] for pair in batch]) for side in (0, 1))
-            both, size = np.concatenate([first, second], axis=1), first.shape[1]
-            own = np.linalg.inv(inverse[both[:, :, None], both[:, None, :]])[:, :size, size:]
             block = first[:, :, None], second[:, None, :]
-            explained = (every[block] - own + expected[block]) * expected[block] * total
+            own = _off_diagonal(inverse, (first, second), [[alone[pair[side]] for pair in batch] for side in (0, 1)])
+            explained = (whole[block] - own + expected[block]) * expected[block] * total
             rows, columns = (np.array([one_way[pair[side]] for pair in batch]) for side in (0, 1))
             result |= zip(batch, fit_margins(explained, rows, columns, FITTING_ROUNDS // 2), strict=True)
         results.append({places: result[places] for places in pairs})
     return results
+
+
+def _off_diagonal(matrix: Floats, sides: tuple[Codes, Codes], inverses: Sequence[Sequence[Floats]]) -> Floats:
+    """Blocks ab of the inverses of submatrices of rows and columns a, b: -A^-1 B (D - B' A^-1 B)^-1, A the larger block.
+
+    sides: (batch, values) each. inverses: of the diagonal blocks of both sides.
+    """
+    large, small = (0, 1) if sides[0].shape[1] >= sides[1].shape[1] else (1, 0)
+    cross = matrix[sides[large][:, :, None], sides[small][:, None, :]]
+    moved = np.array(inverses[large]) @ cross
+    left = matrix[sides[small][:, :, None], sides[small][:, None, :]] - cross.transpose(0, 2, 1) @ moved
+    result = -moved @ np.linalg.inv(left)
+    return np.asarray(result.transpose(0, 2, 1) if large else result, dtype=np.float64)
 
 
 def _variation(
