@@ -18,11 +18,12 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.answers.distinct import EVERY_ROW, ByValue
 from sfumato.answers.evaluate import NoiseSource, Sign, Sum, Terms, View
 from sfumato.answers.fieller import NORMAL, NormalErrors, Term, normal_terms
 from sfumato.answers.guaranteed_columns import Source
 from sfumato.answers.noise_sum import Ends
-from sfumato.answers.question import ByStatistic, Gathered, Groups, WeightRange, Weights
+from sfumato.answers.question import ByStatistic, Gathered, Groups, WeightRange, Weights, total
 from sfumato.arrays import Codes, Floats
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
@@ -38,7 +39,8 @@ class PartView:
     """View of one part. code: of its period. start: index of its first cell among the cells of all parts.
 
     codes: of its cells on the axes of the series. old: of the values of an axis of the series on the part's own axis,
-    where the schema has grown since, with the part's number of values.
+    where the schema has grown since, with the part's number of values. units: of measures whose steps differ from those
+    of the series, what one step of the series is in the part's statistics.
     """
 
     code: int
@@ -46,6 +48,18 @@ class PartView:
     start: int
     codes: Mapping[str, Codes]
     old: Mapping[str, tuple[Codes, int]]
+    units: Mapping[str, Mapping[str, float]]
+
+    @property
+    def values(self) -> dict[str, Floats]:
+        """Estimate of each cell by statistic, in the steps of the series."""
+        own = self.cells.values
+        return {
+            of: np.asarray(sum(factor * own[part] for part, factor in self.units[of].items()))
+            if of in self.units
+            else each
+            for of, each in own.items()
+        }
 
     @property
     def cells(self) -> Gathered:
@@ -60,11 +74,22 @@ class PartView:
         return Sum(self._weights(side.split), self._weights(side.whole), {}, side.unseen)
 
     def _weights(self, by_statistic: ByStatistic) -> ByStatistic:
-        return {
-            of: weights
-            for of, each in by_statistic.items()
-            if (weights := self._both_ends(each)).low.any() or weights.high.any() or weights.value.any()
-        }
+        found = total(self._in_own_units(of, self._both_ends(each)) for of, each in by_statistic.items())
+        return {of: each for of, each in found.items() if each.low.any() or each.high.any() or each.value.any()}
+
+    def _in_own_units(self, of: str, weights: Weights) -> ByStatistic:
+        units = self.units.get(of)
+        return {of: weights} if units is None else {part: weights.times(factor) for part, factor in units.items()}
+
+    def range_of(self, query: WeightRange) -> WeightRange:
+        """The weights of a sum, least and greatest, on this part's cells."""
+
+        def cut(weights: Mapping[str, Floats]) -> dict[str, Floats]:
+            mine = total(self._in_own_units(of, Weights.exactly(self.cut(each))) for of, each in weights.items())
+            return {of: each.value for of, each in mine.items() if of in self.cells.values}
+
+        low = cut(query.low)
+        return WeightRange(low, low if query.high is query.low else cut(query.high), query.unseen)
 
     def _both_ends(self, weights: Weights) -> Weights:
         if weights.exact:
@@ -74,8 +99,12 @@ class PartView:
 
 def cells_of_parts(parts: Sequence[PartView], along: str, names: Sequence[str]) -> Gathered:
     """Cells of several parts one after the other. along: the attribute that tells parts apart, if it is in `names`."""
-    statistics = dict.fromkeys(of for part in parts for of in part.cells.values)
-    values = {of: _concatenated([p.cells.values.get(of, np.zeros(p.cells.size)) for p in parts]) for of in statistics}
+    every = [part.values for part in parts]
+    statistics = dict.fromkeys(of for values in every for of in values)
+    values = {
+        of: _concatenated([own.get(of, np.zeros(part.cells.size)) for part, own in zip(parts, every, strict=True)])
+        for of in statistics
+    }
     codes = {
         name: _concatenated(
             [np.full(p.cells.size, p.code) if name == along else p.codes[name] for p in parts]
@@ -139,33 +168,42 @@ class NoiseOfParts(NoiseSource):
     def _shares(self, part: PartView, sides: Sequence[Sum], groups: Groups) -> list[_Share]:
         """What one part adds to the groups of its own period, and to the others by sums that are not split by group."""
         mine = [part.side(side) for side in sides]
-        every, alone = np.arange(len(groups.present)), any(side.whole for side in mine)
-        inside = groups
-        if self.along in groups.names or any(name in part.old for name in groups.names):
-            codes = dict(zip(groups.names, np.unravel_index(groups.present, groups.shape), strict=True))
-            here = np.ones(len(every), dtype=bool)
-            if self.along in codes:
-                here &= codes.pop(self.along) == part.code
-            sizes = dict(zip(groups.names, groups.shape, strict=True))
-            for name in codes:
-                if name in part.old:
-                    old, sizes[name] = part.old[name]
-                    codes[name] = old[codes[name]]
-                    here &= codes[name] >= 0
-            every, shape = np.flatnonzero(here), tuple(sizes[name] for name in codes)
-            mine_only = tuple(each[here] for each in codes.values())
-            numbers = np.ravel_multi_index(mine_only, shape) if codes else np.zeros(len(every))
-            inside = Groups(tuple(codes), shape, np.asarray(numbers, dtype=np.int64))
+        inside, at = self._inside(part, groups)
         shares = []
-        if len(every) and any(side.split or side.whole for side in mine):
-            own = [Sum(side.split, side.whole, {}, np.zeros(prod(inside.shape))) for side in mine]
-            shares.append(_Share(part, own, every, part.view.noises.terms(own, part.cells, inside)))
-        if alone and len(every) < len(groups.present):
-            others = np.setdiff1d(np.arange(len(groups.present)), every)
+        if len(at) and any(side.split or side.whole for side in mine):
+            own = [Sum(side.split, side.whole, {}, np.zeros(inside.number)) for side in mine]
+            shares.append(_Share(part, own, at, part.view.noises.terms(own, part.cells, inside)))
+        if len(at) < len(groups.present) and any(side.whole for side in mine):
+            others = np.setdiff1d(np.arange(len(groups.present)), at)
             whole = [Sum({}, side.whole, {}, np.zeros(1)) for side in mine]
-            (shared,) = part.view.noises.terms(whole, part.cells, Groups((), (), np.zeros(1, dtype=np.int64)))
+            (shared,) = part.view.noises.terms(whole, part.cells, EVERY_ROW)
             shares.append(_Share(part, whole, others, [shared] * len(others)))
         return shares
+
+    def _inside(self, part: PartView, groups: Groups) -> tuple[Groups, Codes]:
+        """Groups of a part by its own attributes, and the indices among all present groups of those present there."""
+        if isinstance(groups, ByValue):
+            base, at = self._inside(part, groups.base)
+            values = np.arange(groups.shape[1] - 1)
+            present = (base.present[:, None] * groups.shape[1] + values).ravel()
+            by_value = ByValue((), (base.number, groups.shape[1]), present, base, part.cut(groups.value))
+            return by_value, (at[:, None] * len(values) + values).ravel()
+        here = np.ones(len(groups.present), dtype=bool)
+        if self.along not in groups.names and not any(name in part.old for name in groups.names):
+            return groups, np.flatnonzero(here)
+        codes = dict(zip(groups.names, np.unravel_index(groups.present, groups.shape), strict=True))
+        sizes = dict(zip(groups.names, groups.shape, strict=True))
+        if self.along in codes:
+            here &= codes.pop(self.along) == part.code
+        for name in codes:
+            if name in part.old:
+                old, sizes[name] = part.old[name]
+                codes[name] = old[codes[name]]
+                here &= codes[name] >= 0
+        shape = tuple(sizes[name] for name in codes)
+        at = np.flatnonzero(here)
+        numbers = np.ravel_multi_index([each[at] for each in codes.values()], shape) if codes else np.zeros(len(at))
+        return Groups(tuple(codes), shape, np.asarray(numbers, dtype=np.int64)), at
 
     def signs_of_rows(self, within: NDArray[np.bool_], cells: Gathered) -> list[Sign] | None:
         """Test statistics of all parts together: precision-weighted sums add up."""
@@ -330,7 +368,7 @@ class SourceOfParts(Source):
 
     def ends(self, query: WeightRange, cells: Gathered, tail: float) -> Ends:
         """Bounds of a sum: those of every part that it touches, with the tail split evenly between them."""
-        asked = [(part, source, _within(part, query)) for part, source in zip(self.parts, self.sources, strict=True)]
+        asked = [(part, source, part.range_of(query)) for part, source in zip(self.parts, self.sources, strict=True)]
         asked = [one for one in asked if one[2].statistics]
         if query.unseen and len(asked) != 1:
             raise QueryError(
@@ -341,12 +379,3 @@ class SourceOfParts(Source):
             ends = source.ends(mine, part.cells, tail / len(asked))
             low, high = low + ends.low, high + ends.high
         return Ends(low, high)
-
-
-def _within(part: PartView, query: WeightRange) -> WeightRange:
-    def cut(weights: Mapping[str, Floats]) -> dict[str, Floats]:
-        mine = {of: part.cut(each) for of, each in weights.items()}
-        return {of: each for of, each in mine.items() if of in part.cells.values}
-
-    low = cut(query.low)
-    return WeightRange(low, low if query.high is query.low else cut(query.high), query.unseen)

@@ -26,14 +26,18 @@ from sfumato.releases.file.members import Columns
 from sfumato.schema import Schema
 from sfumato.schema.attributes import Category, Date
 from sfumato.schema.attributes.lists import OTHER
+from sfumato.schema.parts import missing_of
 from sfumato.schema.series import PERIOD, Series
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sfumato.answers.evaluate import View
     from sfumato.answers.parts import PartView, SourceOfParts
     from sfumato.answers.question import Kinds, Manner
     from sfumato.answers.results import Result
     from sfumato.measurement import Noise
+    from sfumato.releases.file.series import SeriesFile
     from sfumato.releases.release import Release
     from sfumato.releases.rows.from_parts import RowsOfParts
     from sfumato.sql import Select
@@ -98,9 +102,10 @@ class SeriesContent(ContentOfCells):
     schema: Schema
     series: Series
     parts: tuple[Part, ...]
+    file: SeriesFile | None = None  # that they are in, where they are
 
     @classmethod
-    def of(cls, parts: Sequence[Part]) -> SeriesContent:
+    def of(cls, parts: Sequence[Part], file: SeriesFile | None = None) -> SeriesContent:
         """Series of parts in the order of publication; of several with one period the last one counts."""
         newest = parts[-1].release.schema
         if newest.series is None:
@@ -109,7 +114,7 @@ class SeriesContent(ContentOfCells):
         last = {part.period: part for part in parts}
         attribute, order = period_attribute(series, list(last))
         schema = with_period(newest, attribute)
-        return cls(schema, series, tuple(last[label] for label in order))
+        return cls(schema, series, tuple(last[label] for label in order), file)
 
     @property
     def axis(self) -> Axis:
@@ -233,9 +238,24 @@ class SeriesContent(ContentOfCells):
             places = {name: place for name in view.cells.codes if (place := self.place(part, name)) is not None}
             codes = {name: places[name].codes[c] if name in places else c for name, c in view.cells.codes.items()}
             old = {name: (place.old, len(place.codes)) for name, place in places.items()}
-            found.append(PartView(self.codes[part.period], view, start, codes, old))
+            found.append(PartView(self.codes[part.period], view, start, codes, old, self._units(part)))
             start += view.cells.size
         return tuple(found)
+
+    def _units(self, part: Part) -> dict[str, dict[str, float]]:
+        """One step of a measure of the series in the statistics of a part, where the part's steps are others.
+
+        A sum is step * estimate + centre * rows with a value, in both.
+        """
+        found: dict[str, dict[str, float]] = {}
+        for name, its in part.release.schema.measures.items():
+            mine = self.schema.measures[name]
+            if (mine.step, mine.centre) == (its.step, its.centre):
+                continue
+            found[name] = {name: float(its.step / mine.step)}
+            if shift := float((its.centre - mine.centre) / mine.step):
+                found[name] |= {"count": shift, **({missing_of(name): -shift} if its.missing == "keep" else {})}
+        return found
 
     def _kinds(self, part: Part, kinds: Kinds) -> dict[str, Codes]:
         """Classes of a question along the axes of one part."""
@@ -309,6 +329,15 @@ class SeriesContent(ContentOfCells):
             f"every part has noise of its own; in the newest, {newest.errors}",
             newest.findings,
         )
+
+    def copy_to(self, path: Path) -> Path:
+        """Write the whole series to another place, byte for byte."""
+        from sfumato.releases.file.series import copy_series
+
+        if self.file is None:
+            raise ReleaseFileError("this series is of releases in memory; save each, and add it with `append_part`")
+        copy_series(self.file, path)
+        return path
 
     def write(self) -> Written:
         raise ReleaseFileError("a series is written part by part; save it, or take a part out")
