@@ -89,6 +89,23 @@ def test_a_box_whose_cells_are_cut_has_the_ends_of_the_smaller_and_of_the_larger
     assert (found.low, found.high) == pytest.approx((4.0, 10.0))
 
 
+@pytest.mark.parametrize("pooled", [True, False])
+def test_low_noise_does_not_bound_a_count_by_zero(pooled):
+    """A cell measured far below 0 may hold rows all the same: its end is more than that of two empty cells."""
+    counts, scale = np.full(SIZES, 40), Fraction(20)
+    counts[0, 0, 0] = -500
+    measured = [((0, 1, 2), table(counts, scale))]
+    asked = weights([0], [0], [0])
+    if pooled:
+        first = [((place,), table(np.full(SIZES[place], 300), scale)) for place in range(3)]
+        found = Boxes(SIZES, KINDS, first, measured).ends(asked, asked, 0.025)
+    else:
+        found = Tables(SIZES, measured, counts=True).ends(asked, asked, KINDS, 0.025)
+    deviation = float(Laplace(scale).variance) ** 0.5
+    assert found.low <= 0.0
+    assert 0.5 * deviation < found.high < 3.0 * deviation
+
+
 def test_sums_of_a_measure_are_pooled_over_all_tables_that_tell_them():
     rng, scale = np.random.default_rng(3), Fraction(20)
     sums = rng.integers(-50, 50, SIZES)

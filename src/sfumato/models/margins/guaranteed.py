@@ -253,15 +253,19 @@ class Boxes:
         return [(tail, _Bound(0.0, early.unit(*((part, 1.0) for part in single)) + rest))]
 
     def _nearest(self, of: _Round, box: _Box, bounds: Sequence[tuple[float, _Bound]], *, upper: bool) -> float:
-        """Tightest of some confidence bounds, each with its share of the tail."""
+        """Tightest of some confidence bounds, each with its share of the tail.
+
+        A noisy count is not taken to be further below 0 than one standard error, so that no bound of a count is 0
+        because noise was low (power-constrained limits: Cowan, Cranmer, Gross, Vitells 2011).
+        """
         (fitted, estimate), sign = box.fitted(of), 1.0 if upper else -1.0
-        return sign * min(
-            (
-                sign * (bound.constant + float(bound.weights @ estimate)) + fitted.reach(bound.weights, part)
-                for part, bound in bounds
-            ),
-            default=inf,
-        )
+        ends = []
+        for part, bound in bounds:
+            value = bound.constant + float(bound.weights @ estimate)
+            if upper and self.counts and value < 0.0:
+                value = max(value, -float(fitted.errors(bound.weights[None])[0]))
+            ends.append(sign * value + fitted.reach(bound.weights, part))
+        return sign * min(ends, default=inf)
 
     def _expected(self, early: _Round, late: _Round, box: _Box) -> Floats:
         """Expected n_A by the first round under independence of attributes, (known,)."""

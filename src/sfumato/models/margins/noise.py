@@ -264,6 +264,9 @@ class Tables:
             below, above = (_spread(weights, attributes, places, kinds, self.sizes) for weights in (least, most))
             rows = np.arange(len(table.answers))
             inside, high_end = lowest(table, rows, below, share), -lowest(table, rows, -above, share)
+            if self.counts and above.min(initial=0.0) >= 0.0:  # as in guaranteed.py: not further below 0 than this
+                deviation = sqrt(table.noise.variance * float(above @ above))
+                high_end += max(0.0, -deviation - float(above @ table.answers))
             used.append(_Used(along, Ends(inside if full or not product else 0.0, high_end), inside))
         lows, highs = [one.ends.low for one in used], [one.ends.high for one in used]
         if product:
