@@ -8,10 +8,11 @@ from os import PathLike
 from pathlib import Path
 
 from sfumato.errors import ReleaseFileError
-from sfumato.kernel.ledger.composition import Loss, composed
-from sfumato.plain_text import unit_in_words
+from sfumato.kernel.ledger.book import Series as Promise
+from sfumato.kernel.ledger.book import Unit
+from sfumato.kernel.ledger.composition import Loss, Period, composed
 from sfumato.releases.contents.series import Part, SeriesContent
-from sfumato.releases.file.artifact import is_series, whole_or_not_at_all
+from sfumato.releases.file.artifact import is_series
 from sfumato.releases.file.manifest import Guarantee, guarantee_of
 from sfumato.releases.file.series import PartRecord, SeriesFile, open_series
 from sfumato.releases.release import Release, release_in
@@ -43,8 +44,8 @@ def release_of(file: SeriesFile) -> Release:
     return Release(content, newest.mechanism, guarantee, all(each.private for each in file.head.parts))
 
 
-def extract(path: str | Path, period: str, out: str | Path, number: int | None = None) -> Path:
-    """Write one part of a series to a file of its own, which is the release that was published then.
+def extracted(path: str | Path, period: str, number: int | None = None) -> bytes:
+    """One part of a series: the bytes of the release file that was published then.
 
     number: of a part that was corrected since; by default the part that answers for the period.
     """
@@ -56,45 +57,21 @@ def extract(path: str | Path, period: str, out: str | Path, number: int | None =
     if not found:
         there = ", ".join(dict.fromkeys(part.period for part in file.head.parts[-6:]))
         raise ReleaseFileError(f"{path} has no such part of {label}; its last periods are {there}", kind="input")
-    body = file.body(found[-1])
-    with whole_or_not_at_all(Path(out)) as written:
-        written.write(body)
-    return Path(out)
+    with file.file:
+        return file.body(found[-1])
 
 
 def guarantee_of_parts(parts: Sequence[PartRecord], series: Series, schema: Schema) -> Guarantee:
-    """What all parts together promise to the unit that the series names.
-
-    A person in one period: the costliest period. A person in at most k periods: an upper bound of any k of them, by the
-    k costliest pure parts and the k costliest of zCDP; corrections, which concern whoever was in the period corrected,
-    are all added. For ever: all parts.
+    """What all parts together promise to the unit that the series names: in one period, in the costliest of as many
+    as a person is counted in, or in all (kernel/ledger/composition.py).
     """
-    promise, whom = series.promise, unit_in_words(schema.privacy_unit.column, schema.privacy_unit.contributions)
-    if promise.alone:
-        periods = [[part for part in parts if part.period == label] for label in {part.period for part in parts}]
-        together = [_composed(each) for each in periods]
-        epsilon, delta, rho = (max(each) for each in zip(*together, strict=True))
-        whom = f"{whom} in one {_word(series)}"
-    elif promise.most is not None:
-        first = [part for part in parts if part.corrects is None]
-        pure = sorted((part for part in first if part.rho is None), key=lambda part: part.epsilon)
-        noisy = sorted((part for part in first if part.rho is not None), key=lambda part: part.rho or 0)
-        most = promise.most
-        kept = [*pure[-most:], *noisy[-most:], *(part for part in parts if part.corrects is not None)]
-        epsilon, delta, rho = _composed(kept)
-        whom = f"{whom} in the at most {most:,} {_word(series)}s in which they are counted"
-    else:
-        epsilon, delta, rho = _composed(parts)
-        whom = f"{whom} in all {_word(series)}s"
-    return guarantee_of(epsilon, whom, delta=delta, rho=rho if delta else None)
-
-
-def _word(series: Series) -> str:
-    return "period" if series.period == "name" else series.period
-
-
-def _composed(parts: Sequence[PartRecord]) -> tuple[Fraction, Fraction, Fraction]:
-    """Epsilon, delta and rho of several parts about the same rows; rho of a pure one is epsilon^2 / 2."""
-    found = composed([Loss(part.epsilon, part.delta, part.rho) for part in parts], None)
-    rho = sum((part.epsilon**2 / 2 if part.rho is None else part.rho for part in parts), Fraction(0))
-    return found.epsilon, found.delta, rho
+    promise, unit = series.promise, schema.privacy_unit
+    whom = Unit(unit.column, Promise(promise.words, promise.most, promise.alone)).in_words(unit.contributions)
+    losses = [
+        Loss(part.epsilon, part.delta, part.rho, None if promise.most is None else Period(part.period, promise.most, ""))
+        for part in parts
+    ]
+    found = composed(losses, None)
+    rhos = [part.epsilon**2 / 2 if part.rho is None else part.rho for part in parts]
+    rho = found.rho or sum(rhos, Fraction(0))  # sums gave the figure
+    return guarantee_of(found.epsilon, whom, delta=found.delta, rho=rho if found.delta else None)
