@@ -283,6 +283,7 @@ MOST_CELLS = 2**18  # of a pair that is measured, or kept if it was not
 MOST_TOGETHER = 2400  # values of all attributes that mediate, likewise
 
 NO_ZEROS: Mapping[Places, Flags] = {}
+NO_TABLES: Mapping[Places, Floats] = {}
 Pairs = Mapping[Places, Floats]
 Along = dict[Places, tuple[Directions, Directions]]
 Variation = Mapping[tuple[int, Places], Floats]  # by attribute and pair
@@ -293,12 +294,14 @@ def all_pairs(
     seen: Mapping[Places, Noisy],
     ordered: Sequence[bool],
     zeros: Mapping[Places, Flags] = NO_ZEROS,
+    expected: Mapping[Places, Floats] = NO_TABLES,
 ) -> dict[Places, Table]:
     """Estimates of two-way tables: all, but for those of more than `MOST_CELLS` cells that nothing is known of.
 
     one_way: margins, with one sum. seen: noisy pairs; the others are predicted from these. zeros: for pairs with
-    structural zeros, flags of their possible cells. A table that is left out is the product of its margins wherever it
-    is asked for.
+    structural zeros, flags of their possible cells. expected: predictions of pairs from elsewhere, such as earlier
+    periods, another prior mean beside the others. A table that is left out is the product of its margins wherever it is
+    asked for.
     """
     total, axes = float(one_way[0].sum()), len(one_way)
     seen = {**seen, **{places: with_zeros(seen[places], flags) for places, flags in zeros.items() if places in seen}}
@@ -320,13 +323,14 @@ def all_pairs(
 
     first = {axis: Directions.of(shares[axis], ordered[axis]) for axis in range(axes) if small[axis]}
     by_order: Along = {(a, b): (first[a], first[b]) for a, b in near}
-    alone = shrink_pairs(near, among, {p: [] for p in near}, by_order)
+    further = {places: [fitted(places, expected[places])] if expected else [] for places in near}
+    alone = shrink_pairs(near, among, further, by_order)
     known = among | {places: fitted(places, each.estimate) for places, each in alone.items()}
     said = mediated(one_way, known, RIDGES)
     for each in said:
         each.update({places: fitted(places, each[places]) for places in zeros if places in each})
     by_others = _along(shares, ordered, _variation(one_way, known, among, list(near)), list(near))
-    shrunk = shrink_pairs(near, among, {p: [each[p] for each in said] for p in near}, by_others)
+    shrunk = shrink_pairs(near, among, {p: [each[p] for each in said] + further[p] for p in near}, by_others)
     tables: dict[Places, Table] = {}
     for places, apart in product.items():
         if places not in seen:
