@@ -285,6 +285,7 @@ MOST_TOGETHER = 2400  # values of all attributes that mediate, likewise
 NO_ZEROS: Mapping[Places, Flags] = {}
 Kin = Mapping[int, frozenset[int]]
 NO_KIN: Kin = {}
+NO_TABLES: Mapping[Places, Floats] = {}
 Pairs = Mapping[Places, Floats]
 Along = dict[Places, tuple[Directions, Directions]]
 Variation = Mapping[tuple[int, Places], Floats]  # by attribute and pair
@@ -296,12 +297,14 @@ def all_pairs(
     ordered: Sequence[bool],
     zeros: Mapping[Places, Flags] = NO_ZEROS,
     kin: Kin = NO_KIN,
+    expected: Mapping[Places, Floats] = NO_TABLES,
 ) -> dict[Places, Table]:
     """Estimates of two-way tables: all, but for those of more than `MOST_CELLS` cells that nothing is known of.
 
     one_way: margins, with one sum. seen: noisy pairs; the others are predicted from these. zeros: for pairs with
-    structural zeros, flags of their possible cells. kin: attributes that follow from each attribute or it from them: their
-    pairs were pooled, share noise, and do not predict each other. A table that is left out is the product of its margins
+    structural zeros, flags of their possible cells. kin: attributes that follow from each one, or it from them: their
+    pairs were pooled, share noise, and do not predict each other. expected: predictions of pairs from elsewhere, such
+    as earlier periods, another prior mean beside the others. A table that is left out is the product of its margins
     wherever it is asked for.
     """
     total, axes = float(one_way[0].sum()), len(one_way)
@@ -324,13 +327,14 @@ def all_pairs(
 
     first = {axis: Directions.of(shares[axis], ordered[axis]) for axis in range(axes) if small[axis]}
     by_order: Along = {(a, b): (first[a], first[b]) for a, b in near}
-    alone = shrink_pairs(near, among, {p: [] for p in near}, by_order)
+    further = {places: [fitted(places, expected[places])] if expected else [] for places in near}
+    alone = shrink_pairs(near, among, further, by_order)
     known = among | {places: fitted(places, each.estimate) for places, each in alone.items()}
     said = _by_others(one_way, known, kin)
     for each in said:
         each.update({places: fitted(places, each[places]) for places in zeros if places in each})
     by_others = _along(shares, ordered, _variation(one_way, known, among, list(near)), list(near))
-    shrunk = shrink_pairs(near, among, {p: [each[p] for each in said] for p in near}, by_others)
+    shrunk = shrink_pairs(near, among, {p: [each[p] for each in said] + further[p] for p in near}, by_others)
     tables: dict[Places, Table] = {}
     for places, apart in product.items():
         if places not in seen:
@@ -453,7 +457,7 @@ def mediated(one_way: Sequence[Floats], pairs: Pairs, ridges: Sequence[float]) -
 
 
 def _off_diagonal(matrix: Floats, sides: tuple[Codes, Codes], inverses: Sequence[Sequence[Floats]]) -> Floats:
-    """Blocks ab of the inverses of submatrices of rows and columns a, b: -A^-1 B (D - B' A^-1 B)^-1, A the larger block.
+    """Blocks ab of the inverses of submatrices of rows and columns a, b: -A^-1 B (D - B' A^-1 B)^-1, A the larger one.
 
     sides: (batch, values) each. inverses: of the diagonal blocks of both sides.
     """
