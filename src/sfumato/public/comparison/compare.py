@@ -92,8 +92,8 @@ def _both(ours: Axis, theirs: Axis) -> tuple[Label, ...]:
     """Match the cells of both by meaning: values by their names, bins by their ends."""
     if ours.ordered != theirs.ordered or (ours.ordered and ours.kind != theirs.kind):
         return ()
-    others = set(theirs.labels())
-    return tuple(label for label in ours.labels() if label in others)
+    others = {label for cell, label in enumerate(theirs.labels()) if cell not in theirs.gaps}
+    return tuple(label for cell, label in enumerate(ours.labels()) if cell not in ours.gaps and label in others)
 
 
 def _listed(names: Sequence[str] | dict[str, Axis]) -> str:
@@ -199,7 +199,7 @@ def _about_the_two(first: Release, second: Release) -> list[str]:
                 notes[0] += (
                     f", as entries {places[0]} and {places[1]} of one ledger for {printable(first.schema.dataset)}"
                 )
-    ours, theirs = what_is_counted(first.schema), what_is_counted(second.schema)
+    ours, theirs = what_is_counted(first.content.table), what_is_counted(second.content.table)
     if set(ours) != set(theirs):
         odd = [
             f"{which}: {rule}"

@@ -100,6 +100,11 @@ class Content(ABC):
         return self.schema.domain
 
     @property
+    def table(self) -> Schema:
+        """Schema of the table that was read, whose rules of counting hold; of a series, that of the newest part."""
+        return self.schema
+
+    @property
     def threshold(self) -> int | None:
         """Least noisy count that was published; None where every cell is."""
         return None
