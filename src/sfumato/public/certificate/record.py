@@ -25,8 +25,10 @@ from sfumato.releases.file.artifact import is_series, read_artifact
 from sfumato.releases.file.manifest import Manifest
 from sfumato.releases.group_privacy import group_privacy
 from sfumato.releases.group_privacy import in_words as families
+from sfumato.releases.parts import receipt_in_words
 from sfumato.releases.release import read_content
 from sfumato.releases.signature import check_signature, read_signature, signature_beside
+from sfumato.schema.parts import Budget
 from sfumato.version import __version__
 
 FAMILIES = (1, 2, 3, 4)
@@ -41,7 +43,9 @@ class Certificate(Certified):
         about, unit = self.manifest, self.schema.privacy_unit
         promised, stated = about.guarantee, self.schema.budget
         groups = group_privacy(promised.epsilon, delta=promised.delta, rho=promised.rho, people=FAMILIES)
-        total = None if stated is None else readable(stated.epsilon)
+        total = {"total_epsilon": None if stated is None or stated.epsilon is None else readable(stated.epsilon)}
+        if stated is not None and stated.rho is not None:
+            total["total_rho"] = readable(stated.rho)
         return {
             "format": "sfumato-certificate",
             "version": 1,
@@ -60,7 +64,7 @@ class Certificate(Certified):
                 "noise": list(self.noises),
                 "publishes": self.content.about.extent,
             },
-            "budget": {"total_epsilon": total, "receipt": about.receipt},
+            "budget": {**total, "receipt": about.receipt},
             "software": {
                 "written_by": about.written_by,
                 "format_version": about.version,
@@ -151,6 +155,12 @@ def in_words(of: Certificate) -> str:
     return "\n\n".join("\n".join(map(printable, part)) for part in parts)
 
 
+def _total(stated: Budget) -> str:
+    """Total budget of a schema in words."""
+    kind, amount = ("epsilon", stated.epsilon) if stated.rho is None else ("rho", stated.rho)
+    return "" if amount is None else f"{kind} {readable(amount)}"
+
+
 def facts_of(of: Certificate) -> list[tuple[str, str]]:
     """List the statements of a certificate as names and texts."""
     about, promised, unit = of.manifest, of.manifest.guarantee, of.schema.privacy_unit
@@ -158,7 +168,6 @@ def facts_of(of: Certificate) -> list[tuple[str, str]]:
     amounts = [("epsilon", readable(promised.epsilon))]
     if promised.rho is not None:
         amounts += [("delta", readable(promised.delta)), ("rho", readable(promised.rho))]
-    receipt = about.receipt or {}
     listed = [
         ("definition", promised.definition),
         *amounts,
@@ -169,8 +178,8 @@ def facts_of(of: Certificate) -> list[tuple[str, str]]:
         *(("option", f"{name} = {value}") for name, value in about.mechanism.options.items()),
         ("noise", ", ".join(of.noises)),
         ("holds", of.content.about.extent),
-        ("total budget", "" if stated is None else f"epsilon {readable(stated.epsilon)}, as the schema states it"),
-        ("ledger", f"{receipt.get('ledger')}, entry {receipt.get('entry')}" if receipt else "no receipt"),
+        ("total budget", "" if stated is None else f"{_total(stated)}, as the schema states it"),
+        ("ledger", receipt_in_words(about.receipt)),
         ("written by", f"{about.written_by}, format {about.version}"),
         ("file", f"{of.file}, {of.bytes:,} bytes"),
         ("sha256 of file", of.sha256),

@@ -25,6 +25,7 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.budget import readable
 from sfumato.plain_text import printable
 from sfumato.public.comparison.comparison import LEAST, Compared, Comparison, clearest_first, difference
+from sfumato.releases.parts import draws_of
 from sfumato.schema.schema import what_is_counted
 from sfumato.sql import compile_statement
 
@@ -183,8 +184,11 @@ def _estimate(cell: object) -> Estimate:
 
 
 def _same_draw(first: Release, second: Release) -> bool:
-    """Check whether both show the same noise: one ledger entry is one draw, whatever became of the file."""
-    return first is second or (first.receipt is not None and first.receipt == second.receipt)
+    """Check whether both show the same noise: one ledger entry is one draw, whatever became of the file.
+
+    A combined release shows the noise of all its parts.
+    """
+    return first is second or bool(draws_of(first.receipt) & draws_of(second.receipt))
 
 
 def _about_the_two(first: Release, second: Release) -> list[str]:

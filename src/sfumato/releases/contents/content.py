@@ -213,6 +213,11 @@ class ContentOfCells(Content):
         kinds: the attributes, with the class of each of their values; values of one class may be merged.
         """
 
+    @property
+    def groups_by_class(self) -> bool:
+        """Whether a view tells apart single values, or exactly the classes asked for: these can then be groups."""
+        return False
+
     def select(self, select: Select, confidence: float) -> Result:
         from sfumato.answers.question import Manner
 
