@@ -2,21 +2,28 @@
 
 Whatever can be refused from names and types alone is refused before anything is spent. Then the budget is reserved in
 the ledger and committed to disk, and only then is the table read. A crash at any later moment leaves the reservation
-in place: the ledger can over-count, never under-count.
+in place: the ledger can over-count, never under-count. So can the register of a series, which is written when it is
+known who would be counted, and before anybody is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import SchemaError
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget, Cost
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.counts import Aggregate, Rows
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.ledger.book import Unit
+from sfumato.kernel.ledger.book import Series, Unit
 from sfumato.kernel.ledger.ledger import Account, Ledger, Receipt
+from sfumato.kernel.ledger.register import Register
 from sfumato.kernel.ledger.reservation import Wanted
+from sfumato.kernel.reading.engines import Admit
 from sfumato.kernel.reading.table import Table
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.schema import Schema
@@ -40,6 +47,7 @@ class Terms:
     mechanism: its name, as the ledger records it.
     request, again: what is asked for, as a digest of what is public about it; it may be what was asked for last.
     another_unit: the schema's privacy unit may be one that the ledger does not know for this dataset.
+    period: of the series that the schema states, as `Series.label` writes it; it must be named if there is one.
     """
 
     schema: Schema
@@ -48,6 +56,17 @@ class Terms:
     request: str | None = None
     another_unit: bool = False
     again: bool = True
+    period: str | None = None
+
+    def __post_init__(self) -> None:
+        series = self.schema.series
+        if series is None and self.period is not None:
+            raise SchemaError("a period is named, but the schema states no series; add `series`, or name no period")
+        if series is not None and (self.period is None or series.label(self.period) != self.period):
+            raise SchemaError(
+                f"the schema states a series, published {series.period} by {series.period}; name the series' file and "
+                "the period of this table (--series, --period), or take `series` out of the schema"
+            )
 
     @property
     def wanted(self) -> Wanted:
@@ -58,16 +77,28 @@ class Terms:
             self.cost.epsilon,
             schema.epsilon,
             self.mechanism,
-            Unit(schema.privacy_unit.column),
+            unit_of(schema),
             schema.privacy_unit.contributions,
             self.another_unit,
             delta=self.cost.delta,
             rho=self.cost.budget.rho,
             limit_delta=schema.delta,
+            limit_rho=schema.rho,
             identity=schema.ledger,
             request=self.request,
             again=self.again,
+            period=self.period,
         )
+
+
+def unit_of(schema: Schema) -> Unit:
+    """Whom a release of this schema protects."""
+    one = schema.series
+    if one is None:
+        return Unit(schema.privacy_unit.column)
+    promise = one.promise
+    planned = one.periods if promise.most is None else None
+    return Unit(schema.privacy_unit.column, Series(promise.words, promise.most, promise.alone, planned))
 
 
 def open_curator(
@@ -78,23 +109,45 @@ def open_curator(
     nonce: under which the ledger knows the reservation, 32 hexadecimal digits drawn for this one.
     for_margins: whether the mechanism counts margins alone, which says how rows are best held.
     """
-    schema, cost = terms.schema, terms.cost
+    schema, cost, wanted = terms.schema, terms.cost, terms.wanted
     step("check")
-    table.check(schema)
+    register = _checked(table, terms, ledger)
     key = int.from_bytes(entropy.bytes(7), "big")  # which of a person's rows survive the cap depends on it
     # What can be spent and what is reserved come from one value, so that neither can be more than the other.
     budget = cost.budget
     step("reserve")
-    receipt = ledger.reserve(terms.wanted, nonce)
+    receipt = ledger.reserve(wanted, nonce)
     step("read")
-    held = table.read(schema, key, for_margins=for_margins)
+    # Whom a release counts is on disk, in the register, before it counts anybody.
+    admit = None if register is None else _admitting(register, receipt, terms.period or "", step)
+    held = table.read(schema, key, for_margins=for_margins, period=terms.period, admit=admit)
     return Opened(curator_of(schema, held, budget, entropy), receipt)
 
 
 def rehearse(table: Table, terms: Terms, *, ledger: Ledger) -> Account:
     """Refuse what `open_curator` would refuse from names and types; reserves nothing and reads no row."""
-    table.check(terms.schema)
+    _checked(table, terms, ledger)
     return ledger.foresee(terms.wanted)
+
+
+def _admitting(register: Register, receipt: Receipt, period: str, step: Step) -> Admit:
+    def admit(people: Sequence[bytes]) -> NDArray[np.bool_]:
+        step("register")
+        return register.admit(receipt, period, people)
+
+    return admit
+
+
+def _checked(table: Table, terms: Terms, ledger: Ledger) -> Register | None:
+    """The register that the terms need, after whatever can be refused from names, types and registers."""
+    unit = terms.wanted.unit
+    register = None
+    if unit.series is not None and unit.series.keeps_register:
+        register = Register(ledger, terms.schema.dataset, unit)
+    table.check(terms.schema, terms.period, with_people=register is not None)
+    if register is not None:
+        register.check()
+    return register
 
 
 def curator_of(

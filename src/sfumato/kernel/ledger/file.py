@@ -14,13 +14,12 @@ import secrets
 import sqlite3
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from sfumato.errors import LedgerError
+from sfumato.errors import BudgetError, LedgerError
 from sfumato.kernel.ledger.book import (
     Book,
     Change,
@@ -36,33 +35,26 @@ from sfumato.kernel.ledger.book import (
     same_dataset,
     write_total,
 )
-from sfumato.plain_text import write_fraction
+from sfumato.kernel.ledger.composition import Total
 
 IN_THE_SCHEMA = "stated in the schema"
 NOT_STATED = "not stated"
 
-Totals = dict[str, tuple[Fraction, Fraction | None]]
+Totals = dict[str, Total]
 
 
 def record_change(
-    connection: sqlite3.Connection,
-    book: Book,
-    dataset: str,
-    total: Fraction,
-    total_delta: Fraction | None,
-    *,
-    now: str,
-    reason: str,
+    connection: sqlite3.Connection, book: Book, dataset: str, total: Total, *, now: str, reason: str
 ) -> None:
     """Write a dataset's total and its line in the history, both in the open transaction.
 
     Where totals are recorded under two spellings of its name, both become the new one: the smaller would hold.
     """
-    new = write_fraction(total), write_total(total_delta)
+    new = write_total(total)
     chain = book.changes[-1].chain if book.changes else book.id
     for number, name in enumerate(book.spellings(dataset) or (dataset,), start=len(book.changes) + 1):
         known = book.totals.get(name)
-        old = (None, None) if known is None else (write_fraction(known[0]), write_total(known[1]))
+        old = (None, None) if known is None else write_total(known)
         row = (number, name, *old, *new, user_name(), now, reason)
         chain = chained(chain, row)
         connection.execute("DELETE FROM budgets WHERE dataset = ?", (name,))
@@ -77,11 +69,13 @@ def read_changes(connection: sqlite3.Connection, identity: str, totals: Totals) 
     chain = identity
     for number, row in enumerate(connection.execute("SELECT * FROM changes ORDER BY number"), start=1):
         chain = chained(chain, row[:9])
-        old, new = row[2:4], (read_fraction(row[4]), read_total(row[5]))
-        before = None if old == (None, None) else (read_fraction(old[0]), read_total(old[1]))
-        old_total, old_delta = before or (None, None)
+        old, new = row[2:4], read_total(*row[4:6])
+        before = None if old == (None, None) else read_total(*old)
+        was = (None, None, None) if before is None else (before.epsilon, before.delta, before.rho)
         who, at, reason, recorded = row[6:]
-        change = Change(row[0], row[1], old_total, old_delta, *new, who, at, reason, recorded)
+        old_total, old_delta, old_rho = was
+        told = (old_total, old_delta, new.epsilon, new.delta, who, at, reason, recorded)
+        change = Change(row[0], row[1], *told, new.rho, old_rho)
         # A total of before the history was kept (formats 1 and 2) shows as the old total of its first change.
         follows = change.dataset not in known or known[change.dataset] == before
         if change.number != number or change.chain != chain or not follows:
@@ -126,8 +120,9 @@ def user_name() -> str:
 # under each is added up, and the smaller total holds, whenever a ledger is read (`Book.account`). So there is nothing
 # that a crash could interrupt; the new number keeps older versions from giving each spelling a budget of its own.
 # Format 6 records the rho of each release, by which releases are added up; for older entries it follows from epsilon
-# and delta as it did when they were made.
-FORMAT = 6
+# and delta as it did when they were made. In format 7 a total may be a rho; it records the period and the promise of a
+# release that is part of a series, and the digest of the register with everybody whom it counts.
+FORMAT = 7
 APPLICATION = 0x5F0A702D  # marks the file as ours, so that no other database is ever written to
 CHANGES = (
     "CREATE TABLE changes (number INTEGER PRIMARY KEY, dataset TEXT NOT NULL, old_epsilon TEXT, old_delta TEXT, "
@@ -140,15 +135,16 @@ TABLES = (
     "CREATE TABLE entries (number INTEGER PRIMARY KEY, dataset TEXT NOT NULL, epsilon TEXT NOT NULL, "
     "delta TEXT NOT NULL, mechanism TEXT NOT NULL, nonce TEXT NOT NULL, reserved_at TEXT NOT NULL, "
     "state TEXT NOT NULL, digest TEXT, chain TEXT NOT NULL, unit TEXT, contributions INTEGER, request TEXT, "
-    "rho TEXT)",
+    "rho TEXT, period TEXT, series TEXT, registered TEXT)",
     CHANGES,
 )
 UPGRADES = {  # to each format; the new columns of old entries are NULL: nobody knows what they would say
     3: ("ALTER TABLE entries ADD COLUMN unit TEXT", "ALTER TABLE entries ADD COLUMN contributions INTEGER", CHANGES),
     4: ("ALTER TABLE entries ADD COLUMN request TEXT",),
     6: ("ALTER TABLE entries ADD COLUMN rho TEXT",),
+    7: tuple(f"ALTER TABLE entries ADD COLUMN {name} TEXT" for name in ("period", "series", "registered")),
 }
-LATER_COLUMNS = {3: 2, 4: 3, 5: 3, 6: 4}  # how many columns of an entry each format has beyond those of the first
+LATER_COLUMNS = {3: 2, 4: 3, 5: 3, 6: 4, 7: 7}  # how many columns of an entry each format has beyond those of the first
 RESTORE = "restore it from a backup"
 PERMIT = "make sure that you may write to it and to its folder, or name another file (--ledger)"
 DAMAGED = f"is damaged; {RESTORE}"
@@ -179,22 +175,22 @@ def open_book(connection: sqlite3.Connection, path: Path) -> Book:
         ((identity, seal),) = connection.execute("SELECT id, seal FROM meta")
         intact = version >= 1 and seal == seal_of(connection, version)
         totals = {
-            dataset: (read_fraction(epsilon), read_total(delta))
-            for dataset, epsilon, delta in connection.execute("SELECT dataset, epsilon, delta FROM budgets")
+            dataset: read_total(amount, delta)
+            for dataset, amount, delta in connection.execute("SELECT dataset, epsilon, delta FROM budgets")
         }
         known = {same_dataset(name) for name in totals}
         entries: list[Entry] = []
         chain = identity
         for number, row in enumerate(connection.execute("SELECT * FROM entries ORDER BY number"), start=1):
             entry = _entry(row, version)
-            chain = chained(chain, (*row[:7], *(field for field in row[10:] if field is not None)))
+            chain = chained(chain, (*row[:7], *(field for field in row[10:16] if field is not None)))
             intact = intact and entry.number == number and entry.chain == chain
             intact = intact and (entry.dataset in totals or same_dataset(entry.dataset) in known)
             # Once units are recorded they are recorded for good.
             intact = intact and (entry.unit is not None or not entries or entries[-1].unit is None)
             entries.append(entry)
         changes = read_changes(connection, identity, totals) if version >= 3 else ()
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, BudgetError):  # BudgetError: a total that is no amount of privacy
         intact = False
     if not intact:
         raise LedgerError(
@@ -208,18 +204,21 @@ def _entry(row: tuple[Any, ...], version: int) -> Entry:
     number, dataset, epsilon, delta, mechanism, nonce, at, state, digest, chain, *later = row
     if len(later) != LATER_COLUMNS.get(version, 0):
         raise ValueError("columns of another format")
-    unit, contributions, request, rho = [*later, None, None, None, None][:4]
+    unit, contributions, request, rho, period, series, registered = [*later, *[None] * 7][:7]
     if (unit is None) != (contributions is None) or not (unit is None or is_count(contributions)):
         raise ValueError("half a privacy unit")
     if not (request is None or (unit is not None and is_digest(request))):
         raise ValueError("no request")
     if rho is not None and unit is None:
         raise ValueError("a rho without a privacy unit")
-    amounts, recorded = (read_fraction(epsilon), read_fraction(delta)), None if unit is None else Unit.read(unit)
+    if (period is None) != (series is None) or not (period is None or (unit is not None and is_name(period))):
+        raise ValueError("half a period")
+    if not (registered is None or (period is not None and is_digest(registered))):
+        raise ValueError("no digest of a register")
+    amounts, kept = (read_fraction(epsilon), read_fraction(delta)), None if unit is None else Unit.read(unit, series)
+    told = mechanism, nonce, at, state, digest, chain
     own = read_rho(rho, *amounts)
-    return Entry(
-        number, dataset, *amounts, mechanism, nonce, at, state, digest, chain, recorded, contributions, request, own
-    )
+    return Entry(number, dataset, *amounts, *told, kept, contributions, request, own, period, registered)
 
 
 def upgrade(connection: sqlite3.Connection) -> None:
@@ -244,37 +243,55 @@ def seal_of(connection: sqlite3.Connection, version: int = FORMAT) -> str:
     ]
     if version >= 3:
         queries.append("SELECT number, chain FROM changes ORDER BY number")
+    if version >= 7:
+        queries.append("SELECT number, registered FROM entries WHERE registered IS NOT NULL ORDER BY number")
     parts = [connection.execute(query).fetchall() for query in queries]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def create_file(path: Path) -> None:
-    """Create a ledger atomically: written beside its place and linked in, so that an empty file is always damage."""
+def create_ledger(connection: sqlite3.Connection) -> None:
+    """Write the tables of a new ledger."""
+    for statement in TABLES:
+        connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {APPLICATION}")
+    connection.execute(f"PRAGMA user_version = {FORMAT}")
+    connection.execute("INSERT INTO meta VALUES (?, '')", (secrets.token_hex(16),))
+    connection.execute("UPDATE meta SET seal = ?", (seal_of(connection),))
+
+
+def create_file(path: Path, fill: Callable[[sqlite3.Connection], None] = create_ledger) -> None:
+    """Create a database atomically: written beside its place and linked in, so that an empty file is always damage.
+
+    Only its owner may read it. fill: writes what is in it at first.
+    """
     for folder in reversed([folder for folder in path.parents if not folder.is_dir()]):
         folder.mkdir(mode=0o700, exist_ok=True)
         _sync(folder.parent)  # or a loss of power could take the new folder, and the ledger in it, away
     if Path(f"{path}-journal").exists() and not is_present(path):
         # SQLite would play the old journal into the new ledger.
-        raise LedgerError(f"the ledger {path} is gone but {path}-journal is still there; {RESTORE}")
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
-    os.close(handle)
-    try:
+        raise LedgerError(f"{path} is gone but {path}-journal is still there; {RESTORE}")
+    with appearing(path) as name:
         connection = sqlite3.connect(name, isolation_level=None)
         try:
             connection.execute("PRAGMA synchronous = EXTRA")
             connection.execute("PRAGMA journal_mode = MEMORY")  # nobody sees this file before it is complete
             connection.execute("BEGIN")
-            for statement in TABLES:
-                connection.execute(statement)
-            connection.execute(f"PRAGMA application_id = {APPLICATION}")
-            connection.execute(f"PRAGMA user_version = {FORMAT}")
-            connection.execute("INSERT INTO meta VALUES (?, '')", (secrets.token_hex(16),))
-            connection.execute("UPDATE meta SET seal = ?", (seal_of(connection),))
+            fill(connection)
             connection.execute("COMMIT")
         finally:
             connection.close()
-        with suppress(FileExistsError):  # another process was first, and its ledger is the one
+
+
+@contextmanager
+def appearing(path: Path) -> Iterator[str]:
+    """Context that yields the name of a new file, which only its owner may read, and links it to its place, whole."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
+    os.close(handle)
+    try:
+        yield name
+        with suppress(FileExistsError):  # another process was first, and its file is the one
             path.hardlink_to(name)
+        _sync(path.parent)
     finally:
         Path(name).unlink()
 
@@ -289,19 +306,36 @@ def _sync(folder: Path) -> None:
             os.close(handle)
 
 
-def is_present(path: Path) -> bool:
-    with explained(path):
+def is_present(path: Path, what: str = "ledger") -> bool:
+    with explained(path, what):
         try:
             mode = path.stat().st_mode
         except FileNotFoundError:
             return False
     if not stat.S_ISREG(mode):
-        raise LedgerError(f"the ledger {path} is a folder or a device, not a file; name another (--ledger)")
+        raise LedgerError(f"the {what} {path} is a folder or a device, not a file; name another (--ledger)")
     return True
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
+def transaction(path: Path, begin: str, timeout: float, what: str = "ledger") -> Iterator[sqlite3.Connection]:
+    """Context of one transaction, durable when it ends and rolled back if it fails."""
+    with explained(path, what):
+        # mode=rw never creates a file, and nothing but SQLite may open it: POSIX drops all locks a process holds
+        # on a file as soon as it closes any descriptor of that file.
+        connection = sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=timeout, isolation_level=None)
+        try:
+            connection.execute("PRAGMA synchronous = EXTRA")
+            connection.execute("PRAGMA fullfsync = ON")  # macOS: a plain fsync stops at the drive's cache
+            connection.execute(begin)
+            yield connection
+            connection.execute("COMMIT")
+        finally:
+            connection.close()  # rolls back what was not committed
+
+
+@contextmanager
+def explained(path: Path, what: str = "ledger") -> Iterator[None]:
     """Context that turns errors of SQLite or the system into a LedgerError with a remedy."""
     try:
         yield
@@ -309,7 +343,7 @@ def explained(path: Path) -> Iterator[None]:
         # The low byte is the kind of error; without a code, Python met bytes that are not text.
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
         problem = PROBLEMS.get(code, f"cannot be used ({error}); {RESTORE}")
-        raise LedgerError(f"the ledger {path} {problem}", kind="damaged" if "damaged" in problem else None) from error
+        raise LedgerError(f"the {what} {path} {problem}", kind="damaged" if "damaged" in problem else None) from error
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise LedgerError(f"the ledger {path} cannot be used ({reason}); {PERMIT}") from error
+        raise LedgerError(f"the {what} {path} cannot be used ({reason}); {PERMIT}") from error

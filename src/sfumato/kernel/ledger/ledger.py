@@ -34,10 +34,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sfumato.errors import LedgerError, NewLedgerWarning
+from sfumato.errors import BudgetError, LedgerError, NewLedgerWarning
 from sfumato.kernel.budget import Amount, as_epsilon, readable
 from sfumato.kernel.ledger.book import (
-    NOTHING,
     ROW,
     Account,
     Book,
@@ -52,6 +51,7 @@ from sfumato.kernel.ledger.book import (
     same_dataset,
     write_rho,
 )
+from sfumato.kernel.ledger.composition import Total
 from sfumato.kernel.ledger.file import (
     IN_THE_SCHEMA,
     check_reason,
@@ -61,6 +61,7 @@ from sfumato.kernel.ledger.file import (
     open_book,
     record_change,
     seal_of,
+    transaction,
     upgrade,
 )
 from sfumato.kernel.ledger.reservation import Wanted, delta_of, refuse_missing, refuse_other_ledger
@@ -99,7 +100,7 @@ class Ledger:
         with self._writing(identity=wanted.identity) as (connection, book):
             now, total = _now(), wanted.total_in(book)
             if book.total(dataset) is None:
-                record_change(connection, book, dataset, *total, now=now, reason=IN_THE_SCHEMA)
+                record_change(connection, book, dataset, total, now=now, reason=IN_THE_SCHEMA)
                 book.totals[dataset] = total
             wanted.refuse_in(book)
             if any(entry.nonce == nonce for entry in book.entries):
@@ -107,11 +108,11 @@ class Ledger:
             number, amounts = len(book.entries) + 1, (write_fraction(wanted.epsilon), write_fraction(wanted.delta))
             row = (number, dataset, *amounts, wanted.mechanism, nonce, now)
             protected = (wanted.unit.written(), wanted.contributions)
-            told = [*([] if request is None else [request]), write_rho(wanted.rho)]
-            chain = chained(book.chain, (*row, *protected, *told))
+            told = (*protected, request, write_rho(wanted.rho), wanted.period, wanted.unit.promised())
+            chain = chained(book.chain, (*row, *(field for field in told if field is not None)))
             connection.execute(
-                "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, 'reserved', NULL, ?, ?, ?, ?, ?)",
-                (*row, chain, *protected, request, write_rho(wanted.rho)),
+                "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, 'reserved', NULL, ?, ?, ?, ?, ?, ?, ?, NULL)",
+                (*row, chain, *told),
             )
         return Receipt(book.id, number, dataset, wanted.epsilon, wanted.delta, nonce)
 
@@ -137,6 +138,12 @@ class Ledger:
             change = "UPDATE entries SET state = 'published', digest = ? WHERE number = ?"
             connection.execute(change, (digest, entry.number))
 
+    def registered(self, receipt: Receipt, seal: str) -> None:
+        """Record that the register, in this state, has everybody whom a reserved release may count."""
+        with self._writing(create=False) as (connection, book):
+            entry = _matching(book, receipt)
+            connection.execute("UPDATE entries SET registered = ? WHERE number = ?", (seal, entry.number))
+
     def verify(self, receipt: Receipt, digest: str) -> None:
         """Check a release against the ledger; silent when they agree."""
         book = self._book()
@@ -149,20 +156,30 @@ class Ledger:
             raise LedgerError(f"entry {entry.number} was published with other contents; use the original release")
 
     def set_budget(
-        self, dataset: str, epsilon: Amount, delta: Amount | None = None, *, reason: str | None = None
+        self,
+        dataset: str,
+        epsilon: Amount | None = None,
+        delta: Amount | None = None,
+        *,
+        rho: Amount | None = None,
+        reason: str | None = None,
     ) -> None:
-        """Record the total for a dataset, and in its history who did so and why.
+        """Record the total for a dataset, an epsilon or a rho, and in its history who did so and why.
 
         delta: one that is not named stays as it was, unstated at first.
         reason: one line for whoever reads the history; it is kept for ever, so nothing private belongs in it.
         """
         check_name(dataset, "dataset")
         why = check_reason(reason)
-        total, total_delta = as_epsilon(epsilon), None if delta is None else delta_of(delta)
+        if (epsilon is None) == (rho is None):
+            raise BudgetError("a total is an epsilon or a rho; give one of them, such as --epsilon 3 or --rho 0.5")
+        amount = as_epsilon(epsilon) if rho is None and epsilon is not None else as_epsilon(rho or 0, "rho")
+        at = None if delta is None else delta_of(delta)
         with self._writing() as (connection, book):
-            if total_delta is None:
-                total_delta = (book.total(dataset) or (NOTHING, None))[1]
-            record_change(connection, book, dataset, total, total_delta, now=_now(), reason=why)
+            known = book.total(dataset)
+            at = known.delta if at is None and known is not None else at
+            total = Total(amount, at) if rho is None else Total.in_rho(amount, at or None)
+            record_change(connection, book, dataset, total, now=_now(), reason=why)
 
     def show(self) -> list[Account]:
         """Accounts of all datasets, sorted by name; spellings of one name share an account."""
@@ -195,7 +212,7 @@ class Ledger:
             if self.required:
                 refuse_missing(self.path, None)
             return None
-        with self._transaction("BEGIN") as connection:
+        with transaction(self.path, "BEGIN", self.timeout) as connection:
             return open_book(connection, self.path)
 
     @contextmanager
@@ -209,7 +226,7 @@ class Ledger:
                 raise LedgerError(f"no ledger at {self.path}; name the one the reservation was made in (--ledger)")
             with explained(self.path):
                 create_file(self.path)
-        with self._transaction("BEGIN IMMEDIATE") as connection:
+        with transaction(self.path, "BEGIN IMMEDIATE", self.timeout) as connection:
             book = open_book(connection, self.path)
             refuse_other_ledger(book, self.path, required=self.required, identity=identity)
             blank = book.is_blank
@@ -220,22 +237,6 @@ class Ledger:
                 # Before the commit: whoever makes an error of this warning has spent nothing. And whoever was refused
                 # or killed with the file made but nothing in it is still told the next time.
                 _warn_of_new_ledger(book.id, self.path)
-
-    @contextmanager
-    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
-        with explained(self.path):
-            # mode=rw never creates a file, and nothing but SQLite may open it: POSIX drops all locks a process holds
-            # on a file as soon as it closes any descriptor of that file.
-            where = f"{self.path.as_uri()}?mode=rw"
-            connection = sqlite3.connect(where, uri=True, timeout=self.timeout, isolation_level=None)
-            try:
-                connection.execute("PRAGMA synchronous = EXTRA")
-                connection.execute("PRAGMA fullfsync = ON")  # macOS: a plain fsync stops at the drive's cache
-                connection.execute(begin)
-                yield connection
-                connection.execute("COMMIT")
-            finally:
-                connection.close()  # rolls back what was not committed
 
 
 def default_path() -> Path:
