@@ -92,7 +92,7 @@ def unit_of(schema: Schema) -> Unit:
         return Unit(schema.privacy_unit.column)
     promise = one.promise
     planned = one.periods if promise.most is None else None
-    return Unit(schema.privacy_unit.column, Series(promise.words, promise.most, promise.alone, planned))
+    return Unit(schema.privacy_unit.column, Series(promise.words, promise.most, promise.alone, planned, schema.per))
 
 
 def open_curator(

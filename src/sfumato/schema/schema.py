@@ -188,6 +188,11 @@ class Schema(Declared):
         return self.budget.delta if self.budget else None
 
     @property
+    def per(self) -> str | None:
+        """The span whose periods keep to the total together, if the schema states one."""
+        return self.budget.per if self.budget else None
+
+    @property
     def rho(self) -> Fraction | None:
         """The total budget in rho, if the schema states one."""
         return self.budget.rho if self.budget else None
@@ -259,6 +264,11 @@ class Schema(Declared):
                     "privacy_unit, or write person in a month or person for ever"
                 )
             taken.add(PERIOD)
+        if self.per is not None and not (self.series and self.series.promise.alone and self.series.period != "name"):
+            raise SchemaError(
+                f"budget.per is {self.per}, which is for a series whose unit is a person within a dated period; write "
+                "series: {period: month, unit: person in a month}, or leave per out"
+            )
         for name, attribute in self.attributes.items():
             for column in (attribute.groups or ()) if isinstance(attribute, Category) else ():
                 if column.lower() in taken:
