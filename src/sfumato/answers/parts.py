@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.answers.distinct import EVERY_ROW, ByValue
-from sfumato.answers.evaluate import NoiseSource, Sign, Sum, Terms, View
+from sfumato.answers.evaluate import ENDS, NoiseSource, Sign, Sum, Terms, View
 from sfumato.answers.fieller import NORMAL, NormalErrors, Term, normal_terms
 from sfumato.answers.guaranteed_columns import Source
 from sfumato.answers.noise_sum import Ends
-from sfumato.answers.question import ByStatistic, Gathered, Groups, WeightRange, Weights, total
+from sfumato.answers.question import OF_A_SUM, ByStatistic, Gathered, Groups, WeightRange, Weights, total
 from sfumato.arrays import Codes, Floats
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
@@ -31,6 +31,7 @@ from sfumato.sql import Amount
 
 KEPT = 1e-9  # of the largest eigenvalue
 ALIKE = 1e-9  # of the largest weight: weights that differ by less are the same
+MOST_KEPT = 2**12  # weights of one part by which its noise terms are found again
 MOST_COMPARED = 2**24  # weights of all parts that are compared with each other
 
 
@@ -172,13 +173,29 @@ class NoiseOfParts(NoiseSource):
         shares = []
         if len(at) and any(side.split or side.whole for side in mine):
             own = [Sum(side.split, side.whole, {}, np.zeros(inside.number)) for side in mine]
-            shares.append(_Share(part, own, at, part.view.noises.terms(own, part.cells, inside)))
+            shares.append(_Share(part, own, at, self._terms(part, own, inside)))
         if len(at) < len(groups.present) and any(side.whole for side in mine):
             others = np.setdiff1d(np.arange(len(groups.present)), at)
             whole = [Sum({}, side.whole, {}, np.zeros(1)) for side in mine]
-            (shared,) = part.view.noises.terms(whole, part.cells, EVERY_ROW)
+            (shared,) = self._terms(part, whole, EVERY_ROW)
             shares.append(_Share(part, whole, others, [shared] * len(others)))
         return shares
+
+    def _terms(self, part: PartView, sides: Sequence[Sum], groups: Groups) -> Sequence[Terms]:
+        """Noise terms of a part, worked out once: the sums of a running total weigh a month alike."""
+        weights = [(of, each) for side in sides for kind in (side.split, side.whole) for of, each in kind.items()]
+        if isinstance(groups, ByValue) or len(weights) * part.cells.size > MOST_KEPT:
+            return part.view.noises.terms(sides, part.cells, groups)
+        shapes = tuple((len(side.split), len(side.whole), side.exact) for side in sides)
+        values = tuple((of, *(getattr(each, end).tobytes() for end in ENDS)) for of, each in weights)
+        key = part.start, shapes, values, groups.names, groups.present.tobytes()
+        if key not in self._known:
+            self._known[key] = part.view.noises.terms(sides, part.cells, groups)
+        return self._known[key]
+
+    @cached_property
+    def _known(self) -> dict[tuple[object, ...], Sequence[Terms]]:
+        return {}
 
     def _inside(self, part: PartView, groups: Groups) -> tuple[Groups, Codes]:
         """Groups of a part by its own attributes, and the indices among all present groups of those present there."""
@@ -358,9 +375,9 @@ class SourceOfParts(Source):
     def signed(self) -> bool:
         return all(source.signed for source in self.sources)
 
-    @property
-    def work(self) -> int:
-        return sum(source.work for source in self.sources)
+    @cached_property
+    def work(self) -> int:  # type: ignore[override]
+        return sum(OF_A_SUM + source.work for source in self.sources)
 
     def refuse(self, amounts: Sequence[Amount]) -> None:
         for source in self.sources:

@@ -187,9 +187,7 @@ def _file(out: Path | None, series: Path | None, period: str | None) -> Path:
     if (series is None) != (period is None):
         raise typer.BadParameter("--series and --period go together: the file, and the period of this table")
     if (file := out or series) is None:
-        from click import MissingParameter
-
-        raise MissingParameter(param_hint="'-o' / '--out'", param_type="option")
+        raise typer.BadParameter("name the file to write: -o FILE, or --series FILE with --period")
     return file
 
 

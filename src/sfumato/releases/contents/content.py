@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # publishing needs neither SQL nor intervals nor rows, and st
     from sfumato.answers.guaranteed_columns import Source
     from sfumato.answers.question import Kinds, Manner
     from sfumato.answers.results import Estimate, Result
+    from sfumato.releases.release import Release
     from sfumato.releases.rows.model import RowModel
     from sfumato.sql import Select
 
@@ -98,6 +99,16 @@ class Content(ABC):
     @property
     def domain(self) -> Domain:
         return self.schema.domain
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """Releases that a content is made of, as a series is; none of all others."""
+        return ()
+
+    @property
+    def table(self) -> Schema:
+        """Schema of the table that was read, whose rules of counting hold; of a series, that of the newest part."""
+        return self.schema
 
     @property
     def threshold(self) -> int | None:

@@ -117,6 +117,14 @@ class SeriesContent(ContentOfCells):
         return cls(schema, series, tuple(last[label] for label in order), file)
 
     @property
+    def releases(self) -> tuple[Release, ...]:
+        return tuple(part.release for part in self.parts)
+
+    @property
+    def table(self) -> Schema:
+        return max(self.parts, key=lambda part: part.number).release.schema
+
+    @property
     def axis(self) -> Axis:
         return self.domain[PERIOD]
 
