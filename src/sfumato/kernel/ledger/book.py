@@ -202,10 +202,9 @@ def period_of(unit: Unit | None, label: str | None) -> Period | None:
     if unit is None or unit.series is None or unit.series.most is None or label is None:
         return None
     # Spring and spring are one period, as spellings of a dataset's name are one dataset.
-    spelled = same_dataset(label)
-    return Period(
-        year_of(spelled) if unit.series.per else spelled, unit.series.most, f"{unit.written()} {unit.promised()}"
-    )
+    spelled, span = same_dataset(label), unit.series.per is not None
+    whose = f"{unit.written()} {unit.promised()}"
+    return Period(year_of(spelled) if span else spelled, unit.series.most, whose, span)
 
 
 def year_of(label: str) -> str:
@@ -296,7 +295,9 @@ class Account:
 
     @property
     def next_period(self) -> Period | None:
-        """A period that has no release yet."""
+        """A period that has no release yet; where periods of a year add up, the latest year."""
+        if self.periods and self.periods[0].span:
+            return max(self.periods, key=lambda period: period.label)
         return replace(self.periods[0], label="") if self.periods else None
 
     @cached_property
