@@ -68,14 +68,14 @@ class Request:
         if series is None:
             if self.series is not None or self.period is not None:
                 raise SchemaError(
-                    "the schema says nothing of a series; add series: {period: month, unit: person in a month}, or leave "
-                    "out --series and --period"
+                    "the schema says nothing of a series; add series: {period: month, unit: person in a month}, or "
+                    "leave out --series and --period"
                 )
             return None
         if self.period is None:
             raise SchemaError(
-                f"the schema states a series, published {series.period} by {series.period}; name its file and the period "
-                "of this table: --series, --period"
+                f"the schema states a series, published {series.period} by {series.period}; name its file and the "
+                "period of this table: --series, --period"
             )
         return series.label(self.period)
 

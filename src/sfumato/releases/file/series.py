@@ -1,5 +1,4 @@
-"""Series file: a zip with `series.json` first and one release file for each part, byte for byte, in the layout of
-artifact.py.
+"""Series file: a zip with `series.json` first and then a release file for each part, byte for byte (artifact.py).
 
 Parts are chained: the chain of a part is the SHA-256 of what is said of it and of the chain before it. So the digest of
 `series.json`, which a signature is about, covers every byte of every part, their order and their periods; and whoever
@@ -20,7 +19,7 @@ from dataclasses import field, replace
 from fractions import Fraction
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Annotated, Any, Literal
+from typing import IO, Annotated, Any, Final, Literal
 
 from pydantic import Field, JsonValue, ValidationError
 
@@ -61,7 +60,7 @@ from sfumato.version import __version__
 MOST_HEAD_BYTES = 2**23
 SERIES = Layout(HEAD_FILE, MOST_HEAD_BYTES, re.compile(r"part_[0-9]{4}\.sfumato"), 2 * MOST_PERIODS)
 FORMAT = "sfumato series"
-SERIES_VERSION = 1
+SERIES_VERSION: Final = 1
 
 
 @record
@@ -139,7 +138,7 @@ def parse_head(raw: bytes) -> tuple[Head, Series, str]:
         where = ".".join(str(part)[:60] for part in first["loc"])
         raise refusal(f"its head is not well formed at {where!r}: {first['msg']}") from None
     try:
-        series = Series(**head.series)
+        series = Series(**head.series)  # type: ignore[arg-type]
         labels = [series.label(part.period) == part.period for part in head.parts]
     except (SchemaError, ValueError, TypeError) as error:
         raise refusal(f"its series is not valid: {error}") from None
@@ -208,7 +207,13 @@ def check_member(artifact: Artifact, part: PartRecord, head: Head) -> None:
     schema, promised = artifact.schema, artifact.manifest.guarantee
     if schema.dataset != head.dataset or series_of(schema) != head.series:
         raise refusal("it is the release of another dataset or series")
-    facts = (promised.epsilon, promised.delta, promised.rho, artifact.manifest.mechanism.name, artifact.manifest.private)
+    facts = (
+        promised.epsilon,
+        promised.delta,
+        promised.rho,
+        artifact.manifest.mechanism.name,
+        artifact.manifest.private,
+    )
     if facts != (part.epsilon, part.delta, part.rho, part.mechanism, part.private):
         raise refusal("its guarantee or mechanism is not what the series says of it")
 
@@ -287,7 +292,9 @@ def check_period(period: str, before: PartRecord | None, *, correct: bool) -> No
         raise ReleaseFileError(f"the series has no part of {period} to correct; leave out --correct", kind="input")
 
 
-def append_part(path: str | os.PathLike[str], part: str | os.PathLike[str], period: str, *, correct: bool = False) -> str:
+def append_part(
+    path: str | os.PathLike[str], part: str | os.PathLike[str], period: str, *, correct: bool = False
+) -> str:
     """Write a series file anew with one more part, a release file; return its new digest. The file is made if missing.
 
     It appears whole or not at all, and one process appends at a time.
