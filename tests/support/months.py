@@ -57,7 +57,7 @@ def part_of(
         more.pop("epsilon", 1),
         mechanism=mechanism,
         period=month,
-        entropy=TestingEntropy(number),
+        entropy=TestingEntropy(number + 1000 * more.pop("seed", 0)),
         again=True,
         **more,
     )

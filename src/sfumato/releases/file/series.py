@@ -17,9 +17,11 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from fractions import Fraction
-from io import BytesIO
+from io import BufferedReader, BytesIO, RawIOBase
 from pathlib import Path
+from threading import Lock
 from typing import IO, Annotated, Any, Final, Literal
+from weakref import finalize
 
 from pydantic import Field, JsonValue, ValidationError
 
@@ -176,12 +178,13 @@ class SeriesFile:
     series: Series
     digest: str
     entries: tuple[Entry, ...]
-    file: IO[bytes] = field(repr=False)
+    file: KeptOpen = field(repr=False)
     most_cells: int | None = None
 
     def body(self, part: PartRecord) -> bytes:
         """Bytes of a part, which are those of a release file; refused where they are not those that were chained."""
-        raw = read_body(_own_place(self.file), self.entries[part.number])
+        with self.file.reader() as file:
+            raw = read_body(file, self.entries[part.number])
         if hashlib.sha256(raw).hexdigest() != part.sha256:
             raise ReleaseFileError(
                 f"cannot open {self.path}: its part of {one_line(part.period)} was replaced after publication; ask the "
@@ -224,26 +227,48 @@ def series_of(schema: Schema) -> dict[str, JsonValue] | None:
     return found
 
 
-def _own_place(file: IO[bytes]) -> IO[bytes]:
-    """The same open file with a position of its own, so that threads do not disturb each other."""
-    return os.fdopen(os.dup(file.fileno()), "rb") if not hasattr(os, "pread") else _Positioned(file.fileno())  # type: ignore[return-value]
+class KeptOpen:
+    """A file that stays open for reading until nobody needs it; every reader has a position of its own."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._descriptor, self._lock = os.dup(file.fileno()), Lock()
+        self._closing = finalize(self, os.close, self._descriptor)
+
+    def close(self) -> None:
+        self._closing()
+
+    def reader(self) -> IO[bytes]:
+        """The file from its beginning."""
+        return BufferedReader(_At(self), 2**20)  # type: ignore[return-value]
+
+    def at(self, place: int, size: int) -> bytes:
+        """Bytes at an offset; fewer at the end of the file."""
+        with self._lock:  # a position is of the file, and other threads read too
+            os.lseek(self._descriptor, place, os.SEEK_SET)
+            return os.read(self._descriptor, size)
 
 
-class _Positioned:
-    """Reading side of a file descriptor at a position of its own."""
+class _At(RawIOBase):
+    """Reader of an open file."""
 
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor, self._place = descriptor, 0
+    def __init__(self, kept: KeptOpen) -> None:
+        self._kept, self._place = kept, 0
 
-    def seek(self, place: int) -> None:
-        self._place = place
+    def readable(self) -> bool:
+        return True
 
-    def read(self, size: int) -> bytes:
-        parts = []
-        while size > 0 and (data := os.pread(self._descriptor, min(size, 2**30), self._place)):
-            parts.append(data)
-            self._place, size = self._place + len(data), size - len(data)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, place: int, whence: int = os.SEEK_SET) -> int:
+        self._place = place if whence == os.SEEK_SET else self._place + place
+        return self._place
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._kept.at(self._place, len(buffer))
+        buffer[: len(data)] = data
+        self._place += len(data)
+        return len(data)
 
 
 def open_series(path: str | os.PathLike[str], most_cells: int | None = None) -> SeriesFile:
@@ -254,7 +279,7 @@ def open_series(path: str | os.PathLike[str], most_cells: int | None = None) -> 
         listed = [(entry.name, entry.size) for entry in entries[1:]]
         if listed != [(part.file, part.bytes) for part in head.parts]:
             raise refusal("its parts are not those its head names")
-        file = os.fdopen(os.dup(opened.fileno()), "rb")  # stays open behind this block; the same file, even if renamed
+        file = KeptOpen(opened)  # the same file, even if another takes its name
     return SeriesFile(shown, head, series, digest, tuple(entries), file, most_cells)
 
 
@@ -365,8 +390,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 def copy_series(source: SeriesFile, path: Path) -> str:
     """Write the bytes of an open series to another place."""
-    with whole_or_not_at_all(path) as file, os.fdopen(os.dup(source.file.fileno()), "rb") as opened:
-        opened.seek(0)
+    with whole_or_not_at_all(path) as file, source.file.reader() as opened:
         shutil.copyfileobj(opened, file, 2**20)
     return source.digest
 
