@@ -65,8 +65,7 @@ def extracted(path: str | Path, period: str, number: int | None = None) -> bytes
     if not found:
         there = ", ".join(dict.fromkeys(part.period for part in file.head.parts[-6:]))
         raise ReleaseFileError(f"{path} has no such part of {label}; its last periods are {there}", kind="input")
-    with file.file:
-        return file.body(found[-1])
+    return file.body(found[-1])
 
 
 def guarantee_of_parts(parts: Sequence[PartRecord], series: Series, schema: Schema) -> Guarantee:

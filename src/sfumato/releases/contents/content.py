@@ -106,7 +106,7 @@ class Content(ABC):
         return ()
 
     @property
-    def table(self) -> Schema:
+    def table_schema(self) -> Schema:
         """Schema of the table that was read, whose rules of counting hold; of a series, that of the newest part."""
         return self.schema
 
