@@ -10,6 +10,7 @@ import typer
 from sfumato.cli import (
     certificate,
     check,
+    combine,
     compare,
     completion,
     demo,
@@ -23,6 +24,7 @@ from sfumato.cli import (
     report,
     sample,
     schema,
+    series,
     signing,
 )
 from sfumato.cli.shared import HELP, Stoppable, version
@@ -56,6 +58,7 @@ app.command("sample")(sample.sample)
 app.command("predict", short_help="Predict your own rows with a published model.")(predict.predict)
 app.command("report", short_help="Write one HTML page about a release, for any reader.")(report.report)
 app.command("compare", short_help="Find the differences between two releases that are real.")(compare.compare)
+app.command("combine", short_help="Fuse releases of one table, or add up those of disjoint tables.")(combine.combine)
 app.command("certificate", short_help="Print what a release promises, as text, JSON or JSON-LD.")(
     certificate.certificate
 )
@@ -66,6 +69,7 @@ app.command("serve", short_help="Explore releases in the browser, or by a JSON A
 )
 app.add_typer(schema.app, name="schema")
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(series.app, name="series")
 app.command("audit")(registered("sfumato.lab.cli.audit", "audit"))
 app.command("reproduce")(registered("sfumato.lab.cli.reproduce", "reproduce"))
 app.command("completion")(completion.completion)

@@ -54,7 +54,14 @@ EPSILON = typer.Option(
 RHO = typer.Option(
     None, "--rho", help="The same in rho of zero-concentrated privacy, such as 0.1, in place of --epsilon."
 )
-OUT = typer.Option(..., "-o", "--out", help="The release file to write.", show_default=False)
+OUT = typer.Option(None, "-o", "--out", help="The release file to write.  [required]", show_default=False)
+SERIES = typer.Option(
+    None, "--series", help="In place of -o: the file of a series, which gets the release of one period as its next part."
+)
+PERIOD = typer.Option(None, "--period", help="The period of the table in its series, such as 2026-11 or 2026-Q4.")
+CORRECT = typer.Option(
+    False, "--correct", help="Publish a period of the series once more. Both parts are charged; the new one answers."
+)
 DELTA = typer.Option(
     None, "--delta", help="Allow Gaussian noise with this delta, such as 1e-6, where it reduces the error."
 )
@@ -104,7 +111,7 @@ def release(
     table: str = TABLE,
     schema: Path = SCHEMA,
     epsilon: str | None = EPSILON,
-    out: Path = OUT,
+    out: Path | None = OUT,
     delta: str | None = DELTA,
     rho: str | None = RHO,
     mechanism: str = MECHANISM,
@@ -118,6 +125,9 @@ def release(
     allow_views: bool = VIEWS,
     even_if_useless: bool = USELESS,
     again: bool = AGAIN,
+    series: Path | None = SERIES,
+    period: str | None = PERIOD,
+    correct: bool = CORRECT,
     if_missing: bool = IF_MISSING,
     dry_run: bool = DRY_RUN,
     quiet: bool = QUIET,
@@ -127,6 +137,7 @@ def release(
     """Publish a table: reserve budget, read the table once, add noise, and write one file that anyone may query."""
     begun: list[str] = []
     one_amount(epsilon, rho)
+    out = _file(out, series, period)
     try:
         from sfumato.kernel.ledger.ledger import Ledger  # these take a while, in which a user may change their mind
         from sfumato.publishing.prepare import Request
@@ -147,6 +158,9 @@ def release(
             ledger=book,
             another_unit=another_unit,
             again=again,
+            series=series,
+            period=period,
+            correct=correct,
         )
         if if_missing and _is_there(out, request):
             return
@@ -164,6 +178,17 @@ def release(
         unsure = "what is reserved counts as spent, see `sfumato ledger show`" if begun else "nothing was reserved yet"
         raise Interrupted(left_behind(stop) or unsure) from None
     tell_published(published, book, delta, workload)
+
+
+def _file(out: Path | None, series: Path | None, period: str | None) -> Path:
+    """The file to write: that of a release, or that of a series."""
+    if out is not None and series is not None:
+        raise typer.BadParameter("--series names the file that is written; leave out -o")
+    if (series is None) != (period is None):
+        raise typer.BadParameter("--series and --period go together: the file, and the period of this table")
+    if (file := out or series) is None:
+        raise typer.BadParameter("name the file to write: -o FILE, or --series FILE with --period")
+    return file
 
 
 def _is_there(out: Path, request: Request) -> bool:

@@ -43,6 +43,7 @@ class Axis:
     codes: tuple[str, ...] = ()  # what a table has in place of a category's values, where these are labels
     splits: tuple[tuple[int, ...], ...] = ()  # where groups of cells part, the coarsest groups first
     missing: bool = False  # whether there is one more cell, for rows without a value
+    gaps: tuple[int, ...] = ()  # cells that no row is in: periods of a series that have no part
 
     def __post_init__(self) -> None:
         edges = np.asarray(self.edges, dtype=np.float64)
@@ -105,6 +106,10 @@ class Axis:
         if cell < self.places - 1:
             return ValueSet(((start, (float(self.edges[cell + 1]), 0)),))
         return ValueSet(((start, NO_VALUE if self.missing else END),))
+
+    def values_from(self, first: int, last: int) -> ValueSet:
+        """Set of values of a range of cells, last included."""
+        return ValueSet(((self.values_in(first).spans[0][0], self.values_in(last).spans[-1][1]),))
 
     def read(self, literal: object) -> float:
         """Parse a literal of a query to the axis's number for it.
@@ -231,7 +236,7 @@ class Axis:
 
     @property
     def _rest(self) -> tuple[object, ...]:
-        return self.name, self.kind, self.values, self.by, self.codes, self.splits, self.missing
+        return self.name, self.kind, self.values, self.by, self.codes, self.splits, self.missing, self.gaps
 
     def __hash__(self) -> int:
         return hash((self.name, self.kind, self.size))

@@ -15,7 +15,7 @@ from sfumato.frozen import dataclass
 from sfumato.plain_text import printable
 from sfumato.queries import Queries
 from sfumato.releases.contents.content import Content, Written, kind_named
-from sfumato.releases.file.artifact import Artifact, read_artifact, write_artifact
+from sfumato.releases.file.artifact import Artifact, is_series, read_artifact, write_artifact
 from sfumato.releases.file.manifest import (
     BLOCKS,
     DETAILED_VERSION,
@@ -98,10 +98,11 @@ class Release:
             from sfumato.releases.description import describe_columns
 
             made = f"{self.content.about.extent}, mechanism {self.mechanism}"
-            return describe_columns(self.schema, confidence, (self.guarantee.statement, made))
+            found = describe_columns(self.schema, confidence, (self.guarantee.statement, made))
+            return replace(found, counted=counted_in_short(self.content.table))
         manner = Manner(interval, possible, simultaneous, selected, unbiased)
         result = self._answer(sql, confidence, strict, manner, errors)
-        return replace(result, counted=counted_in_short(self.schema), errors=errors)
+        return replace(result, counted=counted_in_short(self.content.table), errors=errors)
 
     def _answer(self, sql: str, confidence: float, strict: bool, manner: Manner, errors: bool) -> Result:
         """Answer a statement that is no DESCRIBE."""
@@ -146,7 +147,7 @@ class Release:
         if any(one.half_width is None for one in typical):  # it answers what it was made for and perhaps nothing else
             examples = tuple(text for text in examples if determines(self.query(text)))
         made = (self.schema, self.mechanism, self.guarantee, about.extent, about.errors)
-        return Description(*made, typical, confidence, what_is_counted(self.schema), examples, about.findings)
+        return Description(*made, typical, confidence, what_is_counted(self.content.table), examples, about.findings)
 
     def answer(self, queries: Queries, *, confidence: float = 0.95, interval: str = "typical") -> Sequence[Estimate]:
         """Answer linear queries over the cells' counts, one estimate for each. interval: as in `query`."""
@@ -243,6 +244,9 @@ class Release:
 
     def save(self, path: str | Path) -> Path:
         """Write the release to one file. Whoever has the file can query it for ever."""
+        copied = self.content.copy_to(Path(path))
+        if copied is not None:
+            return copied
         contents = contents_of(self)
         digest = write_artifact(Path(path), contents.manifest, contents.members)
         if self.published is not None:
@@ -258,15 +262,16 @@ class Release:
         most_cells: how many numbers it may lay out in memory, where the usual bound is too low for it.
         require_signature: the file of a public key by which it must be signed.
         """
+        if is_series(path):
+            from sfumato.releases.series import load_series
+
+            return load_series(path, most_cells, require_signature)
         artifact = read_artifact(Path(path), most_cells)
         if require_signature is not None:
             from sfumato.releases.signature import check_signature
 
             check_signature(path, artifact.digest, require_signature)
-        about = artifact.manifest
-        facts = (about.mechanism.name, about.guarantee, about.private, about.receipt)
-        options = {name: str(value) for name, value in about.mechanism.options.items()}
-        return cls(read_content(artifact), *facts, options=options)
+        return release_in(artifact)
 
     def refuse_unless_private(self) -> Release:
         """Stop a release made with a testing generator from being served as if it protected anyone."""
@@ -337,6 +342,14 @@ def read_content(artifact: Artifact) -> Content:
         return kind_named(artifact.manifest.kind).read(artifact.manifest, artifact.schema, artifact.read)
     except ReleaseFileError as error:
         raise ReleaseFileError(f"cannot open {artifact.path}: {error}", kind=error.kind) from None
+
+
+def release_in(artifact: Artifact) -> Release:
+    """The release in an untrusted, checked file."""
+    about = artifact.manifest
+    facts = (about.mechanism.name, about.guarantee, about.private, about.receipt)
+    options = {name: str(value) for name, value in about.mechanism.options.items()}
+    return Release(read_content(artifact), *facts, options=options)
 
 
 def open_release(

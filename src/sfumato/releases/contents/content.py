@@ -26,12 +26,15 @@ from sfumato.releases.file.records import refusal
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:  # publishing needs neither SQL nor intervals nor rows, and starts the sooner without
+    from pathlib import Path
+
     import pyarrow as pa
 
     from sfumato.answers.evaluate import View
     from sfumato.answers.guaranteed_columns import Source
     from sfumato.answers.question import Kinds, Manner
     from sfumato.answers.results import Estimate, Result
+    from sfumato.releases.release import Release
     from sfumato.releases.rows.model import RowModel
     from sfumato.sql import Select
 
@@ -96,6 +99,16 @@ class Content(ABC):
     @property
     def domain(self) -> Domain:
         return self.schema.domain
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """Releases that a content is made of, as a series is; none of all others."""
+        return ()
+
+    @property
+    def table(self) -> Schema:
+        """Schema of the table that was read, whose rules of counting hold; of a series, that of the newest part."""
+        return self.schema
 
     @property
     def threshold(self) -> int | None:
@@ -176,6 +189,10 @@ class Content(ABC):
     def write(self) -> Written:
         """File form of the content. The audit sees nothing else, so nothing else may be published."""
 
+    def copy_to(self, path: Path) -> Path | None:
+        """Write a content that is a file of its own kind, as a series is, to another place; None of all others."""
+        return None
+
     @classmethod
     @abstractmethod
     def check(cls, manifest: Manifest, schema: Schema) -> None:
@@ -201,6 +218,11 @@ class ContentOfCells(Content):
 
         kinds: the attributes, with the class of each of their values; values of one class may be merged.
         """
+
+    @property
+    def groups_by_class(self) -> bool:
+        """Whether a view tells apart single values, or exactly the classes asked for: these can then be groups."""
+        return False
 
     def select(self, select: Select, confidence: float) -> Result:
         from sfumato.answers.question import Manner

@@ -207,6 +207,7 @@ MUTANTS: dict[str, Mutant] = {
         ),
         _replayed("overlapping partition", curators.OverlappingCurator, curators.totals_of_groups),
         _on_square("margins charged as one", views.MarginsAsOneCurator, views.misfits_in_one_sum),
+        _on_square("margins at once charged as one", views.FullestMarginCurator, views.margins_at_once),
         _on_square("parts that overlap", views.PartsOverlapCurator, views.misfits_in_parts),
         _on_square("margins not added up", curators.ViewsApartCurator, views.margins_until_refused),
         _on_square("recoded tables not added up", curators.ViewsApartCurator, views.recoded_until_refused),

@@ -1,0 +1,1 @@
+"""Estimates along the periods of a series: borrowed strength, and running totals."""

@@ -1,0 +1,305 @@
+"""Borrow strength along time: the marginals of one period, estimated with what other periods say of them.
+
+Model. The expected count mu of a cell, at a common number of rows, is a random walk; the count x of a period scatters
+around it, and the release adds noise of known variance r:
+
+    mu_t = mu_(t-1) + drift,   Var drift = q mu^2          x_t = mu_t + scatter,   Var scatter = k mu
+    y_t  = x_t + noise,        Var noise = r_t
+
+q and k are learned by moments: E (y_t - y_s)^2 - r_t - r_s = 2 k mu + |t - s| q mu^2. Forward and backward Kalman filters
+over the noisy tables of the other periods give a prediction of every cell of a period that shares no noise with it. A
+value, or a cell, whose innovation is beyond `LET_GO` standard deviations lets go of its past (a jump).
+
+Estimator of pairs. The prediction, shrunk like a table of one period, is one more prior mean in the empirical-Bayes
+shrinkage of the period's own noisy pair (`all_pairs`); how far it is believed is learned from the period's own tables,
+so a series that drifts fast is estimated as each period alone. What a release has on top of that shrinkage (contrasts,
+calibrated errors) is carried over: with a = alone, b = borrowed, p = published, c = Var b / Var a by cell,
+
+    estimate = b + c (p - a),    variance = c Var p
+
+Noise in the result is the period's own noise; what comes from other periods counts as model error, which the errors of
+sums over periods take as common to all of them (answers/parts.py). All of it works on published numbers: nothing is
+spent. Own method; filter and smoother: Kalman 1960; Rauch, Tung, Striebel 1965.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from math import prod
+
+import numpy as np
+
+from sfumato.arrays import Flags, Floats
+from sfumato.frozen import dataclass
+from sfumato.measurement import Measurement
+from sfumato.models.margins.content import Margins
+from sfumato.models.margins.joining import one_way_errors, onto_total
+from sfumato.models.margins.scales import Scaled, Spreads
+from sfumato.models.margins.shrinkage import all_pairs, fit_margins
+from sfumato.models.margins.table import Noisy, Places, Table, pooled, spread_out, sum_out
+from sfumato.queries import Identity
+
+LET_GO = 4.0  # standard deviations of an innovation; one in 16,000 is that far off by chance
+ROUNDS = 5  # of learning drift and scatter, with weights and outliers by those of the round before
+FITTING = 12  # rounds of proportional fitting of a larger table to its pairs
+LEAST = 1e-9
+
+Seen = Mapping[Places, Noisy]  # noisy tables of one and two attributes
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """Variances of a cell along time: drift per period, as a share of its squared rows; scatter, as a share of rows."""
+
+    drift: float
+    scatter: float
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """Expected counts of a table's cells from other periods, and their variances; inf where nothing is known."""
+
+    mean: Floats
+    variance: Floats
+
+    @classmethod
+    def of_nothing(cls, shape: tuple[int, ...]) -> Prediction:
+        """Diffuse prediction."""
+        return cls(np.zeros(shape), np.full(shape, np.inf))
+
+    def __and__(self, other: Prediction) -> Prediction:
+        """Inverse-variance mean of two independent predictions."""
+        first, second = 1.0 / self.variance, 1.0 / other.variance
+        both = np.maximum(first + second, 1e-300)
+        known = first + second > 0
+        mean = np.where(known, (first * self.mean + second * other.mean) / both, 0.0)
+        return Prediction(mean, np.where(known, 1.0 / both, np.inf))
+
+    def forgetting(self, cells: Flags) -> Prediction:
+        """Prediction that lets go of the flagged cells."""
+        return Prediction(self.mean, np.where(cells, np.inf, self.variance))
+
+    def after(self, seen: Noisy, scatter: Floats) -> Prediction:
+        """Kalman update by a noisy table; scatter: of the counts around their expectation, by cell."""
+        return self & Prediction(seen[0], seen[1] + scatter)
+
+
+@dataclass(frozen=True, eq=False)
+class Periods:
+    """Noisy tables of several releases of one schema, in the order of time, all at the same number of rows.
+
+    typical: mean of the published estimates, at least a row in a cell, by set of attributes.
+    """
+
+    rows: float
+    totals: Sequence[float]
+    seen: Sequence[Seen]
+    typical: Mapping[Places, Floats]
+
+    @classmethod
+    def of(cls, contents: Sequence[Margins]) -> Periods:
+        totals = [max(float(each.tables["count"][()].estimate), 1.0) for each in contents]
+        rows = float(np.mean(totals))
+        shape = contents[0].domain.shape
+        seen = [noisy_tables(each.measured, shape) for each in contents]
+        scaled = [
+            {p: (y * (rows / total), v * (rows / total) ** 2) for p, (y, v) in every.items()}
+            for every, total in zip(seen, totals, strict=True)
+        ]
+        common = set.intersection(*({p for p in each.tables["count"] if 0 < len(p) < 3} for each in contents))
+        typical = {
+            places: np.maximum(
+                np.mean(
+                    [c.tables["count"][places].estimate * (rows / n) for c, n in zip(contents, totals, strict=True)],
+                    axis=0,
+                ),
+                1.0,
+            )
+            for places in sorted(common)
+        }
+        return cls(rows, totals, scaled, typical)
+
+    def walk(self, sets: Sequence[Places]) -> Walk:
+        """Drift and scatter of some tables by weighted least squares on squared differences, without outliers."""
+        lags = [2**power for power in range(len(self.seen).bit_length()) if 2**power < len(self.seen)]
+        parts = []
+        for lag in lags:
+            for first, second in zip(self.seen, self.seen[lag:], strict=False):
+                for places in sets:
+                    if places in first and places in second and places in self.typical:
+                        (before, noise), (after, more) = first[places], second[places]
+                        rows = self.typical[places].reshape(-1)
+                        parts.append(((after - before).reshape(-1) ** 2, np.full(rows.size, noise + more), rows, lag))
+        if not parts:
+            return Walk(1.0, 1.0)
+        square, noise_of, rows_of = (np.concatenate([each[index] for each in parts]) for index in range(3))
+        steps = np.concatenate([np.full(len(each[2]), float(each[3])) for each in parts])
+        features = np.stack([steps * rows_of**2, 2.0 * rows_of], axis=1)
+        found = np.array([1.0, 1.0])
+        for _ in range(ROUNDS):
+            expected = noise_of + features @ found
+            weights = (square <= LET_GO**2 * expected) / expected**2
+            found = _positive(features, square - noise_of, weights)
+        return Walk(float(found[0]), float(found[1]))
+
+    def predicted(self, at: int) -> dict[Places, Prediction]:
+        """Expected counts in one period from all others, before and after it."""
+        axes = sorted(places[0] for places in self.typical if len(places) == 1)
+        of_pairs = self.walk([places for places in self.typical if len(places) == 2])
+        walks = {(axis,): self.walk([(axis,)]) for axis in axes}
+        walks |= {places: of_pairs for places in self.typical if len(places) == 2}
+        past = self._along(range(at), at, walks)
+        future = self._along(range(len(self.seen) - 1, at, -1), at, walks)
+        return {places: past[places] & future[places] for places in self.typical}
+
+    def _along(self, others: range, at: int, walks: Mapping[Places, Walk]) -> dict[Places, Prediction]:
+        """Kalman filter over some periods towards one; what jumps on the way, or there, lets go of its past."""
+        state = {places: Prediction.of_nothing(rows.shape) for places, rows in self.typical.items()}
+        for period in [*others, at]:
+            state = {places: self._moved(places, each, walks[places]) for places, each in state.items()}
+            jumped = {p: self._jumps(p, state[p], self.seen[period], walks[p]) for p in state}
+            for places, each in state.items():
+                flags = jumped[places]
+                if len(places) == 2:
+                    for place in places:
+                        flags = flags | spread_out(jumped[place,], (place,), places)
+                state[places] = each.forgetting(flags)
+            if period != at:
+                for places, noisy in self.seen[period].items():
+                    if places in state:
+                        scatter = walks[places].scatter * self.typical[places]
+                        state[places] = state[places].after(noisy, scatter)
+        return state
+
+    def _moved(self, places: Places, state: Prediction, walk: Walk) -> Prediction:
+        """State of a table a period later."""
+        return Prediction(state.mean, state.variance + walk.drift * self.typical[places] ** 2)
+
+    def _jumps(self, places: Places, state: Prediction, seen: Seen, walk: Walk) -> Flags:
+        """Flags of the cells whose innovation is beyond its predicted spread."""
+        if places not in seen:
+            return np.zeros(state.mean.shape, dtype=bool)
+        noisy, noise = seen[places]
+        spread = state.variance + walk.scatter * self.typical[places] + noise
+        return np.asarray((noisy - state.mean) ** 2 > LET_GO**2 * spread)
+
+
+def _positive(features: Floats, wanted: Floats, weights: Floats) -> Floats:
+    """Weighted least squares for two non-negative coefficients; features: (n, 2)."""
+    gram, right = (features * weights[:, None]).T @ features, features.T @ (weights * wanted)
+    scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))
+    gram, right = gram / np.outer(scale, scale), right / scale
+    apart = np.maximum(right, 0.0)  # of each feature by itself
+    both = np.linalg.lstsq(gram, right, rcond=1e-9)[0]
+    candidates = [np.array([apart[0], 0.0]), np.array([0.0, apart[1]])] + ([both] if (both >= 0).all() else [])
+    best = min(candidates, key=lambda each: float(each @ gram @ each - 2.0 * right @ each))
+    return np.asarray(best / scale)
+
+
+def noisy_tables(measured: Sequence[tuple[Places, Measurement]], shape: Sequence[int]) -> dict[Places, Noisy]:
+    """Noisy tables of one and two attributes, pooled over all measurements of cells that contain them."""
+    listed = []
+    for places, one in measured:
+        sizes = [shape[place] for place in places]
+        if one.of == "count" and places and isinstance(one.queries, Identity) and len(one.answers) == prod(sizes):
+            listed.append((places, (one.answers.astype(np.float64).reshape(sizes), one.noise.continuous_variance)))
+    sets = {part for places, _ in listed for order in (1, 2) for part in combinations(places, order)}
+    return {places: pooled(listed, places) for places in sorted(sets)}
+
+
+def borrowed(contents: Sequence[Margins], at: int) -> Margins:
+    """The marginals of one period, estimated with what the others say; `contents` in the order of time."""
+    own, periods = contents[at], Periods.of(contents)
+    if len(contents) < 2:
+        return own
+    scale = periods.totals[at] / periods.rows
+    predicted = {
+        places: Prediction(each.mean * scale, each.variance * scale**2)
+        for places, each in periods.predicted(at).items()
+    }
+    walks = {places: periods.walk([places]).scatter for places in predicted if len(places) == 1}
+    seen = noisy_tables(own.measured, own.domain.shape)
+    tables = dict(own.tables["count"])
+    for place, axis in enumerate(own.domain.axes):
+        tables[place,] = _one_way(tables[place,], seen[place,], predicted[place,], walks[place,], axis.ordered)
+    scatter = periods.walk([places for places in predicted if len(places) == 2]).scatter
+    pairs, ratios = _pairs(own, tables, seen, predicted, scatter)
+    tables |= pairs
+    for places in sorted((p for p in tables if len(p) > 2), key=len):
+        tables[places] = _refitted(tables[places], tables)
+    spreads = dict(own.spreads)
+    if "count" in spreads:
+        spreads["count"] = _narrower(spreads["count"], ratios)
+    return replace(own, tables={**own.tables, "count": tables}, spreads=spreads)
+
+
+def _one_way(table: Table, noisy: Noisy, predicted: Prediction, scatter: float, ordered: bool) -> Table:
+    """One-way margin drawn towards its prediction by precision."""
+    total = float(table.estimate.sum())
+    alone = one_way_errors(*noisy, total, ordered)[1]
+    spread = predicted.variance + scatter * np.maximum(table.estimate, 1.0)
+    weight = np.where(np.isfinite(spread), alone / (alone + np.where(np.isfinite(spread), spread, 1.0)), 0.0)
+    estimate = onto_total(table.estimate + weight * (predicted.mean - table.estimate), total)
+    variance, noise = (1.0 - weight) * (table.noise + table.model), (1.0 - weight) ** 2 * table.noise
+    return Table(table.places, estimate, noise, variance - noise)
+
+
+def _pairs(
+    own: Margins, tables: Mapping[Places, Table], seen: Seen, predicted: Mapping[Places, Prediction], scatter: float
+) -> tuple[dict[Places, Table], dict[Places, float]]:
+    """Pairs drawn towards their predictions, and by how much their variances fell. tables: with new one-way margins."""
+    ordered = [axis.ordered for axis in own.domain]
+    published = own.tables["count"]
+    before, after = ([of[place,].estimate for place in range(len(ordered))] for of in (published, tables))
+    mine = {places: noisy for places, noisy in seen.items() if len(places) == 2 and places in published}
+    told: dict[Places, Noisy] = {}
+    for places, each in predicted.items():
+        known = np.isfinite(each.variance)
+        if len(places) == 2 and known.any():
+            told[places] = (
+                np.where(known, each.mean, published[places].estimate),
+                float(each.variance[known].mean()),
+            )
+    if not told:
+        return {}, {}
+    expected = {places: table.estimate for places, table in all_pairs(after, told, ordered).items()}
+    alone, leaning = all_pairs(before, mine, ordered), all_pairs(after, mine, ordered, expected=expected)
+    result, ratios = {}, {}
+    for places in mine:
+        if places not in told:
+            continue
+        a, b, p = alone[places], leaning[places], published[places]
+        known = np.isfinite(predicted[places].variance)
+        whole = np.maximum(a.noise + a.model, LEAST)
+        left = scatter * np.maximum(b.estimate, 1.0)  # that no other period can tell
+        least = left / (left + np.maximum(p.noise + p.model, LEAST))
+        fall = np.where(known, np.clip((b.noise + b.model) / whole, least, 1.0), 1.0)
+        estimate = np.where(known, b.estimate, a.estimate) + fall * (p.estimate - a.estimate)
+        fitted = fit_margins(np.maximum(estimate, 0.0), *(tables[place,].estimate for place in places))
+        variance = fall * (p.noise + p.model)
+        noise = np.minimum(p.noise * np.where(known, np.minimum(b.noise / np.maximum(a.noise, LEAST), 1.0), 1.0), variance)
+        result[places] = Table(places, fitted, noise, variance - noise)
+        ratios[places] = float(variance.sum() / max(float((p.noise + p.model).sum()), LEAST))
+    return result, ratios
+
+
+def _refitted(table: Table, tables: Mapping[Places, Table]) -> Table:
+    """Larger table fitted proportionally to smaller ones."""
+    parts = [tables[part] for part in combinations(table.places, len(table.places) - 1) if part in tables]
+    estimate = np.maximum(table.estimate, LEAST)
+    for _ in range(FITTING):
+        for part in parts:
+            now = np.maximum(sum_out(estimate, part.places, table.places), LEAST)
+            estimate = estimate * spread_out(part.estimate / now, part.places, table.places)
+    return replace(table, estimate=estimate)
+
+
+def _narrower(spreads: Spreads, ratios: Mapping[Places, float]) -> Spreads:
+    """Spreads of the blocks of pairs times the fall of their cells' variances."""
+    blocks = {
+        places: Scaled(*(tuple(ratios.get(places, 1.0) * each for each in part) for part in (s.noise, s.model, s.stripes)))
+        for places, s in spreads.blocks.items()
+    }
+    return replace(spreads, blocks=blocks)
