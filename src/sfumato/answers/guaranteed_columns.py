@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import ceil, floor, inf, isfinite, isnan, log2
 from statistics import NormalDist
-from typing import ClassVar
 
 import numpy as np
 
@@ -75,9 +74,12 @@ def _sign(amount: Amount, schema: Schema) -> int:
 
 
 class Source(ABC):
-    """Source of guaranteed bounds of sums. signed: whether weights may be negative."""
+    """Source of guaranteed bounds of sums."""
 
-    signed: ClassVar[bool] = True
+    @property
+    def signed(self) -> bool:
+        """Whether weights may be negative."""
+        return True
 
     @property
     @abstractmethod

@@ -228,10 +228,12 @@ def log_moments(rows: Codes, threshold: int, scale: float, a: float) -> Floats:
 class FromThreshold(Source):
     """Source of bounds for counts over thresholded cells. size: cells of the domain."""
 
-    signed = False
-
     known: Thresholded
     size: float
+
+    @property
+    def signed(self) -> bool:
+        return False
 
     @property
     def work(self) -> int:

@@ -23,6 +23,7 @@ from sfumato.cli import (
     report,
     sample,
     schema,
+    series,
     signing,
 )
 from sfumato.cli.shared import HELP, Stoppable, version
@@ -66,6 +67,7 @@ app.command("serve", short_help="Explore releases in the browser, or by a JSON A
 )
 app.add_typer(schema.app, name="schema")
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(series.app, name="series")
 app.command("audit")(registered("sfumato.lab.cli.audit", "audit"))
 app.command("reproduce")(registered("sfumato.lab.cli.reproduce", "reproduce"))
 app.command("completion")(completion.completion)

@@ -50,7 +50,14 @@ SCHEMA = typer.Option(..., "--schema", help="The public schema (YAML).", show_de
 EPSILON = typer.Option(
     ..., "--epsilon", help="The privacy budget that this release spends, such as 0.5 or 1/3.", show_default=False
 )
-OUT = typer.Option(..., "-o", "--out", help="The release file to write.", show_default=False)
+OUT = typer.Option(None, "-o", "--out", help="The release file to write.  [required]", show_default=False)
+SERIES = typer.Option(
+    None, "--series", help="In place of -o: the file of a series, which gets the release of one period as its next part."
+)
+PERIOD = typer.Option(None, "--period", help="The period of the table in its series, such as 2026-11 or 2026-Q4.")
+CORRECT = typer.Option(
+    False, "--correct", help="Publish a period of the series once more. Both parts are charged; the new one answers."
+)
 DELTA = typer.Option(
     None, "--delta", help="Allow Gaussian noise with this delta, such as 1e-6, where it reduces the error."
 )
@@ -100,7 +107,7 @@ def release(
     table: str = TABLE,
     schema: Path = SCHEMA,
     epsilon: str = EPSILON,
-    out: Path = OUT,
+    out: Path | None = OUT,
     delta: str | None = DELTA,
     mechanism: str = MECHANISM,
     workload: Path | None = WORKLOAD,
@@ -113,6 +120,9 @@ def release(
     allow_views: bool = VIEWS,
     even_if_useless: bool = USELESS,
     again: bool = AGAIN,
+    series: Path | None = SERIES,
+    period: str | None = PERIOD,
+    correct: bool = CORRECT,
     if_missing: bool = IF_MISSING,
     dry_run: bool = DRY_RUN,
     quiet: bool = QUIET,
@@ -121,6 +131,7 @@ def release(
 ) -> None:
     """Publish a table: reserve budget, read the table once, add noise, and write one file that anyone may query."""
     begun: list[str] = []
+    out = _file(out, series, period)
     try:
         from sfumato.kernel.ledger.ledger import Ledger  # these take a while, in which a user may change their mind
         from sfumato.publishing.prepare import Request
@@ -140,6 +151,9 @@ def release(
             ledger=book,
             another_unit=another_unit,
             again=again,
+            series=series,
+            period=period,
+            correct=correct,
         )
         if if_missing and _is_there(out, request):
             return
@@ -157,6 +171,19 @@ def release(
         unsure = "what is reserved counts as spent, see `sfumato ledger show`" if begun else "nothing was reserved yet"
         raise Interrupted(left_behind(stop) or unsure) from None
     tell_published(published, book, delta, workload)
+
+
+def _file(out: Path | None, series: Path | None, period: str | None) -> Path:
+    """The file to write: that of a release, or that of a series."""
+    if out is not None and series is not None:
+        raise typer.BadParameter("--series names the file that is written; leave out -o")
+    if (series is None) != (period is None):
+        raise typer.BadParameter("--series and --period go together: the file, and the period of this table")
+    if (file := out or series) is None:
+        from click import MissingParameter
+
+        raise MissingParameter(param_hint="'-o' / '--out'", param_type="option")
+    return file
 
 
 def _is_there(out: Path, request: Request) -> bool:

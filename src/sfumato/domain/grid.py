@@ -43,6 +43,7 @@ class Axis:
     codes: tuple[str, ...] = ()  # what a table has in place of a category's values, where these are labels
     splits: tuple[tuple[int, ...], ...] = ()  # where groups of cells part, the coarsest groups first
     missing: bool = False  # whether there is one more cell, for rows without a value
+    gaps: tuple[int, ...] = ()  # cells that no row is in: periods of a series that have no part
 
     def __post_init__(self) -> None:
         edges = np.asarray(self.edges, dtype=np.float64)
@@ -231,7 +232,7 @@ class Axis:
 
     @property
     def _rest(self) -> tuple[object, ...]:
-        return self.name, self.kind, self.values, self.by, self.codes, self.splits, self.missing
+        return self.name, self.kind, self.values, self.by, self.codes, self.splits, self.missing, self.gaps
 
     def __hash__(self) -> int:
         return hash((self.name, self.kind, self.size))

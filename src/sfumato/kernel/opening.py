@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from sfumato.errors import SchemaError
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget, Cost
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.counts import Aggregate, Rows
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.ledger.book import Unit
+from sfumato.kernel.ledger.book import Series, Unit
 from sfumato.kernel.ledger.ledger import Account, Ledger, Receipt
 from sfumato.kernel.ledger.reservation import Wanted
 from sfumato.kernel.reading.table import Table
@@ -40,6 +41,7 @@ class Terms:
     mechanism: its name, as the ledger records it.
     request, again: what is asked for, as a digest of what is public about it; it may be what was asked for last.
     another_unit: the schema's privacy unit may be one that the ledger does not know for this dataset.
+    period: of the series that the schema states, as `Series.label` writes it; it must be named if there is one.
     """
 
     schema: Schema
@@ -48,6 +50,17 @@ class Terms:
     request: str | None = None
     another_unit: bool = False
     again: bool = True
+    period: str | None = None
+
+    def __post_init__(self) -> None:
+        series = self.schema.series
+        if series is None and self.period is not None:
+            raise SchemaError("a period is named, but the schema states no series; add `series`, or name no period")
+        if series is not None and (self.period is None or series.label(self.period) != self.period):
+            raise SchemaError(
+                f"the schema states a series, published {series.period} by {series.period}; name the series' file and "
+                "the period of this table (--series, --period), or take `series` out of the schema"
+            )
 
     @property
     def wanted(self) -> Wanted:
@@ -58,7 +71,7 @@ class Terms:
             self.cost.epsilon,
             schema.epsilon,
             self.mechanism,
-            Unit(schema.privacy_unit.column),
+            unit_of(schema),
             schema.privacy_unit.contributions,
             self.another_unit,
             delta=self.cost.delta,
@@ -67,7 +80,18 @@ class Terms:
             identity=schema.ledger,
             request=self.request,
             again=self.again,
+            period=self.period,
         )
+
+
+def unit_of(schema: Schema) -> Unit:
+    """Whom a release of this schema protects."""
+    one = schema.series
+    if one is None:
+        return Unit(schema.privacy_unit.column)
+    promise = one.promise
+    planned = one.periods if promise.most is None else None
+    return Unit(schema.privacy_unit.column, Series(promise.words, promise.most, promise.alone, planned))
 
 
 def open_curator(

@@ -9,16 +9,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import field, replace
+from glob import escape as glob_escape
 from math import inf
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from sfumato.arrays import MOST_DENSE
-from sfumato.errors import MechanismError, QueryError, ReleaseFileError, SfumatoError
+from sfumato.errors import MechanismError, QueryError, ReleaseFileError, SchemaError, SfumatoError
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Amount, Budget, Cost
 from sfumato.kernel.ledger.ledger import Ledger
@@ -54,6 +56,27 @@ class Request:
     ledger: Ledger = field(default_factory=Ledger)
     another_unit: bool = False
     again: bool = False
+    series: Path | None = None
+    period: str | None = None
+    correct: bool = False
+
+    @property
+    def label(self) -> str | None:
+        """The period as files write it; refused here where it is none, or where schema and request do not agree."""
+        series = self.schema.series
+        if series is None:
+            if self.series is not None or self.period is not None:
+                raise SchemaError(
+                    "the schema says nothing of a series; add series: {period: month, unit: person in a month}, or leave "
+                    "out --series and --period"
+                )
+            return None
+        if self.period is None:
+            raise SchemaError(
+                f"the schema states a series, published {series.period} by {series.period}; name its file and the period "
+                "of this table: --series, --period"
+            )
+        return series.label(self.period)
 
     @property
     def cost(self) -> Cost:
@@ -212,6 +235,48 @@ def check_place(path: Path) -> None:
         raise ReleaseFileError(f"the folder of {path} cannot be written to; choose another with -o")
 
 
+def _part_there(path: Path, request: Request) -> Release | None:
+    """The part of a series that answers for the period asked for; None where there is none."""
+    from sfumato.releases.file.series import open_series
+    from sfumato.releases.release import release_in
+
+    file = open_series(path)
+    with file.file:
+        part = file.head.newest.get(request.label or "")
+        return None if part is None else release_in(file.artifact(part)).refuse_unless_private()
+
+
+def check_series(request: Request) -> None:
+    """Refuse a part that could not be added to its series, before anything is spent."""
+    from sfumato.releases.file.series import check_growth, check_period, open_series, series_of
+
+    path, label = request.series, request.label
+    if path is None or label is None:
+        return
+    check_place(path)
+    if left := sorted(path.absolute().parent.glob(f"{glob_escape(path.name)}.*.part")):
+        raise ReleaseFileError(
+            f"a part that was paid for lies in {left[0]} and is not in the series; add it first, with `sfumato series "
+            f"add {path} {left[0].name} --period ...`",
+            kind="input",
+        )
+    if not path.exists():
+        return check_period(label, None, correct=request.correct)
+    found = open_series(path)
+    with found.file:
+        if (found.head.dataset, found.head.series) != (request.schema.dataset, series_of(request.schema)):
+            raise ReleaseFileError(
+                f"{path} is the series of another dataset, or with another promise; begin a new file", kind="input"
+            )
+        check_period(label, found.head.newest.get(label), correct=request.correct)
+        check_growth(found.artifact(found.head.parts[-1]).schema, request.schema)
+
+
+def part_place(path: Path, label: str) -> Path:
+    """Where a part lies until it is in its series."""
+    return path.with_name(f"{path.name}.{re.sub(r'[^A-Za-z0-9-]', '_', label)}.part")
+
+
 def already_there(path: Path, request: Request) -> Release | None:
     """Return the same release if its file exists already, so that nothing need be spent; else None.
 
@@ -223,9 +288,11 @@ def already_there(path: Path, request: Request) -> Release | None:
         return None
     away = "move it away, or leave out --if-missing"
     try:
-        found = Release.load(path).refuse_unless_private()
+        found = Release.load(path).refuse_unless_private() if request.series is None else _part_there(path, request)
     except SfumatoError as problem:
         raise type(problem)(f"{problem}; {away}", kind=problem.kind) from None
+    if found is None:
+        return None
     promise = found.guarantee
     for what, same in {
         "schema": what_is_released(found.schema) == what_is_released(with_steps_of(request.schema, found.schema)),

@@ -20,7 +20,7 @@ from sfumato.kernel.ledger.ledger import Account, Ledger, Receipt, telling_what_
 from sfumato.kernel.opening import Step, Terms, open_curator, rehearse
 from sfumato.kernel.reading.table import Table, open_table
 from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
-from sfumato.publishing.prepare import Prepared, Request, check_place, digest_of_request, prepare
+from sfumato.publishing.prepare import Prepared, Request, check_place, check_series, digest_of_request, part_place, prepare
 from sfumato.queries import Workload
 from sfumato.releases.contents.content import Content
 from sfumato.releases.file.artifact import keep_earlier
@@ -46,6 +46,9 @@ def release(
     allow_views: bool = False,
     even_if_useless: bool = False,
     again: bool = False,
+    series: str | Path | None = None,
+    period: str | None = None,
+    correct: bool = False,
     entropy: Entropy | None = None,
     step: Step = lambda name: None,
 ) -> Release:
@@ -65,6 +68,8 @@ def release(
     even_if_useless: go on even if, by the schema's `expected_rows`, every count of a single value would be noise.
     again: make one more release like the dataset's last: the same table by name, schema, mechanism and cost. Without it
     that is refused before anything is reserved. Tables in memory have no name, and count as one.
+    series, period: the file of a series that gets this release as its next part, and the period of the table; the
+    schema says how long a period is and whose presence is hidden (docs/series.md). correct: replace an earlier part.
     entropy: for tests only; a release made with a testing generator is marked NOT PRIVATE.
     step: told the name of each step as it begins.
     """
@@ -83,7 +88,12 @@ def release(
         ledger=ledger if isinstance(ledger, Ledger) else Ledger(ledger),
         another_unit=another_unit,
         again=again,
+        series=None if series is None else Path(series),
+        period=period,
+        correct=correct,
     )
+    if request.series is not None:
+        return publish(table, request, request.series, step=step, entropy=entropy).release
     with _made(table, request, step, entropy) as (made, _):
         return made
 
@@ -130,7 +140,8 @@ def terms_for(table: Any, request: Request, prepared: Prepared, schema: Schema) 
     """Terms for opening the curator: schema, cost, mechanism, and the digest that recognises a repeated request."""
     digest = digest_of_request(table, request, prepared)
     name, another_unit = prepared.mechanism.name, request.another_unit
-    return Terms(schema, prepared.cost, name, digest, another_unit=another_unit, again=request.again)
+    again, period = request.again or request.correct, request.label
+    return Terms(schema, prepared.cost, name, digest, another_unit=another_unit, again=again, period=period)
 
 
 @dataclass(frozen=True)
@@ -158,13 +169,38 @@ def publish(table: Any, request: Request, out: str | Path, *, step: Step, entrop
     """
     path = Path(out)
     check_place(path)
+    check_series(request)
     with _made(table, request, step, entropy) as (made, was):
+        if request.series is not None:
+            step("write")
+            _append(made, request, path)
+            step("done")
+            return Published(made, path, None, was)
         # A release cannot be made again without paying again, so an earlier one is never overwritten.
         kept = keep_earlier(path)
         step("write")
         made.save(path)
         step("done")
         return Published(made, path, kept, was)
+
+
+def _append(made: Release, request: Request, path: Path) -> None:
+    """Write a part to a file of its own, then into its series: what is paid for is on disk at every moment after."""
+    from sfumato.releases.file.series import append_part
+
+    label = request.label
+    assert label is not None  # noqa: S101 (a request with a series has a period)
+    place = part_place(path, label)
+    made.save(place)
+    try:
+        append_part(path, place, label, correct=request.correct)
+    except SfumatoError as problem:
+        raise type(problem)(
+            f"{problem}; the part is paid for and lies in {place}: add it with `sfumato series add {path} {place} "
+            f"--period {label}`",
+            kind=problem.kind,
+        ) from None
+    place.unlink()
 
 
 def describe_guarantee(budget: Budget, schema: Schema, cost: Cost | None = None, *, derived: bool = False) -> Guarantee:
@@ -213,6 +249,7 @@ def rehearse_release(table: Any, request: Request, out: str | Path) -> Rehearsal
     """Make every check that `publish` makes before it spends, and return what the release would be."""
     path = Path(out)
     check_place(path)
+    check_series(request)
     prepared = prepare(request)
     schema = prepared.schema
     with table_for(table, request, schema) as source:
@@ -221,7 +258,8 @@ def rehearse_release(table: Any, request: Request, out: str | Path) -> Rehearsal
     cost = prepared.cost
     promise = describe_guarantee(cost.budget, schema, cost, derived=derived)
     found = _errors(prepared), _warnings(prepared)
-    return Rehearsal(path, prepared, promise, account, path.exists(), *found)
+    replaces = request.series is None and path.exists()
+    return Rehearsal(path, prepared, promise, account, replaces, *found)
 
 
 def _errors(was: Prepared, content: Content | None = None) -> dict[str, float]:

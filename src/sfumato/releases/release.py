@@ -15,7 +15,7 @@ from sfumato.frozen import dataclass
 from sfumato.plain_text import printable
 from sfumato.queries import Queries
 from sfumato.releases.contents.content import Content, Written, kind_named
-from sfumato.releases.file.artifact import Artifact, read_artifact, write_artifact
+from sfumato.releases.file.artifact import Artifact, is_series, read_artifact, write_artifact
 from sfumato.releases.file.manifest import (
     BLOCKS,
     DETAILED_VERSION,
@@ -243,6 +243,9 @@ class Release:
 
     def save(self, path: str | Path) -> Path:
         """Write the release to one file. Whoever has the file can query it for ever."""
+        copied = self.content.copy_to(Path(path))
+        if copied is not None:
+            return copied
         contents = contents_of(self)
         digest = write_artifact(Path(path), contents.manifest, contents.members)
         if self.published is not None:
@@ -258,15 +261,16 @@ class Release:
         most_cells: how many numbers it may lay out in memory, where the usual bound is too low for it.
         require_signature: the file of a public key by which it must be signed.
         """
+        if is_series(path):
+            from sfumato.releases.series import load_series
+
+            return load_series(path, most_cells, require_signature)
         artifact = read_artifact(Path(path), most_cells)
         if require_signature is not None:
             from sfumato.releases.signature import check_signature
 
             check_signature(path, artifact.digest, require_signature)
-        about = artifact.manifest
-        facts = (about.mechanism.name, about.guarantee, about.private, about.receipt)
-        options = {name: str(value) for name, value in about.mechanism.options.items()}
-        return cls(read_content(artifact), *facts, options=options)
+        return release_in(artifact)
 
     def refuse_unless_private(self) -> Release:
         """Stop a release made with a testing generator from being served as if it protected anyone."""
@@ -337,6 +341,14 @@ def read_content(artifact: Artifact) -> Content:
         return kind_named(artifact.manifest.kind).read(artifact.manifest, artifact.schema, artifact.read)
     except ReleaseFileError as error:
         raise ReleaseFileError(f"cannot open {artifact.path}: {error}", kind=error.kind) from None
+
+
+def release_in(artifact: Artifact) -> Release:
+    """The release in an untrusted, checked file."""
+    about = artifact.manifest
+    facts = (about.mechanism.name, about.guarantee, about.private, about.receipt)
+    options = {name: str(value) for name, value in about.mechanism.options.items()}
+    return Release(read_content(artifact), *facts, options=options)
 
 
 def open_release(

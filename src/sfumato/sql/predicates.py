@@ -402,7 +402,7 @@ def table_scope(select: exp.Expression, schema: Schema, outer: Scope | None = No
 def where(select: exp.Expression, scope: Scope) -> Predicate:
     """The rows that WHERE keeps."""
     clause = select.args.get("where")
-    return read_condition(clause.this, scope) if clause else Predicate.everything()
+    return read_condition(clause.this, scope) & scope.rows if clause else scope.rows
 
 
 def whole(clause: Any, word: str) -> int | None:

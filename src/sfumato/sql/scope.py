@@ -173,6 +173,16 @@ class Scope:
     unmatched: list[str] = field(default_factory=list)
     windows: Windows | None = None
 
+    @property
+    def rows(self) -> Predicate:
+        """All rows; of a series without the periods that have no part, so that no group of these is there."""
+        found = Predicate.everything()
+        for axis in self.schema.domain:
+            if axis.gaps:
+                there = (axis.values_in(cell).spans[0] for cell in range(axis.places) if cell not in axis.gaps)
+                found &= Predicate.where(axis.name, fitted(axis, together(there)))
+        return found
+
     def name_of(self, column: exp.Expression) -> str:
         """The attribute, measure or column of groups that a column of the query means, in any letter case."""
         table = str(column.text("table"))

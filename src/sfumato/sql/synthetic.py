@@ -74,7 +74,7 @@ def asks_for_rows(flat: Flat) -> bool:
 def compile_rows(flat: Flat, schema: Schema) -> SyntheticRows:
     """The plan of a SELECT that asks for rows."""
     scope = table_scope(flat.base, schema)
-    where = reduce(and_, (read_condition(node, scope) for node in flat.wheres), Predicate.everything())
+    where = reduce(and_, (read_condition(node, scope) for node in flat.wheres), scope.rows)
     columns: list[str] = []
 
     def read(node: Any, place: str) -> Tree:

@@ -311,7 +311,10 @@ def test_an_old_copy_put_back_is_found_through_the_receipts(path, tmp_path):
         "DELETE FROM entries WHERE number = 3",
         "DELETE FROM entries",
         "INSERT INTO entries SELECT 4, 'x', epsilon, delta, 'm', nonce, '', state, digest, chain, unit, contributions, "
-        "request, rho FROM entries LIMIT 1",
+        "request, rho, period, series, registered FROM entries LIMIT 1",
+        "UPDATE entries SET period = '2026-11' WHERE number = 2",
+        "UPDATE entries SET period = '2026-11', series = '[\"person in a month\", 1, true, null]' WHERE number = 2",
+        f"UPDATE entries SET registered = '{'0' * 64}' WHERE number = 2",
         f"UPDATE entries SET request = '{'0' * 64}'",
         "UPDATE entries SET rho = NULL",
         "UPDATE entries SET rho = '1/1000'",

@@ -18,22 +18,42 @@ from math import gcd
 from sfumato.errors import LedgerError
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Cost, rho_for
-from sfumato.kernel.ledger.composition import Composed, Loss, composed, largest_next
+from sfumato.kernel.ledger.composition import Composed, Loss, Period, borne, composed, largest_next
 from sfumato.plain_text import unit_in_words, write_fraction
 
 
 @dataclass(frozen=True)
+class Series:
+    """Promise of a series to a person: in how many of its periods he or she is counted.
+
+    words: as the schema states it. most: None where a person may be in all periods. alone: each period is a promise of
+    its own, and nobody has to keep count of a person's periods. planned: the most periods that there may be.
+    """
+
+    words: str
+    most: int | None
+    alone: bool = False
+    planned: int | None = None
+
+    @property
+    def keeps_register(self) -> bool:
+        """Whether a register must say in which periods each person was counted."""
+        return self.most is not None and not self.alone
+
+
+@dataclass(frozen=True)
 class Unit:
-    """Privacy unit: any one row, or all rows of any one value of a column.
+    """Privacy unit: any one row, or all rows of any one value of a column; in a series, by what it promises.
 
     How many rows of each are used (`contributions`) is no part of it. Neighbouring tables differ by *all* rows of one
     unit, whatever cap is put on them afterwards, and the noise already pays for the cap. So two releases with one
     column and two caps make the same promise about the same neighbours, and their epsilons add up.
 
-    column: None where every row is a unit of its own.
+    column: None where every row is a unit of its own. series: None of a table that is not published period by period.
     """
 
     column: str | None
+    series: Series | None = None
 
     def in_words(self, *contributions: int) -> str:
         """Text of the unit for a guarantee.
@@ -41,7 +61,8 @@ class Unit:
         >>> ROW.in_words(1), Unit("person_id").in_words(1), Unit("person_id").in_words(3, 1, 3)  # doctest: +ELLIPSIS
         ('any one row', 'the rows of any one person_id (at most 1 row each)', '...(at most 1 or 3 rows each)')
         """
-        return unit_in_words(self.column, *contributions)
+        unit = unit_in_words(self.column, *contributions)
+        return unit if self.series is None else f"{unit} {self.series.words.removeprefix('person ')}"
 
     def written(self) -> str:
         """Text of the unit in the ledger; a column named "row" is distinguished from a row.
@@ -51,13 +72,19 @@ class Unit:
         """
         return "row" if self.column is None else f"column {json.dumps(self.column)}"
 
+    def promised(self) -> str | None:
+        """Text of the series' promise in the ledger."""
+        one = self.series
+        return None if one is None else json.dumps([one.words, one.most, one.alone, one.planned])
+
     @classmethod
-    def read(cls, text: object) -> Unit:
-        """Parse the text of `written`; a ValueError for any other."""
+    def read(cls, text: object, promised: object = None) -> Unit:
+        """Parse the texts of `written` and `promised`; a ValueError for any other."""
         if not isinstance(text, str) or not text.startswith(("row", 'column "')):
             raise ValueError("not a privacy unit")
-        unit = cls(None if text == "row" else json.loads(text.removeprefix("column ")))
-        if unit.written() != text:
+        series = Series(*json.loads(promised)) if isinstance(promised, str) else None
+        unit = cls(None if text == "row" else json.loads(text.removeprefix("column ")), series)
+        if unit.written() != text or unit.promised() != promised:
             raise ValueError("not a privacy unit as the ledger writes it")
         return unit
 
@@ -122,6 +149,8 @@ class Entry:
     request: a digest of what was asked for (table by name, schema, mechanism, cost, workload), never of what the table
     holds; None before format 4, and for tables that have no name.
     rho: of a release that is zCDP; None for a pure one, or one with a threshold.
+    period: of a release that is part of a series. registered: digest of the register with everybody whom it counts;
+    None where there is no register, and before it was written: then nobody has been counted.
     """
 
     number: int
@@ -138,11 +167,21 @@ class Entry:
     contributions: int | None
     request: str | None
     rho: Fraction | None = None
+    period: str | None = None
+    registered: str | None = None
 
     @property
     def loss(self) -> Loss:
         """Privacy loss of the release, as it is added up."""
-        return Loss(self.epsilon, self.delta, self.rho)
+        return Loss(self.epsilon, self.delta, self.rho, period_of(self.unit, self.period))
+
+
+def period_of(unit: Unit | None, label: str | None) -> Period | None:
+    """Period as losses are added up by it; None where those of all periods are."""
+    if unit is None or unit.series is None or unit.series.most is None or label is None:
+        return None
+    # Spring and spring are one period, as spellings of a dataset's name are one dataset.
+    return Period(same_dataset(label), unit.series.most, f"{unit.written()} {unit.promised()}")
 
 
 @dataclass(frozen=True)
@@ -201,9 +240,24 @@ class Account:
     def entries(self) -> int:
         return len(self.losses)
 
-    def after(self, cost: Cost) -> Account:
+    def after(self, cost: Cost, period: Period | None = None) -> Account:
         """The account as it would be after one more release."""
-        return replace(self, losses=(*self.losses, Loss(cost.epsilon, cost.delta, cost.budget.rho)))
+        return replace(self, losses=(*self.losses, Loss(cost.epsilon, cost.delta, cost.budget.rho, period)))
+
+    def within(self, period: Period | None) -> Account:
+        """The account of whoever is in a period: that of the period alone where no person is promised more."""
+        return replace(self, losses=borne(self.losses, period))
+
+    @cached_property
+    def periods(self) -> tuple[Period, ...]:
+        """Periods of the series, in the order of their first releases; none where all releases add up."""
+        alike = len({loss.period and loss.period.whose for loss in self.losses}) == 1
+        return tuple(dict.fromkeys(loss.period for loss in self.losses if loss.period is not None)) if alike else ()
+
+    @property
+    def next_period(self) -> Period | None:
+        """A period that has no release yet."""
+        return replace(self.periods[0], label="") if self.periods else None
 
     @cached_property
     def together(self) -> Composed:
@@ -223,7 +277,11 @@ class Account:
     @cached_property
     def left(self) -> Fraction:
         """The largest epsilon that one more pure release may have."""
-        return largest_next(self.losses, self.total, self.total_delta)
+        return self.left_in(self.next_period)
+
+    def left_in(self, period: Period | None) -> Fraction:
+        """The largest epsilon that one more pure release in a period may have."""
+        return largest_next(borne(self.losses, period), self.total, self.total_delta, period=period)
 
     @property
     def left_delta(self) -> Fraction | None:
@@ -242,7 +300,10 @@ class Account:
     def left_gaussian(self) -> Fraction | None:
         """The largest epsilon that one more release with Gaussian noise may have, at `next_delta`."""
         at = self.next_delta
-        return None if at is None else largest_next(self.losses, self.total, self.total_delta, at)
+        if at is None:
+            return None
+        period = self.next_period
+        return largest_next(borne(self.losses, period), self.total, self.total_delta, at, period)
 
 
 @dataclass(frozen=True)
@@ -276,11 +337,16 @@ class Book:
         deltas = [delta for _, delta in known if delta is not None]
         return (min(epsilon for epsilon, _ in known), min(deltas, default=None)) if known else None
 
-    def account(self, dataset: str) -> Account:
-        """The account of a dataset: amounts spent under any spelling of its name add up."""
+    def of(self, dataset: str) -> list[Entry]:
+        """Entries of a dataset, under any spelling of its name."""
         names = {entry.dataset for entry in self.entries}
         names = {name for name in names if same_dataset(name) == same_dataset(dataset)}
-        mine = [entry for entry in self.entries if entry.dataset in names]
+        return [entry for entry in self.entries if entry.dataset in names]
+
+    def account(self, dataset: str) -> Account:
+        """The account of a dataset: amounts spent under any spelling of its name add up."""
+        mine = self.of(dataset)
+        names = {entry.dataset for entry in mine}
         epsilon, delta = self.total(dataset) or (NOTHING, None)
         spellings = tuple(sorted(names.union(self.spellings(dataset))))
         published = sum(entry.state == "published" for entry in mine)

@@ -10,13 +10,17 @@ of adding up are valid (docs/privacy.md, section 13, has the theorems and their 
 
 What is told of an account is the smaller epsilon, by the best order. What is *refused* goes by sums, or by a few orders
 that follow from the total, so that it also holds if a curator looks at one release before he asks for the next.
+
+In a series in which a person is counted in at most k periods, the k costliest periods are added up (theorem 10).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
+from heapq import nlargest
 from math import exp, log, log1p
 
 from sfumato.errors import BudgetError
@@ -29,12 +33,25 @@ UP, DOWN = Context(prec=18, rounding=ROUND_CEILING), Context(prec=4, rounding=RO
 
 
 @dataclass(frozen=True)
+class Period:
+    """Period of a series. most: in which one person is counted. whose: the promise, which tells series apart."""
+
+    label: str
+    most: int
+    whose: str
+
+
+@dataclass(frozen=True)
 class Loss:
-    """Privacy loss of one release: (epsilon, delta), pure if delta is 0; rho where it is zCDP with a delta."""
+    """Privacy loss of one release: (epsilon, delta), pure if delta is 0; rho where it is zCDP with a delta.
+
+    period: where a person bears the losses of some periods alone; None where all releases add up.
+    """
 
     epsilon: Fraction
     delta: Fraction = NOTHING
     rho: Fraction | None = None
+    period: Period | None = None
 
     @property
     def pure(self) -> bool:
@@ -71,6 +88,7 @@ def composed(losses: Sequence[Loss], delta: Fraction | None) -> Composed:
     >>> round(float(composed(twelve, None).epsilon), 2)
     3.45
     """
+    losses = _alike(losses)
     sums, by_order = _sums(losses), _by_best_order(losses, told_delta(losses) if delta is None else delta)
     if by_order is None:
         return sums
@@ -83,9 +101,11 @@ def told_delta(losses: Sequence[Loss]) -> Fraction:
 
     Where all are alike it is their sum. A release with a larger delta does not make the epsilons of others smaller.
     """
-    deltas = [loss.delta for loss in losses if not (loss.pure or loss.by_sums_only)]
+    losses = _alike(losses)
+    concentrated = [loss for loss in losses if loss.rho is not None]
     beside = _sums(loss for loss in losses if loss.by_sums_only).delta
-    return beside + (len(deltas) * min(deltas) if deltas else NOTHING)
+    many = _added(concentrated, lambda _: Fraction(1))
+    return beside + (many * min(loss.delta for loss in concentrated) if concentrated else NOTHING)
 
 
 def fits(losses: Sequence[Loss], total: Fraction, delta: Fraction | None) -> bool:
@@ -93,39 +113,68 @@ def fits(losses: Sequence[Loss], total: Fraction, delta: Fraction | None) -> boo
 
     Exact comparisons, no tolerance: the privacy of the dataset rests on them.
     """
+    losses = _alike(losses)
     sums = _sums(losses)
     if sums.epsilon <= total and (sums.delta < 1 if delta is None else sums.delta <= delta):
         return True
     return _fit_at_some_order(losses, total, told_delta(losses) if delta is None else delta)
 
 
-def largest_next(losses: Sequence[Loss], total: Fraction, delta: Fraction | None, at: Fraction = NOTHING) -> Fraction:
+def largest_next(
+    losses: Sequence[Loss],
+    total: Fraction,
+    delta: Fraction | None,
+    at: Fraction = NOTHING,
+    period: Period | None = None,
+) -> Fraction:
     """The largest epsilon, rounded down to four digits, that one more release may have; 0 if none fits.
 
-    at: its delta; 0 for a pure one.
+    at: its delta; 0 for a pure one. period: in which it is.
     """
+
+    def fit(epsilon: Fraction) -> bool:
+        try:
+            one_more = Loss(epsilon, at, rho_for(epsilon, at) if at else None, period)
+        except BudgetError:  # no rho fits
+            return False
+        return fits([*losses, one_more], total, delta)
+
     low, high = NOTHING, min(Fraction(MOST), 2 * total)
     for _ in range(20):
         middle = rounded((low + high) / 2, DOWN)
         if not low < middle < high:
             break
-        low, high = (middle, high) if _fits_one_more(losses, total, delta, middle, at) else (low, middle)
-    whole = max(NOTHING, total - _sums(losses).epsilon)  # what sums leave is told as it is, without a rounding
-    return whole if whole > low and _fits_one_more(losses, total, delta, whole, at) else low
+        low, high = (middle, high) if fit(middle) else (low, middle)
+    # What sums leave is told as it is, without a rounding.
+    whole = max(NOTHING, 2 * total - _sums(_alike([*losses, Loss(total, period=period)])).epsilon)
+    return whole if whole > low and fit(whole) else low
 
 
-def _fits_one_more(
-    losses: Sequence[Loss], total: Fraction, delta: Fraction | None, epsilon: Fraction, at: Fraction
-) -> bool:
-    try:
-        return fits([*losses, Loss(epsilon, at, rho_for(epsilon, at) if at else None)], total, delta)
-    except BudgetError:  # no rho fits
-        return False
+def borne(losses: Sequence[Loss], period: Period | None) -> tuple[Loss, ...]:
+    """The losses that whoever is in this period can bear: where a person is in one period alone, those of that one."""
+    alone = period is not None and period.most == 1 and _alike(losses) is losses
+    return tuple(loss for loss in losses if not alone or loss.period in (period, None))
+
+
+def _alike(losses: Sequence[Loss]) -> Sequence[Loss]:
+    """The losses; without their periods where they are not all of one series, for then all of them add up."""
+    if len({loss.period and loss.period.whose for loss in losses}) <= 1:
+        return losses
+    return [replace(loss, period=None) for loss in losses]
+
+
+def _added(losses: Iterable[Loss], cost: Callable[[Loss], Fraction]) -> Fraction:
+    """Sum of what losses cost; in a series, of its costliest periods: no person is counted in more (theorem 10)."""
+    by_period: dict[Period | None, Fraction] = {}
+    for loss in losses:
+        by_period[loss.period] = by_period.get(loss.period, NOTHING) + cost(loss)
+    most = next((period.most for period in by_period if period is not None), 1)
+    return sum(nlargest(most, by_period.values()), NOTHING)
 
 
 def _sums(losses: Iterable[Loss]) -> Composed:
     listed = list(losses)
-    return Composed(sum((loss.epsilon for loss in listed), NOTHING), sum((loss.delta for loss in listed), NOTHING))
+    return Composed(_added(listed, lambda loss: loss.epsilon), _added(listed, lambda loss: loss.delta))
 
 
 def _by_best_order(losses: Sequence[Loss], delta: Fraction) -> Composed | None:
@@ -134,12 +183,19 @@ def _by_best_order(losses: Sequence[Loss], delta: Fraction) -> Composed | None:
     room = delta - beside.delta
     if not rest or not SMALLEST_DELTA <= room < 1:
         return None
-    pures = [float(loss.epsilon) for loss in rest if loss.pure]
-    rhos, chance = sum(float(loss.rho or 0) for loss in rest), log(room.numerator) - log(room.denominator)
+    chance = log(room.numerator) - log(room.denominator)
+    periods = {loss.period: (list[float](), list[float]()) for loss in rest}
+    for loss in rest:
+        periods[loss.period][loss.rho is None].append(float(loss.epsilon if loss.rho is None else loss.rho))
+    most = next((period.most for period in periods if period is not None), 1)
 
     def roughly(logarithm: float) -> float:
         x = exp(logarithm)
-        at_order = (1 + x) * rhos + sum(min(each, (1 + x) * each * each / 2) for each in pures)
+        at_orders = (
+            (1 + x) * sum(rhos) + sum(min(each, (1 + x) * each * each / 2) for each in pures)
+            for rhos, pures in periods.values()
+        )
+        at_order = sum(nlargest(most, at_orders))
         return at_order + logarithm - (chance + (1 + x) * log1p(x)) / x
 
     best, reach = 0.0, 30.0  # the logarithm of alpha - 1, in ever finer steps
@@ -147,8 +203,8 @@ def _by_best_order(losses: Sequence[Loss], delta: Fraction) -> Composed | None:
         best = min((best + reach * step / 20 for step in range(-20, 21)), key=roughly)
         reach /= 10
     x = Fraction(exp(best))
-    together = sum((loss.at(1 + x) for loss in rest), NOTHING) + conversion_gap(x, room)
-    rho = sum((loss.epsilon**2 / 2 if loss.rho is None else loss.rho for loss in rest), NOTHING)
+    together = _added(rest, lambda loss: loss.at(1 + x)) + conversion_gap(x, room)
+    rho = _added(rest, lambda loss: loss.epsilon**2 / 2 if loss.rho is None else loss.rho)
     return Composed(rounded(max(NOTHING, together) + beside.epsilon, UP), delta, rho)
 
 
@@ -163,7 +219,8 @@ def _fit_at_some_order(losses: Sequence[Loss], total: Fraction, delta: Fraction)
     if not SMALLEST_DELTA <= room < 1:
         return False
     first = order_for(total, delta)
-    return any(
-        sum((loss.at(1 + x) for loss in rest), conversion_gap(x, room) + beside.epsilon) <= total
-        for x in (first * 2**step for step in range(ORDERS))
-    )
+
+    def spent(x: Fraction) -> Fraction:
+        return _added(rest, lambda loss: loss.at(1 + x)) + conversion_gap(x, room) + beside.epsilon
+
+    return any(spent(first * 2**step) <= total for step in range(ORDERS))

@@ -126,8 +126,9 @@ def user_name() -> str:
 # under each is added up, and the smaller total holds, whenever a ledger is read (`Book.account`). So there is nothing
 # that a crash could interrupt; the new number keeps older versions from giving each spelling a budget of its own.
 # Format 6 records the rho of each release, by which releases are added up; for older entries it follows from epsilon
-# and delta as it did when they were made.
-FORMAT = 6
+# and delta as it did when they were made. Format 7 records the period and the promise of a release that is part of a
+# series, and the digest of the register with everybody whom it counts.
+FORMAT = 7
 APPLICATION = 0x5F0A702D  # marks the file as ours, so that no other database is ever written to
 CHANGES = (
     "CREATE TABLE changes (number INTEGER PRIMARY KEY, dataset TEXT NOT NULL, old_epsilon TEXT, old_delta TEXT, "
@@ -140,15 +141,16 @@ TABLES = (
     "CREATE TABLE entries (number INTEGER PRIMARY KEY, dataset TEXT NOT NULL, epsilon TEXT NOT NULL, "
     "delta TEXT NOT NULL, mechanism TEXT NOT NULL, nonce TEXT NOT NULL, reserved_at TEXT NOT NULL, "
     "state TEXT NOT NULL, digest TEXT, chain TEXT NOT NULL, unit TEXT, contributions INTEGER, request TEXT, "
-    "rho TEXT)",
+    "rho TEXT, period TEXT, series TEXT, registered TEXT)",
     CHANGES,
 )
 UPGRADES = {  # to each format; the new columns of old entries are NULL: nobody knows what they would say
     3: ("ALTER TABLE entries ADD COLUMN unit TEXT", "ALTER TABLE entries ADD COLUMN contributions INTEGER", CHANGES),
     4: ("ALTER TABLE entries ADD COLUMN request TEXT",),
     6: ("ALTER TABLE entries ADD COLUMN rho TEXT",),
+    7: tuple(f"ALTER TABLE entries ADD COLUMN {name} TEXT" for name in ("period", "series", "registered")),
 }
-LATER_COLUMNS = {3: 2, 4: 3, 5: 3, 6: 4}  # how many columns of an entry each format has beyond those of the first
+LATER_COLUMNS = {3: 2, 4: 3, 5: 3, 6: 4, 7: 7}  # how many columns of an entry each format has beyond those of the first
 RESTORE = "restore it from a backup"
 PERMIT = "make sure that you may write to it and to its folder, or name another file (--ledger)"
 DAMAGED = f"is damaged; {RESTORE}"
@@ -187,7 +189,7 @@ def open_book(connection: sqlite3.Connection, path: Path) -> Book:
         chain = identity
         for number, row in enumerate(connection.execute("SELECT * FROM entries ORDER BY number"), start=1):
             entry = _entry(row, version)
-            chain = chained(chain, (*row[:7], *(field for field in row[10:] if field is not None)))
+            chain = chained(chain, (*row[:7], *(field for field in row[10:16] if field is not None)))
             intact = intact and entry.number == number and entry.chain == chain
             intact = intact and (entry.dataset in totals or same_dataset(entry.dataset) in known)
             # Once units are recorded they are recorded for good.
@@ -208,18 +210,21 @@ def _entry(row: tuple[Any, ...], version: int) -> Entry:
     number, dataset, epsilon, delta, mechanism, nonce, at, state, digest, chain, *later = row
     if len(later) != LATER_COLUMNS.get(version, 0):
         raise ValueError("columns of another format")
-    unit, contributions, request, rho = [*later, None, None, None, None][:4]
+    unit, contributions, request, rho, period, series, registered = [*later, *[None] * 7][:7]
     if (unit is None) != (contributions is None) or not (unit is None or is_count(contributions)):
         raise ValueError("half a privacy unit")
     if not (request is None or (unit is not None and is_digest(request))):
         raise ValueError("no request")
     if rho is not None and unit is None:
         raise ValueError("a rho without a privacy unit")
-    amounts, recorded = (read_fraction(epsilon), read_fraction(delta)), None if unit is None else Unit.read(unit)
+    if (period is None) != (series is None) or not (period is None or (unit is not None and is_name(period))):
+        raise ValueError("half a period")
+    if not (registered is None or (period is not None and is_digest(registered))):
+        raise ValueError("no digest of a register")
+    amounts, kept = (read_fraction(epsilon), read_fraction(delta)), None if unit is None else Unit.read(unit, series)
+    told = mechanism, nonce, at, state, digest, chain
     own = read_rho(rho, *amounts)
-    return Entry(
-        number, dataset, *amounts, mechanism, nonce, at, state, digest, chain, recorded, contributions, request, own
-    )
+    return Entry(number, dataset, *amounts, *told, kept, contributions, request, own, period, registered)
 
 
 def upgrade(connection: sqlite3.Connection) -> None:
@@ -244,6 +249,8 @@ def seal_of(connection: sqlite3.Connection, version: int = FORMAT) -> str:
     ]
     if version >= 3:
         queries.append("SELECT number, chain FROM changes ORDER BY number")
+    if version >= 7:
+        queries.append("SELECT number, registered FROM entries WHERE registered IS NOT NULL ORDER BY number")
     parts = [connection.execute(query).fetchall() for query in queries]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 

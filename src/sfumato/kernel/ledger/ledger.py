@@ -107,11 +107,11 @@ class Ledger:
             number, amounts = len(book.entries) + 1, (write_fraction(wanted.epsilon), write_fraction(wanted.delta))
             row = (number, dataset, *amounts, wanted.mechanism, nonce, now)
             protected = (wanted.unit.written(), wanted.contributions)
-            told = [*([] if request is None else [request]), write_rho(wanted.rho)]
-            chain = chained(book.chain, (*row, *protected, *told))
+            told = (*protected, request, write_rho(wanted.rho), wanted.period, wanted.unit.promised())
+            chain = chained(book.chain, (*row, *(field for field in told if field is not None)))
             connection.execute(
-                "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, 'reserved', NULL, ?, ?, ?, ?, ?)",
-                (*row, chain, *protected, request, write_rho(wanted.rho)),
+                "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, 'reserved', NULL, ?, ?, ?, ?, ?, ?, ?, NULL)",
+                (*row, chain, *told),
             )
         return Receipt(book.id, number, dataset, wanted.epsilon, wanted.delta, nonce)
 

@@ -7,6 +7,7 @@ refusal is raised nothing has been written, so nothing is spent.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from pathlib import Path
@@ -15,7 +16,18 @@ from typing import NoReturn
 from sfumato.errors import BudgetError, BudgetExhausted, LedgerError, RepeatedRelease
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Amount, as_delta, as_epsilon, epsilon_for, in_short, readable, rounded
-from sfumato.kernel.ledger.book import NOTHING, Account, Book, Unit, check_name, is_count, is_digest, same_dataset
+from sfumato.kernel.ledger.book import (
+    NOTHING,
+    Account,
+    Book,
+    Entry,
+    Unit,
+    check_name,
+    is_count,
+    is_digest,
+    period_of,
+    same_dataset,
+)
 from sfumato.kernel.ledger.composition import Composed, Loss, composed, fits, largest_next
 
 LOST = "restore it, or name the one that holds what was spent before (--ledger)"
@@ -52,7 +64,7 @@ def refuse_overspending(
     places = [f"`{set_total} {readable(enough)}{where}`"] if account.total < enough else []
     if stated is not None and stated < enough:
         places.append(f"budget: {{epsilon: {readable(enough)}}} in the schema")
-    left = largest_next(account.losses, total, whole, asked.delta)
+    left = largest_next(account.losses, total, whole, asked.delta, asked.period)
     raise BudgetExhausted(
         f"asked for {cost} on dataset {name}: {in_short(account.spent)} of its total {readable(total)} is spent, "
         f"{readable(left)} is left for such a release{note}; ask for a smaller --epsilon or, if the data owner agrees, "
@@ -94,13 +106,24 @@ def refuse_another_unit(account: Account, unit: Unit, contributions: int) -> Non
     )
 
 
-def refuse_repetition(book: Book, dataset: str, request: str | None) -> None:
-    """Refuse an accidental repetition: a request equal to the last one of the dataset.
+def refuse_more_periods(entries: Sequence[Entry], unit: Unit, period: str | None) -> None:
+    """Refuse a period beyond those that were planned, where a person is promised no more than these."""
+    planned = unit.series.planned if unit.series is not None else None
+    known = {same_dataset(entry.period) for entry in entries if entry.period is not None}
+    if planned is not None and period is not None and len(known | {same_dataset(period)}) > planned:
+        raise BudgetExhausted(
+            f"the series promises {unit.in_words(1)} no more than {planned} periods, and all of them have releases; "
+            "correct one of these, or begin another series, of people who were asked again"
+        )
+
+
+def refuse_repetition(book: Book, dataset: str, request: str | None, period: str | None = None) -> None:
+    """Refuse an accidental repetition: a request equal to the last one of the dataset and the period.
 
     Only what is public is compared: the table by its name, the schema, the mechanism, the cost and the workload.
     """
-    name = same_dataset(dataset)
-    last = next((entry for entry in reversed(book.entries) if same_dataset(entry.dataset) == name), None)
+    mine = [entry for entry in book.of(dataset) if entry.period == period]
+    last = mine[-1] if mine else None
     if request is None or last is None or last.request != request:
         return
     when = last.reserved_at.removesuffix("+00:00").replace("T", " ")
@@ -139,6 +162,7 @@ class Wanted:
     rho: what the release may spend, where it is zCDP; without one, its epsilon and delta are added as they are.
     unit, contributions: whom the epsilon protects, and how many rows of each are used. A unit other than those
     recorded for the dataset is refused, unless `another_unit` states that a further promise is meant.
+    period: of a release that is part of a series, as it is written in files; the unit then says what is promised.
     identity: the ledger that the schema requires; any other, and a new one, is refused.
     request: a digest of what is asked for, by which it is known again; `again`: it may be what was asked for last.
     where: what a command needs in order to reach the same ledger, so that one that is proposed can be pasted.
@@ -158,6 +182,7 @@ class Wanted:
     request: str | None = None
     again: bool = True
     where: str = ""
+    period: str | None = None
 
     def __post_init__(self) -> None:
         check_name(self.dataset, "dataset")
@@ -175,6 +200,10 @@ class Wanted:
             object.__setattr__(self, name, amount)
         if type(self.unit) is not Unit or not is_count(self.contributions) or self.contributions >= 2**63:
             raise LedgerError("a reservation needs a unit, ROW or Unit('person_id'), and its contributions, such as 1")
+        if (self.period is None) != (self.unit.series is None):
+            raise LedgerError("a reservation in a series names its period, and one outside of a series none")
+        if self.period is not None:
+            check_name(self.period, "period")
         if not (self.request is None or is_digest(self.request)):
             raise LedgerError("a request is told by its SHA-256 digest, 64 hexadecimal digits, or not at all")
 
@@ -195,9 +224,12 @@ class Wanted:
         account = book.account(self.dataset)
         if not self.another_unit:
             refuse_another_unit(account, self.unit, self.contributions)
-        refuse_overspending(account, Loss(self.epsilon, self.delta, self.rho), self.limit, self.limit_delta, self.where)
+        refuse_more_periods(book.of(self.dataset), self.unit, self.period)
+        period = period_of(self.unit, self.period)
+        asked = Loss(self.epsilon, self.delta, self.rho, period)
+        refuse_overspending(account.within(period), asked, self.limit, self.limit_delta, self.where)
         if not self.again:
-            refuse_repetition(book, self.dataset, self.request)
+            refuse_repetition(book, self.dataset, self.request, self.period)
         return account
 
 

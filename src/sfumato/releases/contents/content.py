@@ -26,6 +26,8 @@ from sfumato.releases.file.records import refusal
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:  # publishing needs neither SQL nor intervals nor rows, and starts the sooner without
+    from pathlib import Path
+
     import pyarrow as pa
 
     from sfumato.answers.evaluate import View
@@ -175,6 +177,10 @@ class Content(ABC):
     @abstractmethod
     def write(self) -> Written:
         """File form of the content. The audit sees nothing else, so nothing else may be published."""
+
+    def copy_to(self, path: Path) -> Path | None:
+        """Write a content that is a file of its own kind, as a series is, to another place; None of all others."""
+        return None
 
     @classmethod
     @abstractmethod

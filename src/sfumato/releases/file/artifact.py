@@ -36,10 +36,25 @@ from sfumato.releases.file.records import one_line, refusal
 from sfumato.schema import Schema
 
 MANIFEST_FILE = "manifest.json"
+HEAD_FILE = "series.json"  # of a file of several releases (series.py)
 MOST_FILE_BYTES = 2**32 - 2  # what a plain zip can address; zip64 is never needed and never accepted
 MOST_MEMBERS = 64
 
 MEMBER_FILE = re.compile(r"[a-z][a-z0-9_]{0,39}\.parquet")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a zip of Sfumato holds: the name and largest size of its first member, and the names and number of others."""
+
+    head: str
+    most_bytes: int
+    member: re.Pattern[str]
+    most: int
+
+
+RELEASE = Layout(MANIFEST_FILE, MOST_MANIFEST_BYTES, MEMBER_FILE, MOST_MEMBERS)
+
 _LOCAL = struct.Struct("<4s5H3L2H")
 _CENTRAL = struct.Struct("<4s6H3L5H2L")
 _ENDING = struct.Struct("<4s4H2LH")
@@ -83,7 +98,7 @@ def directory_of(entries: list[Entry]) -> bytes:
     return records + _ENDING.pack(b"PK\5\6", 0, 0, len(entries), len(entries), len(records), entries[-1].end, 0)
 
 
-def read_directory(file: IO[bytes], size: int) -> list[Entry]:
+def read_directory(file: IO[bytes], size: int, layout: Layout = RELEASE) -> list[Entry]:
     """Zip members of an untrusted file, checked to consist of headers, members, directory and ending alone."""
     if size > MOST_FILE_BYTES:
         raise refusal("it is larger than 4 GB", "ask the publisher for a smaller release")
@@ -93,7 +108,7 @@ def read_directory(file: IO[bytes], size: int) -> list[Entry]:
     count, length, start = ending[3], ending[5], ending[6]
     if ending[0] != b"PK\5\6" or start + length + _ENDING.size != size:
         raise refusal("it was cut short, or something was added to it")
-    if not 2 <= count <= 1 + MOST_MEMBERS or length > count * (_CENTRAL.size + 64):
+    if not 2 <= count <= 1 + layout.most or length > count * (_CENTRAL.size + 64):
         raise refusal("it does not have as many members as a release has")
     directory, entries, offset = _at(file, start, length + _ENDING.size), list[Entry](), 0
     for _ in range(count):
@@ -101,13 +116,13 @@ def read_directory(file: IO[bytes], size: int) -> list[Entry]:
             _foreign()
         record = _CENTRAL.unpack_from(directory, offset)
         name = directory[offset + _CENTRAL.size : offset + _CENTRAL.size + record[10]]
-        entries.append(Entry(_safe_name(name), record[7], record[8], record[16]))
+        entries.append(Entry(_safe_name(name, layout), record[7], record[8], record[16]))
         offset += len(entries[-1].central)
         if entries[-1].size > size:
             _foreign()
     if len({entry.name for entry in entries}) < count:
         raise refusal("it has a member twice")
-    if entries[0].name != MANIFEST_FILE:
+    if entries[0].name != layout.head:
         raise refusal("it does not start with its manifest")
     if [*(entry.start for entry in entries), start] != [0, *(entry.end for entry in entries)]:
         _foreign()
@@ -115,8 +130,8 @@ def read_directory(file: IO[bytes], size: int) -> list[Entry]:
         _at(file, entry.start, len(entry.local)) != entry.local for entry in entries
     ):
         _foreign()
-    if entries[0].size > MOST_MANIFEST_BYTES:
-        raise refusal(f"its manifest is larger than {MOST_MANIFEST_BYTES:,} bytes")
+    if entries[0].size > layout.most_bytes:
+        raise refusal(f"its manifest is larger than {layout.most_bytes:,} bytes")
     return entries
 
 
@@ -124,9 +139,9 @@ def _foreign() -> NoReturn:
     raise refusal("its zip is not laid out as Sfumato does it: compressed, encrypted, linked or overlapping members")
 
 
-def _safe_name(raw: bytes) -> str:
+def _safe_name(raw: bytes, layout: Layout) -> str:
     name = raw.decode("latin-1")
-    if name != MANIFEST_FILE and not MEMBER_FILE.fullmatch(name):
+    if name != layout.head and not layout.member.fullmatch(name):
         raise refusal(f"it has a member with an unknown or unsafe name, {name[:60]!r}")
     return name
 
@@ -171,6 +186,15 @@ class Artifact:
         return columns
 
 
+def is_series(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins as a series does, and a release does not; whatever cannot be read is none."""
+    with contextlib.suppress(OSError, ValueError):
+        if Path(path).is_file():
+            with Path(path).open("rb") as file:
+                return file.read(64)[30 : 30 + len(HEAD_FILE)] == HEAD_FILE.encode()
+    return False
+
+
 def write_artifact(path: str | os.PathLike[str], manifest: Manifest, members: Mapping[str, Mapping[str, Whole]]) -> str:
     """Write a release file atomically and return the digest of its manifest.
 
@@ -192,7 +216,7 @@ def write_artifact(path: str | os.PathLike[str], manifest: Manifest, members: Ma
             for columns in members.values():
                 check_values(manifest, schema, columns)
             raw, digest = manifest_bytes(manifest)
-            with _whole_or_not_at_all(path) as file:
+            with whole_or_not_at_all(path) as file:
                 entries = [Entry(MANIFEST_FILE, zlib.crc32(raw), len(raw), 0)]
                 file.write(entries[0].local + raw)
                 for member, crc, body in spooled.values():
@@ -207,7 +231,7 @@ def write_artifact(path: str | os.PathLike[str], manifest: Manifest, members: Ma
 
 
 @contextlib.contextmanager
-def _whole_or_not_at_all(path: Path) -> Iterator[IO[bytes]]:
+def whole_or_not_at_all(path: Path) -> Iterator[IO[bytes]]:
     """Context of a new file that replaces `path` once it is all on disk, and is removed otherwise."""
     partial = path.parent / f".{secrets.token_hex(8)}.partial"
     try:
@@ -230,13 +254,19 @@ def read_artifact(path: str | os.PathLike[str], most_cells: int | None = None) -
     Every byte is checked here against the manifest's digests, and the shape of every member against its footer. Values
     are decoded later, by `Artifact.read`, from the bytes that were checked.
     """
+    with opened_for_reading(path) as (file, size, shown):
+        return read_members(file, size, shown, usual_bound(size) if most_cells is None else most_cells)
+
+
+@contextlib.contextmanager
+def opened_for_reading(path: str | os.PathLike[str]) -> Iterator[tuple[IO[bytes], int, str]]:
+    """Context of an untrusted file: the file, its size, and its name for messages; refusals say its name."""
     path, shown = Path(path), one_line(str(path))
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # before opening: a pipe would wait for ever
             raise ReleaseFileError("it is not a file; name a .sfumato file")
         with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            return _read(file, size, shown, usual_bound(size) if most_cells is None else most_cells)
+            yield file, os.fstat(file.fileno()).st_size, shown
     except ReleaseFileError as error:
         raise ReleaseFileError(f"cannot open {shown}: {error}", kind=error.kind) from None
     except MemoryError:
@@ -246,7 +276,7 @@ def read_artifact(path: str | os.PathLike[str], most_cells: int | None = None) -
         raise ReleaseFileError(f"cannot open {shown}: {reason}; check the name and your access to it") from None
 
 
-def _read(file: IO[bytes], size: int, shown: str, most_cells: int) -> Artifact:
+def read_members(file: IO[bytes], size: int, shown: str, most_cells: int) -> Artifact:
     """Read and check all members of an open release file."""
     entries = read_directory(file, size)
     manifest, digest = parse_manifest(read_body(file, entries[0]))

@@ -67,7 +67,7 @@ def _aggregates(root: Any) -> Iterator[Any]:
 def group_release(flat: Flat, schema: Schema, given: Sequence[Cell]) -> tuple[RowReader, Scope]:
     """The groups of the release that a SELECT asks for, with its aggregates as forms."""
     scope = table_scope(flat.base, schema)
-    rows = reduce(and_, (read_condition(where, scope) for where in flat.wheres), Predicate.everything())
+    rows = reduce(and_, (read_condition(where, scope) for where in flat.wheres), scope.rows)
     items = [item for item in flat.items if not (flat.sets is None and item.measure)]
     sets = (tuple(item.node for item in items),) if flat.sets is None else flat.sets
     keys = {text_of(node): node for chosen in sets for node in chosen}

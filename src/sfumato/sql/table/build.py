@@ -47,7 +47,7 @@ LISTED = "a release holds no rows: these are the values that its schema lists, w
 def build_table(flat: Flat, schema: Schema) -> Table:
     """The table that a SELECT asks for."""
     scope = table_scope(flat.base, schema)
-    rows = reduce(and_, (read_condition(where, scope) for where in flat.wheres), Predicate.everything())
+    rows = reduce(and_, (read_condition(where, scope) for where in flat.wheres), scope.rows)
     listing = flat.sets is None
     items = tuple(item for item in flat.items if not (listing and item.measure))
     sets = (tuple(item.node for item in items),) if flat.sets is None else flat.sets

@@ -1,0 +1,398 @@
+"""Errors of sums over the parts of a series, which were measured one after the other with independent noise.
+
+Noise: every part has its own, so the noises of a sum are those of its parts. What a model does not know is another
+matter: a model that misses a connection misses it every month, so its errors add up as numbers and not as squares.
+How far is unknown, so the larger error of two cases is taken: the parts' model errors are independent, or one and the
+same pattern of errors, scaled. The difference of two months is wider in the first case, the sum of a year in the second.
+For several sums at once (a ratio) the least covariance that is above both is taken.
+
+Guaranteed bounds of a sum are the sums of the parts' bounds, each with its share of the tail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.answers.distinct import EVERY_ROW, ByValue
+from sfumato.answers.evaluate import ENDS, NoiseSource, Sign, Sum, Terms, View
+from sfumato.answers.fieller import NORMAL, NormalErrors, Term, normal_terms
+from sfumato.answers.guaranteed_columns import Source
+from sfumato.answers.noise_sum import Ends
+from sfumato.answers.question import OF_A_SUM, ByStatistic, Gathered, Groups, WeightRange, Weights, total
+from sfumato.arrays import Codes, Floats
+from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
+from sfumato.sql import Amount
+
+KEPT = 1e-9  # of the largest eigenvalue
+ALIKE = 1e-9  # of the largest weight: weights that differ by less are the same
+MOST_KEPT = 2**12  # weights of one part by which its noise terms are found again
+MOST_COMPARED = 2**24  # weights of all parts that are compared with each other
+
+
+@dataclass(frozen=True, eq=False)
+class PartView:
+    """View of one part. code: of its period. start: index of its first cell among the cells of all parts.
+
+    codes: of its cells on the axes of the series. old: of the values of an axis of the series on the part's own axis,
+    where the schema has grown since, with the part's number of values. units: of measures whose steps differ from those
+    of the series, what one step of the series is in the part's statistics.
+    """
+
+    code: int
+    view: View
+    start: int
+    codes: Mapping[str, Codes]
+    old: Mapping[str, tuple[Codes, int]]
+    units: Mapping[str, Mapping[str, float]]
+
+    @property
+    def values(self) -> dict[str, Floats]:
+        """Estimate of each cell by statistic, in the steps of the series."""
+        own = self.cells.values
+        return {
+            of: np.asarray(sum(factor * own[part] for part, factor in self.units[of].items()))
+            if of in self.units
+            else each
+            for of, each in own.items()
+        }
+
+    @property
+    def cells(self) -> Gathered:
+        return self.view.cells
+
+    def cut(self, weights: Floats) -> Floats:
+        """The weights of this part's cells among those of all."""
+        return weights[self.start : self.start + self.cells.size]
+
+    def side(self, side: Sum) -> Sum:
+        """The weights of a sum on this part's cells."""
+        return Sum(self._weights(side.split), self._weights(side.whole), {}, side.unseen)
+
+    def _weights(self, by_statistic: ByStatistic) -> ByStatistic:
+        found = total(self._in_own_units(of, self._both_ends(each)) for of, each in by_statistic.items())
+        return {of: each for of, each in found.items() if each.low.any() or each.high.any() or each.value.any()}
+
+    def _in_own_units(self, of: str, weights: Weights) -> ByStatistic:
+        units = self.units.get(of)
+        return {of: weights} if units is None else {part: weights.times(factor) for part, factor in units.items()}
+
+    def range_of(self, query: WeightRange) -> WeightRange:
+        """The weights of a sum, least and greatest, on this part's cells."""
+
+        def cut(weights: Mapping[str, Floats]) -> dict[str, Floats]:
+            mine = total(self._in_own_units(of, Weights.exactly(self.cut(each))) for of, each in weights.items())
+            return {of: each.value for of, each in mine.items() if of in self.cells.values}
+
+        low = cut(query.low)
+        return WeightRange(low, low if query.high is query.low else cut(query.high), query.unseen)
+
+    def _both_ends(self, weights: Weights) -> Weights:
+        if weights.exact:
+            return Weights.exactly(self.cut(weights.value))
+        return Weights(self.cut(weights.value), self.cut(weights.low), self.cut(weights.high))
+
+
+def cells_of_parts(parts: Sequence[PartView], along: str, names: Sequence[str]) -> Gathered:
+    """Cells of several parts one after the other. along: the attribute that tells parts apart, if it is in `names`."""
+    every = [part.values for part in parts]
+    statistics = dict.fromkeys(of for values in every for of in values)
+    values = {
+        of: _concatenated([own.get(of, np.zeros(part.cells.size)) for part, own in zip(parts, every, strict=True)])
+        for of in statistics
+    }
+    codes = {
+        name: _concatenated(
+            [np.full(p.cells.size, p.code) if name == along else p.codes[name] for p in parts]
+        ).astype(np.int64)
+        for name in names
+    }
+    return Gathered(codes, values or {"count": np.zeros(0)}, 1)
+
+
+def _concatenated(arrays: Sequence[Floats]) -> Floats:
+    return np.concatenate(arrays) if arrays else np.zeros(0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Share:
+    """Errors that one part brings into the sums of some groups. at: indices of the groups among those present."""
+
+    part: PartView
+    sides: Sequence[Sum]
+    at: Codes
+    terms: Sequence[Terms]
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseOfParts(NoiseSource):
+    """Noise source of parts measured independently. along: the attribute that tells them apart."""
+
+    parts: tuple[PartView, ...]
+    along: str
+
+    def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[Terms]:
+        shares = [share for part in self.parts for share in self._shares(part, sides, groups)]
+        many = len(groups.present)
+        by_group: list[list[tuple[_Share, int]]] = [[] for _ in range(many)]
+        for share in shares:
+            for index, group in enumerate(share.at.tolist()):
+                by_group[group].append((share, index))
+        normal = [share.terms for share in shares if isinstance(share.terms, NormalErrors)]
+        if many > 1 and normal and len(normal) == len(shares) and all(len(each) == 1 for each in by_group):
+            order = np.argsort(np.concatenate([share.at for share in shares]))
+            noise, model, unknown = (
+                np.concatenate([getattr(one, name) for one in normal])[order] for name in ("noise", "model", "unknown")
+            )
+            return NormalErrors(noise, model, unknown, normal[0].back)
+        known: dict[tuple[int, ...], Terms] = {}  # groups with the same noises get them as the same value
+        patterns = _Patterns([share.sides for share in shares], 3 * len(sides))
+        found = [[(share.terms[index], shares.index(share)) for share, index in each] for each in by_group]
+        result = []
+        for each in found:
+            same = tuple(part for terms, number in each for part in (id(terms), number))
+            if same not in known:
+                known[same] = _together(each, patterns)
+            result.append(known[same])
+        self._kept.append(found)  # so that the numbers by which terms are known stay their own
+        return result
+
+    @cached_property
+    def _kept(self) -> list[object]:
+        return []
+
+    def _shares(self, part: PartView, sides: Sequence[Sum], groups: Groups) -> list[_Share]:
+        """What one part adds to the groups of its own period, and to the others by sums that are not split by group."""
+        mine = [part.side(side) for side in sides]
+        inside, at = self._inside(part, groups)
+        shares = []
+        if len(at) and any(side.split or side.whole for side in mine):
+            own = [Sum(side.split, side.whole, {}, np.zeros(inside.number)) for side in mine]
+            shares.append(_Share(part, own, at, self._terms(part, own, inside)))
+        if len(at) < len(groups.present) and any(side.whole for side in mine):
+            others = np.setdiff1d(np.arange(len(groups.present)), at)
+            whole = [Sum({}, side.whole, {}, np.zeros(1)) for side in mine]
+            (shared,) = self._terms(part, whole, EVERY_ROW)
+            shares.append(_Share(part, whole, others, [shared] * len(others)))
+        return shares
+
+    def _terms(self, part: PartView, sides: Sequence[Sum], groups: Groups) -> Sequence[Terms]:
+        """Noise terms of a part, worked out once: the sums of a running total weigh a month alike."""
+        weights = [(of, each) for side in sides for kind in (side.split, side.whole) for of, each in kind.items()]
+        if isinstance(groups, ByValue) or len(weights) * part.cells.size > MOST_KEPT:
+            return part.view.noises.terms(sides, part.cells, groups)
+        shapes = tuple((len(side.split), len(side.whole), side.exact) for side in sides)
+        values = tuple((of, *(getattr(each, end).tobytes() for end in ENDS)) for of, each in weights)
+        key = part.start, shapes, values, groups.names, groups.present.tobytes()
+        if key not in self._known:
+            self._known[key] = part.view.noises.terms(sides, part.cells, groups)
+        return self._known[key]
+
+    @cached_property
+    def _known(self) -> dict[tuple[object, ...], Sequence[Terms]]:
+        return {}
+
+    def _inside(self, part: PartView, groups: Groups) -> tuple[Groups, Codes]:
+        """Groups of a part by its own attributes, and the indices among all present groups of those present there."""
+        if isinstance(groups, ByValue):
+            base, at = self._inside(part, groups.base)
+            values = np.arange(groups.shape[1] - 1)
+            present = (base.present[:, None] * groups.shape[1] + values).ravel()
+            by_value = ByValue((), (base.number, groups.shape[1]), present, base, part.cut(groups.value))
+            return by_value, (at[:, None] * len(values) + values).ravel()
+        here = np.ones(len(groups.present), dtype=bool)
+        if self.along not in groups.names and not any(name in part.old for name in groups.names):
+            return groups, np.flatnonzero(here)
+        codes = dict(zip(groups.names, np.unravel_index(groups.present, groups.shape), strict=True))
+        sizes = dict(zip(groups.names, groups.shape, strict=True))
+        if self.along in codes:
+            here &= codes.pop(self.along) == part.code
+        for name in codes:
+            if name in part.old:
+                old, sizes[name] = part.old[name]
+                codes[name] = old[codes[name]]
+                here &= codes[name] >= 0
+        shape = tuple(sizes[name] for name in codes)
+        at = np.flatnonzero(here)
+        numbers = np.ravel_multi_index([each[at] for each in codes.values()], shape) if codes else np.zeros(len(at))
+        return Groups(tuple(codes), shape, np.asarray(numbers, dtype=np.int64)), at
+
+    def signs_of_rows(self, within: NDArray[np.bool_], cells: Gathered) -> list[Sign] | None:
+        """Test statistics of all parts together: precision-weighted sums add up."""
+        signs = [Sign(0.0, 0.0, ()) for _ in range(within.shape[1])]
+        for part in self.parts:
+            inside = within[part.start : part.start + part.cells.size]
+            if not inside.any():
+                continue
+            mine = part.view.noises.signs_of_rows(inside, part.cells)
+            if mine is None:
+                return None
+            signs = [
+                Sign(one.value + other.value, one.variance + other.variance, one.terms + other.terms)
+                if inside[:, place].any()
+                else one
+                for place, (one, other) in enumerate(zip(signs, mine, strict=True))
+            ]
+        return signs
+
+    def largest_model_part(self, side: Sum, groups: Groups) -> tuple[str, ...] | None:
+        """That of the newest part that the sum touches."""
+        names = tuple(name for name in groups.names if name != self.along)
+        shape = tuple(size for name, size in zip(groups.names, groups.shape, strict=True) if name != self.along)
+        for part in reversed(self.parts):
+            mine = part.side(side)
+            if mine.split or mine.whole:
+                inside = Groups(names, shape, np.arange(prod(shape)))
+                return part.view.noises.largest_model_part(mine, inside)
+        return None
+
+
+class _Patterns:
+    """Weights of sums in several parts, as multiples of a few patterns, and the cosines between these.
+
+    shares: the sums of each part. columns: of a sum, value, low and high in turn.
+    """
+
+    def __init__(self, shares: Sequence[Sequence[Sum]], columns: int) -> None:
+        self.number = np.zeros((len(shares), columns), dtype=np.int64)  # of the pattern, by part and column
+        self.sign = np.zeros((len(shares), columns))
+        known: dict[bytes, int] = {}
+        vectors: list[Floats] = []
+        sizes: set[int] = set()
+        for part, sides in enumerate(shares):
+            for place, side in enumerate(sides):
+                for end, name in enumerate(("value", "low", "high")):
+                    if end and side.exact:
+                        self.number[part, 3 * place + end] = self.number[part, 3 * place]
+                        self.sign[part, 3 * place + end] = self.sign[part, 3 * place]
+                        continue
+                    vector = _direction(side, name)
+                    if vector is None:
+                        continue
+                    first = float(vector[np.flatnonzero(np.abs(vector) > ALIKE)[0]])
+                    turned = vector if first > 0.0 else -vector
+                    key = np.rint(turned / ALIKE).tobytes()
+                    if key not in known:
+                        known[key] = len(vectors)
+                        vectors.append(turned)
+                        sizes.add(len(turned))
+                    self.number[part, 3 * place + end] = known[key]
+                    self.sign[part, 3 * place + end] = 1.0 if first > 0.0 else -1.0
+        self.many = max(1, len(vectors))
+        few = len(sizes) == 1 and len(vectors) * next(iter(sizes)) <= MOST_COMPARED
+        # Parts whose cells cannot be compared are taken to err alike: the larger error for sums.
+        self.cosines = np.stack(vectors) @ np.stack(vectors).T if few else np.ones((self.many, self.many))
+
+
+def _direction(side: Sum, end: str) -> Floats | None:
+    """Weights of a sum on the cells of a part, all statistics in a row, of length 1; None of no weights."""
+    parts: dict[str, Floats] = {}
+    for kind in (side.split, side.whole):
+        for of, weights in kind.items():
+            parts[of] = parts.get(of, 0.0) + getattr(weights, end)
+    if not parts:
+        return None
+    vector = np.concatenate([parts[of] for of in sorted(parts)])
+    length = float(np.linalg.norm(vector))
+    return vector / length if length > 0.0 else None
+
+
+def _together(shares: Sequence[tuple[Terms, int]], patterns: _Patterns) -> Terms:
+    """Noise terms of a sum over parts: their noises side by side, their model errors joined (`joined_models`)."""
+    if any(terms is None for terms, _ in shares):
+        return None
+    if len(shares) == 1:
+        return shares[0][0]
+    noises: dict[tuple[object, tuple[float, ...]], int] = {}
+    columns = patterns.number.shape[1]
+    normal, models, numbers = np.zeros((columns, columns)), list[Floats](), list[int]()
+    for terms, number in shares:
+        model = np.zeros((columns, columns))
+        for term in terms or ():
+            weights = np.asarray(term.weights)
+            if term.model or term.noise == NORMAL:
+                covariance = term.noise.variance * term.multiplicity * np.outer(weights, weights)
+                model, normal = (model + covariance, normal) if term.model else (model, normal + covariance)
+            else:
+                key = term.noise, term.weights
+                noises[key] = noises.get(key, 0) + term.multiplicity
+        if model.any():
+            models.append(model)
+            numbers.append(number)
+    drawn = [Term.of(noise, many, *weights) for (noise, weights), many in noises.items()]  # type: ignore[arg-type]
+    back = np.arange(columns)
+    return (
+        *drawn,
+        *normal_terms(normal, back, model=False),
+        *normal_terms(joined_models(models, numbers, patterns), back, model=True),
+    )
+
+
+def joined_models(models: Sequence[Floats], numbers: Sequence[int], patterns: _Patterns) -> Floats:
+    """Covariance of the sum of several parts' model errors: the least above that of independent and of equal ones."""
+    columns = patterns.number.shape[1]
+    if not models:
+        return np.zeros((columns, columns))
+    apart = np.asarray(np.sum(models, axis=0))
+    if len(models) == 1:
+        return apart
+    scaled = np.zeros((columns, patterns.many))  # deviations of all parts, along the patterns
+    for model, number in zip(models, numbers, strict=True):
+        deviations = np.sqrt(np.maximum(np.diag(model), 0.0)) * patterns.sign[number]
+        np.add.at(scaled, (np.arange(columns), patterns.number[number]), deviations)
+    return above_both(apart, scaled @ patterns.cosines @ scaled.T)
+
+
+def above_both(one: Floats, other: Floats) -> Floats:
+    """Least covariance that is at least each of two, for every weighted sum; both are (sums, sums).
+
+    >>> above_both(np.array([[1.0]]), np.array([[4.0]])).tolist()
+    [[4.0]]
+    """
+    values, vectors = np.linalg.eigh(one)
+    kept = values > KEPT * max(float(values.max()), 0.0)
+    if not kept.any():
+        return one
+    root, inverse = vectors[:, kept] * np.sqrt(values[kept]), vectors[:, kept] / np.sqrt(values[kept])
+    ratios, turned = np.linalg.eigh(inverse.T @ other @ inverse)
+    larger = root @ turned * np.sqrt(np.maximum(ratios, 1.0))
+    return np.asarray(larger @ larger.T)
+
+
+@dataclass(frozen=True, eq=False)
+class SourceOfParts(Source):
+    """Guaranteed bounds of sums over parts. sources: of each part, in the order of the view's cells."""
+
+    parts: tuple[PartView, ...]
+    sources: tuple[Source, ...]
+
+    @property
+    def signed(self) -> bool:
+        return all(source.signed for source in self.sources)
+
+    @cached_property
+    def work(self) -> int:  # type: ignore[override]
+        return sum(OF_A_SUM + source.work for source in self.sources)
+
+    def refuse(self, amounts: Sequence[Amount]) -> None:
+        for source in self.sources:
+            source.refuse(amounts)
+
+    def ends(self, query: WeightRange, cells: Gathered, tail: float) -> Ends:
+        """Bounds of a sum: those of every part that it touches, with the tail split evenly between them."""
+        asked = [(part, source, part.range_of(query)) for part, source in zip(self.parts, self.sources, strict=True)]
+        asked = [one for one in asked if one[2].statistics]
+        if query.unseen and len(asked) != 1:
+            raise QueryError(
+                "guaranteed intervals of sums over parts with a threshold are not known; ask for one period at a time"
+            )
+        low = high = 0.0
+        for part, source, mine in asked:
+            ends = source.ends(mine, part.cells, tail / len(asked))
+            low, high = low + ends.low, high + ends.high
+        return Ends(low, high)

@@ -1,0 +1,378 @@
+"""Series: the releases of one table for many periods, asked as one table with a column `period`.
+
+Every part is a release with a content of its own, opened when a question touches its period. The cells of a question are
+the cells of the parts one after the other, with independent noise (answers/parts.py). The schema is the newest part's;
+it may have grown since earlier ones: a part answers what names neither a column nor a value that it did not have, and
+a question that does is refused with the condition on `period` that leaves such parts out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, NoReturn
+
+import numpy as np
+
+from sfumato.arrays import Codes
+from sfumato.domain import Axis, ValueSet
+from sfumato.domain.predicates import cover
+from sfumato.errors import QueryError, ReleaseFileError
+from sfumato.frozen import dataclass
+from sfumato.releases.contents.content import About, ContentOfCells, Written
+from sfumato.releases.file.manifest import Manifest
+from sfumato.releases.file.members import Columns
+from sfumato.schema import Schema
+from sfumato.schema.attributes import Category, Date
+from sfumato.schema.attributes.lists import OTHER
+from sfumato.schema.parts import missing_of
+from sfumato.schema.series import PERIOD, Series
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sfumato.answers.evaluate import View
+    from sfumato.answers.parts import PartView, SourceOfParts
+    from sfumato.answers.question import Kinds, Manner
+    from sfumato.answers.results import Result
+    from sfumato.measurement import Noise
+    from sfumato.releases.file.series import SeriesFile
+    from sfumato.releases.release import Release
+    from sfumato.releases.rows.from_parts import RowsOfParts
+    from sfumato.sql import Select
+
+MOST_LISTED = 6  # periods in a message
+
+
+class Periods(Date):
+    """Calendar periods of a series. gaps: numbers of cells whose period has no part."""
+
+    gaps: tuple[int, ...] = ()
+
+    def axis(self, name: str) -> Axis:
+        return replace(super().axis(name), gaps=self.gaps)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One release of a series. number: in the order of publication, from 1. opened: opens it, at most once."""
+
+    number: int
+    period: str
+    opened: Callable[[], Release]
+
+    @cached_property
+    def release(self) -> Release:
+        return self.opened()
+
+    @property
+    def content(self) -> ContentOfCells:
+        content = self.release.content
+        if not isinstance(content, ContentOfCells):
+            raise QueryError(
+                f"the part of {self.period} is a release by {self.release.mechanism}, which does not count cells; take "
+                "it out with `sfumato series extract`, and ask it by itself"
+            )
+        return content
+
+
+@dataclass(frozen=True, eq=False)
+class _Place:
+    """Where the cells of an attribute of one part lie on the axis of the whole series.
+
+    codes: of the part's cells on the newest axis. old: of the newest axis on the part's; -1 for values it did not have.
+    """
+
+    codes: Codes
+    old: Codes
+
+    def kinds(self, kinds: Codes) -> Codes:
+        """Classes of the part's cells, numbered from 0 in order of appearance, from those of the newest axis."""
+        _, first, numbers = np.unique(kinds[self.codes], return_index=True, return_inverse=True)
+        return np.asarray(np.argsort(np.argsort(first))[numbers.reshape(-1)], dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class SeriesContent(ContentOfCells):
+    """Parts of a series in the order of their periods, the newest of each; one column more than the newest part has."""
+
+    answers_counts: ClassVar[bool] = True
+
+    schema: Schema
+    series: Series
+    parts: tuple[Part, ...]
+    file: SeriesFile | None = None  # that they are in, where they are
+
+    @classmethod
+    def of(cls, parts: Sequence[Part], file: SeriesFile | None = None) -> SeriesContent:
+        """Series of parts in the order of publication; of several with one period the last one counts."""
+        newest = parts[-1].release.schema
+        if newest.series is None:
+            raise ReleaseFileError("its newest part does not belong to a series; ask the publisher for a fresh copy")
+        series = newest.series
+        last = {part.period: part for part in parts}
+        attribute, order = period_attribute(series, list(last))
+        schema = with_period(newest, attribute)
+        return cls(schema, series, tuple(last[label] for label in order), file)
+
+    @property
+    def axis(self) -> Axis:
+        return self.domain[PERIOD]
+
+    @cached_property
+    def codes(self) -> dict[str, int]:
+        """Cell of each period that has a part."""
+        cells = {str(label): cell for cell, label in enumerate(self.axis.labels())}
+        return {part.period: cells[part.period] for part in self.parts}
+
+    def place(self, part: Part, name: str) -> _Place | None:
+        """Where the cells of a part's attribute lie; None where they are those of the series."""
+        if (part.number, name) not in self._places:
+            self._places[part.number, name] = self._place(part, name)
+        return self._places[part.number, name]
+
+    @cached_property
+    def _places(self) -> dict[tuple[int, str], _Place | None]:
+        return {}
+
+    def _place(self, part: Part, name: str) -> _Place | None:
+        mine, its = self.schema.attributes[name], part.release.schema.attributes[name]
+        new, old = self.domain[name], part.content.domain[name]
+        if mine is its or new == old:
+            return None
+        if not isinstance(mine, Category) or not isinstance(its, Category):
+            raise ReleaseFileError(f"the part of {part.period} has other cells of {name} than the newest part")
+        at = {label: cell for cell, label in enumerate(new.labels())}
+        codes = [at.get(label, -1) for label in old.labels()]
+        if -1 in codes:
+            raise ReleaseFileError(f"the part of {part.period} has a value of {name} that the newest part has not")
+        was = {label: cell for cell, label in enumerate(old.labels())}
+        gathered = was[OTHER] if its.other else -1  # where rows with a value that was not listed yet were counted
+        listed = [was.get(label, -1 if label is None else gathered) for label in new.labels()]
+        return _Place(np.asarray(codes, dtype=np.int64), np.asarray(listed, dtype=np.int64))
+
+    def asked_by(self, select: Select) -> SeriesContent:
+        """The parts that a question touches; a QueryError where one of them cannot answer it."""
+        boxes = [(amount.of, box) for amount in select.amounts for box in amount.predicate.boxes]
+        periods = {values: cover(self.axis, values).possible > 0 for values in {box[PERIOD] for _, box in boxes}}
+        touched, unable = list[Part](), dict[str, list[str]]()
+        for part in self.parts:
+            code = self.codes[part.period]
+            mine = [(of, box) for of, box in boxes if periods[box[PERIOD]][code]]
+            if not mine:
+                continue
+            touched.append(part)
+            names = {name for _, box in mine for name, _ in box.sets} | {of for of, _ in mine if of is not None}
+            for name in sorted((names | {*select.group_by}) - {PERIOD}):
+                lacks = self._lacks(part, name, {box[name] for _, box in mine}, name in select.group_by)
+                if lacks is not None:
+                    unable.setdefault(lacks, []).append(part.period)
+        if not touched:
+            raise QueryError(
+                f"no row of any period can fulfil this condition; the series has parts of {self._listed_periods}"
+            )
+        for lacks, labels in unable.items():
+            self._refuse(lacks, labels)
+        return replace(self, parts=tuple(touched))
+
+    @property
+    def _listed_periods(self) -> str:
+        gaps = [str(self.axis.label(cell)) for cell in self.axis.gaps]
+        if not self.axis.ordered:
+            return _listed([part.period for part in self.parts])
+        span = f"{self.parts[0].period} to {self.parts[-1].period}"
+        return f"{span} without {_listed(gaps)}" if gaps else span
+
+    def _lacks(self, part: Part, name: str, sets: Collection[ValueSet], grouped: bool) -> str | None:
+        """What a part has not of an attribute or measure that is asked for, in words; None where it has all of it."""
+        schema = part.release.schema
+        if name in schema.measures or name not in self.schema.attributes:
+            return None if name in schema.measures else f"{name} was not yet a column"
+        if name not in schema.attributes:
+            return f"{name} was not yet a column"
+        if (place := self.place(part, name)) is None:
+            return None
+        axis = self.domain[name]
+        for values in sets:
+            shares = cover(axis, values).share
+            for cell in np.flatnonzero(~np.isin(np.arange(axis.size), place.codes)):
+                old = int(place.old[cell])
+                alike = 0.0 if old < 0 else float(shares[place.codes[old]])
+                if shares[cell] != alike or (grouped and shares[cell] > 0):
+                    return f"{axis.label(int(cell))} was not yet a value of {name}"
+        return None
+
+    def _refuse(self, lacks: str, periods: Sequence[str]) -> NoReturn:
+        """Refuse a question that parts cannot answer, with the condition that leaves them out."""
+        able = [part.period for part in self.parts if part.period not in periods]
+        first = len(self.parts) - len(able)
+        if able and self.axis.ordered and [part.period for part in self.parts[:first]] == list(periods):
+            remedy = f"add WHERE {PERIOD} >= '{able[0]}'"
+        elif able:
+            remedy = "add WHERE " + PERIOD + " NOT IN (" + ", ".join(f"'{label}'" for label in periods) + ")"
+        else:
+            remedy = "ask for something else"
+        raise QueryError(f"when {_listed(periods)} was published, {lacks}; {remedy}")
+
+    def view(self, kinds: Kinds) -> View:
+        from sfumato.answers.evaluate import View
+        from sfumato.answers.parts import NoiseOfParts, cells_of_parts
+
+        parts = self._views(kinds)
+        cells = cells_of_parts(parts, PERIOD, tuple(kinds))
+        estimated = any(part.view.estimated for part in parts)
+        return View(self.schema, cells, NoiseOfParts(parts, PERIOD), estimated=estimated)
+
+    def _views(self, kinds: Kinds) -> tuple[PartView, ...]:
+        from sfumato.answers.parts import PartView
+
+        found, start = [], 0
+        for part in self.parts:
+            view = part.content.view(self._kinds(part, kinds))
+            if view.suppressed is not None:
+                raise QueryError(
+                    f"the part of {part.period} has a threshold, and sums over such parts are not known; take it out "
+                    "with `sfumato series extract`, and ask it by itself"
+                )
+            places = {name: place for name in view.cells.codes if (place := self.place(part, name)) is not None}
+            codes = {name: places[name].codes[c] if name in places else c for name, c in view.cells.codes.items()}
+            old = {name: (place.old, len(place.codes)) for name, place in places.items()}
+            found.append(PartView(self.codes[part.period], view, start, codes, old, self._units(part)))
+            start += view.cells.size
+        return tuple(found)
+
+    def _units(self, part: Part) -> dict[str, dict[str, float]]:
+        """One step of a measure of the series in the statistics of a part, where the part's steps are others.
+
+        A sum is step * estimate + centre * rows with a value, in both.
+        """
+        found: dict[str, dict[str, float]] = {}
+        for name, its in part.release.schema.measures.items():
+            mine = self.schema.measures[name]
+            if (mine.step, mine.centre) == (its.step, its.centre):
+                continue
+            found[name] = {name: float(its.step / mine.step)}
+            if shift := float((its.centre - mine.centre) / mine.step):
+                found[name] |= {"count": shift, **({missing_of(name): -shift} if its.missing == "keep" else {})}
+        return found
+
+    def _kinds(self, part: Part, kinds: Kinds) -> dict[str, Codes]:
+        """Classes of a question along the axes of one part."""
+        return {
+            name: each if (place := self.place(part, name)) is None else place.kinds(each)
+            for name, each in kinds.items()
+            if name != PERIOD
+        }
+
+    def select_as(self, select: Select, confidence: float, manner: Manner) -> Result:
+        from sfumato.answers.answer import select_as
+
+        asked = self.asked_by(select)
+        result = select_as(asked, select, confidence, manner)
+        codes, every = {asked.codes[part.period] for part in asked.parts}, np.array([*self.codes.values()])
+        around = {cell: (every[every < cell].max(), every[every > cell].min()) for cell in self.axis.gaps}
+        gaps = [str(self.axis.label(cell)) for cell, beside in around.items() if {*beside} <= codes]
+        if not gaps:
+            return result
+        verbs = ("has", "is") if len(gaps) == 1 else ("have", "are")
+        note = f"{_listed(gaps)} {verbs[0]} no part and {verbs[1]} in no number"
+        return replace(result, notes=(*result.notes, note))
+
+    @property
+    def independent(self) -> bool:
+        return all(part.content.independent for part in self.parts)
+
+    def exact_at(self, confidence: float) -> float | None:
+        every = [part.content.exact_at(confidence) for part in self.parts]
+        known = [each for each in every if each is not None]
+        return max(known, default=confidence) if len(known) == len(every) else None
+
+    def drawn(self, confidence: float) -> tuple[Noise, int] | None:
+        from sfumato.answers.noise_sum import half_width
+
+        every = [found for part in self.parts if (found := part.content.drawn(confidence)) is not None]
+        return max(
+            dict.fromkeys(every),
+            key=lambda one: half_width([(1.0, *one)], confidence) / (one[0].variance * one[1]) ** 0.5,
+            default=None,
+        )
+
+    def sure(self, kinds: Kinds) -> SourceOfParts:
+        from sfumato.answers.parts import SourceOfParts
+
+        sources = tuple(part.content.sure(self._kinds(part, kinds)) for part in self.parts)
+        return SourceOfParts(self._views(kinds), sources)
+
+    def as_measured(self) -> SeriesContent:
+        def measured(part: Part) -> Part:
+            return Part(part.number, part.period, lambda: replace(part.release, content=part.content.as_measured()))
+
+        return replace(self, parts=tuple(measured(part) for part in self.parts))
+
+    @cached_property
+    def row_model(self) -> RowsOfParts:
+        from sfumato.releases.rows.from_parts import RowsOfParts
+
+        return RowsOfParts.of(self)
+
+    @property
+    def about(self) -> About:
+        newest = max(self.parts, key=lambda part: part.number).content.about
+        first, last = self.parts[0].period, self.parts[-1].period
+        span = first if first == last else f"{first} to {last}"
+        extent = f"{len(self.parts)} {'part' if len(self.parts) == 1 else 'parts'}, {span}; the newest has "
+        return About(
+            self.domain.names,
+            extent + newest.extent,
+            newest.measured,
+            f"every part has noise of its own; in the newest, {newest.errors}",
+            newest.findings,
+        )
+
+    def copy_to(self, path: Path) -> Path:
+        """Write the whole series to another place, byte for byte."""
+        from sfumato.releases.file.series import copy_series
+
+        if self.file is None:
+            raise ReleaseFileError("this series is of releases in memory; save each, and add it with `append_part`")
+        copy_series(self.file, path)
+        return path
+
+    def write(self) -> Written:
+        raise ReleaseFileError("a series is written part by part; save it, or take a part out")
+
+    @classmethod
+    def check(cls, manifest: Manifest, schema: Schema) -> None:
+        raise ReleaseFileError("a series is a file of releases, not a release")
+
+    @classmethod
+    def check_values(cls, manifest: Manifest, schema: Schema, columns: Columns) -> None:
+        cls.check(manifest, schema)
+
+    @classmethod
+    def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> SeriesContent:
+        raise ReleaseFileError("a series is a file of releases, not a release")
+
+
+def _listed(labels: Sequence[str]) -> str:
+    return ", ".join(labels[:MOST_LISTED]) + ", ..." * (len(labels) > MOST_LISTED)
+
+
+def period_attribute(series: Series, labels: Sequence[str]) -> tuple[Category | Periods, list[str]]:
+    """The attribute `period` of some periods, and these in its order: by the calendar, or as names came."""
+    days = {label: (series.first_day(label), series.last_day(label)) for label in labels}
+    if series.period == "name":
+        return Category(values=tuple(labels), column=PERIOD), list(labels)
+    ordered = sorted(labels, key=lambda label: days[label][0])  # type: ignore[arg-type, return-value]
+    whole = Periods(lower=days[ordered[0]][0], upper=days[ordered[-1]][1], by=series.period, column=PERIOD)
+    shown = whole.axis(PERIOD).labels()
+    gaps = tuple(cell for cell, label in enumerate(shown) if label not in days)
+    return whole.model_copy(update={"gaps": gaps}), ordered
+
+
+def with_period(schema: Schema, attribute: Category | Periods) -> Schema:
+    """The schema of a part with the column `period` before its own."""
+    parts = {name: getattr(schema, name) for name in type(schema).model_fields if name != "series"}
+    column = schema.series.column if schema.series is not None and schema.series.column else PERIOD
+    return Schema(**{**parts, "attributes": {PERIOD: attribute.model_copy(update={"column": column}), **schema.attributes}})

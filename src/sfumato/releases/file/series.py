@@ -1,0 +1,393 @@
+"""Series file: a zip with `series.json` first and one release file for each part, byte for byte, in the layout of
+artifact.py.
+
+Parts are chained: the chain of a part is the SHA-256 of what is said of it and of the chain before it. So the digest of
+`series.json`, which a signature is about, covers every byte of every part, their order and their periods; and whoever
+kept an earlier copy sees whether a later one goes on from it. What the head says of a part is checked when the file is
+opened, the part's own bytes when a question touches it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import field, replace
+from fractions import Fraction
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Annotated, Any, Literal
+
+from pydantic import Field, JsonValue, ValidationError
+
+from sfumato.errors import ReleaseFileError, SchemaError
+from sfumato.frozen import dataclass
+from sfumato.releases.file.artifact import (
+    HEAD_FILE,
+    MOST_FILE_BYTES,
+    Artifact,
+    Entry,
+    Layout,
+    directory_of,
+    opened_for_reading,
+    read_body,
+    read_directory,
+    read_members,
+    whole_or_not_at_all,
+)
+from sfumato.releases.file.consistency import usual_bound
+from sfumato.releases.file.manifest import Guarantee
+from sfumato.releases.file.records import (
+    Exact,
+    PositiveExact,
+    Sha256,
+    Size,
+    Text,
+    adapter,
+    canonical,
+    one_line,
+    record,
+    refusal,
+    strict_json,
+)
+from sfumato.schema import Schema
+from sfumato.schema.series import MOST_PERIODS, Series
+from sfumato.version import __version__
+
+MOST_HEAD_BYTES = 2**23
+SERIES = Layout(HEAD_FILE, MOST_HEAD_BYTES, re.compile(r"part_[0-9]{4}\.sfumato"), 2 * MOST_PERIODS)
+FORMAT = "sfumato series"
+SERIES_VERSION = 1
+
+
+@record
+class PartRecord:
+    """Entry of a part. corrects: number of the part whose place it takes. chain: of this entry and all before it."""
+
+    number: Annotated[int, Field(ge=1, le=SERIES.most)]
+    period: Text
+    sha256: Sha256
+    bytes: Size
+    epsilon: PositiveExact
+    mechanism: Text
+    private: bool
+    delta: Exact = Fraction(0)
+    rho: PositiveExact | None = None
+    corrects: Size | None = None
+    chain: Text = "-"
+
+    @property
+    def file(self) -> str:
+        return f"part_{self.number:04}.sfumato"
+
+    def chained(self, before: str) -> PartRecord:
+        """The entry with its chain. before: the chain of the part before it, empty of the first."""
+        said: dict[str, Any] = adapter(PartRecord).dump_python(replace(self, chain="-"), mode="json")
+        return replace(self, chain=hashlib.sha256(canonical({**said, "chain": before})).hexdigest())
+
+
+@record
+class Head:
+    """What a series file says of itself: dataset, the schema's `series`, and the parts in the order of publication."""
+
+    dataset: Text
+    series: dict[str, JsonValue]
+    parts: Annotated[list[PartRecord], Field(min_length=1, max_length=SERIES.most)]
+    format: Literal["sfumato series"] = "sfumato series"
+    version: Literal[1] = SERIES_VERSION
+    written_by: Text = field(default=f"sfumato {__version__}")
+
+    @property
+    def newest(self) -> dict[str, PartRecord]:
+        """The part that answers for each period: the last."""
+        return {part.period: part for part in self.parts}
+
+
+def head_bytes(head: Head) -> tuple[bytes, str]:
+    """Canonical bytes of a head with its digest, and the digest."""
+    content = adapter(Head).dump_python(head, mode="json")
+    digest = hashlib.sha256(canonical(content)).hexdigest()
+    raw = canonical({**content, "digest": digest})
+    if len(raw) > MOST_HEAD_BYTES:
+        raise ReleaseFileError(f"the series has more parts than {MOST_HEAD_BYTES:,} bytes describe; begin a new one")
+    return raw, digest
+
+
+def parse_head(raw: bytes) -> tuple[Head, Series, str]:
+    """Parse an untrusted head; refuse everything that `head_bytes` would not write, and a broken chain."""
+    content = strict_json(raw)
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise refusal("its head does not say that it is a series of Sfumato")
+    if type(content.get("version")) is int and content["version"] > SERIES_VERSION:
+        raise refusal(f"it was made by a newer Sfumato (series {content['version']})", "upgrade to open it")
+    digest = content.pop("digest", None)
+    try:
+        spelled = canonical(content)
+        same = canonical({**content, "digest": digest}) == raw
+    except ValueError:  # half of a surrogate pair, which UTF-8 cannot hold
+        raise refusal("its head holds broken text") from None
+    if digest != hashlib.sha256(spelled).hexdigest() or not same:
+        raise refusal("it was changed after publication: its head does not match its digest")
+    try:
+        head: Head = adapter(Head).validate_json(spelled)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(str(part)[:60] for part in first["loc"])
+        raise refusal(f"its head is not well formed at {where!r}: {first['msg']}") from None
+    try:
+        series = Series(**head.series)
+        labels = [series.label(part.period) == part.period for part in head.parts]
+    except (SchemaError, ValueError, TypeError) as error:
+        raise refusal(f"its series is not valid: {error}") from None
+    if not all(labels):
+        raise refusal("it names a period otherwise than Sfumato writes it")
+    check_parts(head.parts)
+    return head, series, digest
+
+
+def check_parts(parts: Sequence[PartRecord]) -> None:
+    """Refuse parts that are dropped, swapped, replaced or there twice, as far as their entries tell."""
+    before, newest, seen = "", dict[str, int](), set[str]()
+    for number, part in enumerate(parts, start=1):
+        if part.number != number:
+            raise refusal("a part of it was dropped or moved: its parts are not numbered one by one")
+        if part.chained(before) != part:
+            raise refusal(f"a part of it was swapped, dropped or replaced: the chain breaks at part {number}")
+        if part.corrects != newest.get(part.period):
+            raise refusal(f"it has two parts of {part.period}, and the second does not say that it corrects the first")
+        if part.sha256 in seen:
+            raise refusal(f"its part {number} is there twice")
+        if (part.delta > 0) != (part.rho is not None) or not 0 <= part.delta < 1:
+            raise refusal(f"the cost of its part {number} is none")
+        before = part.chain
+        newest[part.period] = number
+        seen.add(part.sha256)
+
+
+@dataclass(frozen=True, eq=False)
+class SeriesFile:
+    """Opened series file, whose head was checked. It stays open: parts are read when they are asked for."""
+
+    path: str
+    head: Head
+    series: Series
+    digest: str
+    entries: tuple[Entry, ...]
+    file: IO[bytes] = field(repr=False)
+    most_cells: int | None = None
+
+    def body(self, part: PartRecord) -> bytes:
+        """Bytes of a part, which are those of a release file; refused where they are not those that were chained."""
+        raw = read_body(_own_place(self.file), self.entries[part.number])
+        if hashlib.sha256(raw).hexdigest() != part.sha256:
+            raise ReleaseFileError(
+                f"cannot open {self.path}: its part of {one_line(part.period)} was replaced after publication; ask the "
+                "publisher for a fresh copy",
+                kind="damaged",
+            )
+        return raw
+
+    def artifact(self, part: PartRecord) -> Artifact:
+        """A part as an opened release file, checked against what the head says of it."""
+        raw, shown = self.body(part), f"{self.path} ({one_line(part.period)})"
+        bound = usual_bound(len(raw)) if self.most_cells is None else self.most_cells
+        try:
+            found = read_members(BytesIO(raw), len(raw), shown, bound)
+            check_member(found, part, self.head)
+        except ReleaseFileError as error:
+            raise ReleaseFileError(f"cannot open {shown}: {error}", kind=error.kind) from None
+        return found
+
+
+def check_member(artifact: Artifact, part: PartRecord, head: Head) -> None:
+    """Refuse a part that is of another dataset or series, or cost other than its entry says."""
+    schema, promised = artifact.schema, artifact.manifest.guarantee
+    if schema.dataset != head.dataset or series_of(schema) != head.series:
+        raise refusal("it is the release of another dataset or series")
+    facts = (promised.epsilon, promised.delta, promised.rho, artifact.manifest.mechanism.name, artifact.manifest.private)
+    if facts != (part.epsilon, part.delta, part.rho, part.mechanism, part.private):
+        raise refusal("its guarantee or mechanism is not what the series says of it")
+
+
+def series_of(schema: Schema) -> dict[str, JsonValue] | None:
+    """The schema's `series`, as JSON."""
+    found: dict[str, JsonValue] | None = schema.to_dict().get("series")
+    return found
+
+
+def _own_place(file: IO[bytes]) -> IO[bytes]:
+    """The same open file with a position of its own, so that threads do not disturb each other."""
+    return os.fdopen(os.dup(file.fileno()), "rb") if not hasattr(os, "pread") else _Positioned(file.fileno())  # type: ignore[return-value]
+
+
+class _Positioned:
+    """Reading side of a file descriptor at a position of its own."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor, self._place = descriptor, 0
+
+    def seek(self, place: int) -> None:
+        self._place = place
+
+    def read(self, size: int) -> bytes:
+        parts = []
+        while size > 0 and (data := os.pread(self._descriptor, min(size, 2**30), self._place)):
+            parts.append(data)
+            self._place, size = self._place + len(data), size - len(data)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def open_series(path: str | os.PathLike[str], most_cells: int | None = None) -> SeriesFile:
+    """Open an untrusted series file; refuse whatever `append_part` would not have written."""
+    with opened_for_reading(path) as (opened, size, shown):
+        entries = read_directory(opened, size, SERIES)
+        head, series, digest = parse_head(read_body(opened, entries[0]))
+        listed = [(entry.name, entry.size) for entry in entries[1:]]
+        if listed != [(part.file, part.bytes) for part in head.parts]:
+            raise refusal("its parts are not those its head names")
+        file = os.fdopen(os.dup(opened.fileno()), "rb")  # stays open behind this block; the same file, even if renamed
+    return SeriesFile(shown, head, series, digest, tuple(entries), file, most_cells)
+
+
+def part_record(
+    artifact: Artifact, raw: bytes, period: str, earlier: Sequence[PartRecord], *, correct: bool
+) -> PartRecord:
+    """Entry of a new part behind earlier ones; refused where its period is there and no correction is meant."""
+    promised: Guarantee = artifact.manifest.guarantee
+    before = next((part for part in reversed(earlier) if part.period == period), None)
+    check_period(period, before, correct=correct)
+    made = PartRecord(
+        len(earlier) + 1,
+        period,
+        hashlib.sha256(raw).hexdigest(),
+        len(raw),
+        promised.epsilon,
+        artifact.manifest.mechanism.name,
+        artifact.manifest.private,
+        promised.delta,
+        promised.rho,
+        None if before is None else before.number,
+    )
+    return made.chained(earlier[-1].chain if earlier else "")
+
+
+def check_period(period: str, before: PartRecord | None, *, correct: bool) -> None:
+    """Refuse a second part of a period unless it corrects the first, and a correction of none."""
+    if before is not None and not correct:
+        raise ReleaseFileError(
+            f"the series has a part of {period} already; say --correct to publish another, which is charged too, and "
+            "answers in its place",
+            kind="input",
+        )
+    if before is None and correct:
+        raise ReleaseFileError(f"the series has no part of {period} to correct; leave out --correct", kind="input")
+
+
+def append_part(path: str | os.PathLike[str], part: str | os.PathLike[str], period: str, *, correct: bool = False) -> str:
+    """Write a series file anew with one more part, a release file; return its new digest. The file is made if missing.
+
+    It appears whole or not at all, and one process appends at a time.
+    """
+    place = Path(path)
+    with opened_for_reading(part) as (file, size, shown):
+        raw = file.read()
+        artifact = read_members(BytesIO(raw), size, shown, usual_bound(size))
+    with _alone_in(place.absolute().parent):
+        old = open_series(place) if place.exists() else None
+        schema = artifact.schema
+        if schema.series is None:
+            raise ReleaseFileError(f"{shown} is not of a series: its schema says nothing of periods", kind="input")
+        label = schema.series.label(period)
+        earlier = [] if old is None else list(old.head.parts)
+        new = part_record(artifact, raw, label, earlier, correct=correct)
+        head = Head(schema.dataset, series_of(schema) or {}, [*earlier, new])
+        if old is not None:
+            if (head.dataset, head.series) != (old.head.dataset, old.head.series):
+                raise ReleaseFileError(
+                    f"{shown} is of another dataset or series than {old.path}; begin a new file for it", kind="input"
+                )
+            newest = old.artifact(earlier[-1])
+            check_growth(newest.schema, schema)
+        check_parts(head.parts)
+        written, digest = head_bytes(head)
+        if sum(each.bytes for each in head.parts) + len(written) + 200 * len(head.parts) > MOST_FILE_BYTES:
+            raise ReleaseFileError("a series file holds at most 4 GB; begin a new one", kind="input")
+        _write(place, head, written, old, raw)
+        if old is not None:
+            old.file.close()
+    return digest
+
+
+def _write(path: Path, head: Head, written: bytes, old: SeriesFile | None, raw: bytes) -> None:
+    shown = one_line(str(path))
+    try:
+        with whole_or_not_at_all(path) as file:
+            entries = [Entry(HEAD_FILE, zlib.crc32(written), len(written), 0)]
+            file.write(entries[0].local + written)
+            for part in head.parts:
+                body = raw if old is None or part.number > len(old.head.parts) else old.body(part)
+                entries.append(Entry(part.file, zlib.crc32(body), len(body), entries[-1].end))
+                file.write(entries[-1].local)
+                file.write(body)
+            file.write(directory_of(entries))
+    except OSError as error:
+        reason = error.strerror or "it cannot be written"
+        raise ReleaseFileError(f"cannot write {shown}: {reason}; name a folder that exists and has room") from None
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Context in which no other process appends to a series in this folder, where the system has such locks."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # some network file systems have none
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def copy_series(source: SeriesFile, path: Path) -> str:
+    """Write the bytes of an open series to another place."""
+    with whole_or_not_at_all(path) as file, os.fdopen(os.dup(source.file.fileno()), "rb") as opened:
+        opened.seek(0)
+        shutil.copyfileobj(opened, file, 2**20)
+    return source.digest
+
+
+def check_growth(old: Schema, new: Schema) -> None:
+    """Refuse a schema from which earlier parts could not be read: what was there must stay as it was.
+
+    New attributes, measures and values of categories may come.
+    """
+    if old.privacy_unit != new.privacy_unit:
+        raise SchemaError("the privacy unit differs from that of earlier parts; begin a new series for another promise")
+    for name, was in old.attributes.items():
+        now = new.attributes.get(name)
+        if now is None:
+            raise SchemaError(f"{name} was a column of earlier parts and is missing here; keep it in the schema")
+        if was.axis(name) == now.axis(name):
+            continue
+        gone = [label for label in was.axis(name).labels() if label not in {*now.axis(name).labels()}]
+        if was.type != "category" or now.type != "category" or gone:
+            lost = f" (it lost {gone[0]!r})" if gone else ""
+            raise SchemaError(
+                f"{name} has other cells than in earlier parts{lost}; a series may get new columns and new values of "
+                "categories, and everything else stays; give the new form another name"
+            )
+    for name, measure in old.measures.items():
+        if new.measures.get(name) is None or _bounds(new.measures[name]) != _bounds(measure):
+            raise SchemaError(f"measure {name} differs from that of earlier parts; keep its bounds, or rename it")
+
+
+def _bounds(measure: Any) -> tuple[object, ...]:
+    return measure.lower, measure.upper, measure.missing
