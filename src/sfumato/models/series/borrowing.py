@@ -43,6 +43,7 @@ from sfumato.models.margins.table import Noisy, Places, Table, pooled, spread_ou
 from sfumato.queries import Identity
 
 LET_GO = 4.0  # standard deviations of an innovation; one in 16,000 is that far off by chance
+BY_CHANCE = 1.0  # the least scatter: that of rows which come independently
 ROUNDS = 5  # of learning drift and scatter, with weights and outliers by those of the round before
 FITTING = 12  # rounds of proportional fitting of a larger table to its pairs
 LEAST = 1e-9
@@ -143,6 +144,8 @@ class Periods:
             expected = noise_of + features @ found
             weights = (square <= LET_GO**2 * expected) / expected**2
             found = _positive(features, square - noise_of, weights)
+            if found[1] < BY_CHANCE:
+                found = np.append(_positive(features[:, :1], square - noise_of - 2.0 * rows_of, weights), BY_CHANCE)
         return Walk(float(found[0]), float(found[1]))
 
     @cached_property
@@ -192,14 +195,16 @@ class Periods:
 
 
 def _positive(features: Floats, wanted: Floats, weights: Floats) -> Floats:
-    """Weighted least squares for two non-negative coefficients; features: (n, 2)."""
+    """Weighted least squares with non-negative coefficients, of one feature or two; features: (n, coefficients)."""
     gram, right = (features * weights[:, None]).T @ features, features.T @ (weights * wanted)
     scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))
     gram, right = gram / np.outer(scale, scale), right / scale
-    apart = np.maximum(right, 0.0)  # of each feature by itself
+    candidates = [np.diag(np.maximum(right, 0.0))[index] for index in range(len(right))]  # each by itself
     both = np.linalg.lstsq(gram, right, rcond=1e-9)[0]
-    candidates = [np.array([apart[0], 0.0]), np.array([0.0, apart[1]])] + ([both] if (both >= 0).all() else [])
-    best = min(candidates, key=lambda each: float(each @ gram @ each - 2.0 * right @ each))
+    best = min(
+        [*candidates, *([both] if (both >= 0).all() else [])],
+        key=lambda each: float(each @ gram @ each - 2.0 * right @ each),
+    )
     return np.asarray(best / scale)
 
 
@@ -275,6 +280,8 @@ def _pairs(
         if places in mine:
             fall = np.where(known, np.clip((b.noise + b.model) / np.maximum(a.noise + a.model, LEAST), 0.0, 1.0), 1.0)
             estimate = np.where(known, b.estimate, a.estimate) + fall * (p.estimate - a.estimate)
+            f, later = foretold[places], np.maximum(predicted[places].variance / told[places][1] - 1.0, 0.0)
+            left += np.where(known, (f.noise + f.model) * np.where(known, later, 0.0), 0.0)  # known for a shorter time
             fall = np.maximum(fall, left / (left + whole))
             noise = p.noise * np.where(known, np.minimum(b.noise / np.maximum(a.noise, LEAST), 1.0), 1.0)
         else:  # not measured in this period
