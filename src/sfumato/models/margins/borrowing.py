@@ -29,18 +29,21 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import combinations
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.arrays import Flags, Floats
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement
-from sfumato.models.margins.content import Margins
 from sfumato.models.margins.joining import one_way_errors, onto_total
 from sfumato.models.margins.scales import Scaled, Spreads
 from sfumato.models.margins.shrinkage import all_pairs, fit_margins
 from sfumato.models.margins.table import Noisy, Places, Table, pooled, spread_out, sum_out
 from sfumato.queries import Identity
+
+if TYPE_CHECKING:
+    from sfumato.models.margins.content import Margins
 
 LET_GO = 4.0  # standard deviations of an innovation; one in 16,000 is that far off by chance
 BY_CHANCE = 1.0  # the least scatter: that of rows which come independently
@@ -104,8 +107,7 @@ class Periods:
     def of(cls, contents: Sequence[Margins]) -> Periods:
         totals = [max(float(each.tables["count"][()].estimate), 1.0) for each in contents]
         rows = float(np.mean(totals))
-        shape = contents[0].domain.shape
-        seen = [noisy_tables(each.measured, shape) for each in contents]
+        seen = [each.noisy for each in contents]
         scaled = [
             {p: (y * (rows / total), v * (rows / total) ** 2) for p, (y, v) in every.items()}
             for every, total in zip(seen, totals, strict=True)
@@ -225,7 +227,7 @@ def borrowed(contents: Sequence[Margins], at: int) -> Margins:
     if len(contents) < 2:
         return own
     periods = Periods.of(contents)
-    predicted, seen = periods.predicted(at), noisy_tables(own.measured, own.domain.shape)
+    predicted, seen = periods.predicted(at), own.noisy
     tables = dict(own.tables["count"])
     for place, axis in enumerate(own.domain.axes):
         scatter = periods.walks[place,].scatter
