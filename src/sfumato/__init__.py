@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sfumato.errors import SfumatoError as SfumatoError
     from sfumato.planner.plan import make_plan as plan
     from sfumato.public.certificate.record import certificate
+    from sfumato.public.combination.combine import combine
     from sfumato.public.comparison.compare import compare
     from sfumato.public.report.report import report
     from sfumato.publishing.publish import release as release
@@ -32,6 +33,7 @@ _PUBLIC = {
     "Schema": ("sfumato.schema", "Schema"),
     "SfumatoError": ("sfumato.errors", "SfumatoError"),
     "certificate": ("sfumato.public.certificate.record", "certificate"),
+    "combine": ("sfumato.public.combination.combine", "combine"),
     "compare": ("sfumato.public.comparison.compare", "compare"),
     "connect": ("sfumato.dbapi", "connect"),
     "group_privacy": ("sfumato.releases.group_privacy", "group_privacy"),
@@ -42,7 +44,7 @@ _PUBLIC = {
 }
 
 __all__ = ["Release", "Schema", "SfumatoError", "__version__", "connect", "group_privacy", "open", "plan", "release"]
-__all__ += ["certificate", "compare", "report"]
+__all__ += ["certificate", "combine", "compare", "report"]
 
 
 def __getattr__(name: str) -> Any:

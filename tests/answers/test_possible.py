@@ -38,7 +38,19 @@ def test_counts_end_at_nothing_and_their_values_are_left(release):
     sql = "SELECT x, COUNT(*) AS n FROM t GROUP BY x"
     plain, clipped = release.query(sql).column("n"), release.query(sql, possible=True).column("n")
     assert [one.value for one in plain] == [one.value for one in clipped] and min(one.value for one in clipped) < 0
-    assert [(max(0.0, one.low), max(0.0, one.high)) for one in plain] == [(one.low, one.high) for one in clipped]
+    assert [max(0.0, one.low) for one in plain] == [one.low for one in clipped]
+    near = [(one, other) for one, other in zip(plain, clipped, strict=True) if one.value >= -one.stderr]
+    assert near and all(one.high == other.high for one, other in near)
+
+
+def test_low_noise_does_not_bound_a_count_by_zero(release):
+    """A value of more than one standard error below 0 has the upper end that one of a standard error has."""
+    sql = "SELECT x, COUNT(*) AS n FROM t GROUP BY x"
+    plain, clipped = (release.query(sql, possible=possible).column("n") for possible in (False, True))
+    far = [(one, other) for one, other in zip(plain, clipped, strict=True) if one.value < -one.stderr]
+    assert far
+    for one, other in far:
+        assert other.high == pytest.approx(one.high - one.value - one.stderr) and other.high > 0.0
 
 
 def test_sums_end_where_amounts_do(release):

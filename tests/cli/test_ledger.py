@@ -135,3 +135,50 @@ def test_a_reason_that_is_none(folder, own_ledger):
     refused(sfumato("ledger", "set", "census", "--epsilon", "4", "--reason", "x" * 201), "1 to 200 printable")
     refused(sfumato("ledger", "set", "census", "--epsilon", "4", "--reason", "a\tb"), "1 to 200 printable")
     assert not own_ledger.exists()
+
+
+def test_budgets_in_rho_from_schema_to_certificate(folder):
+    Path("s.yaml").write_text(SCHEMA.replace("{epsilon: 3}", "{rho: 0.5}"))
+    made = ["release", "t.csv", "--schema", "s.yaml", "--mechanism", "hierarchical", "-o"]
+    first = sfumato(*made, "1.sfumato", "--rho", "0.3", "--delta", "1e-9")
+    assert first.returncode == 0, first.stderr
+    assert "from rho 0.3 of zero-concentrated privacy" in first.stdout
+    assert "rho 0.3 of 0.5 spent" in first.stdout and "rho 0.2 left" in first.stdout
+    shown = sfumato("ledger", "show", "census").stdout
+    assert "rho 0.5" in shown and "rho 0.2" in shown and "Total rho 0.5" in shown
+    refused(sfumato(*made, "r.sfumato", "--rho", "0.21"), "asked for rho 0.21", "0.2 is left", "--rho 0.51")
+    certificate = sfumato("certificate", "1.sfumato").stdout
+    assert "rho 0.5, as the schema states it" in certificate
+    pure = sfumato("release", "t.csv", "--schema", "s.yaml", "--mechanism", "cells", "--rho", "0.2", "-o", "2.sfumato")
+    assert pure.returncode == 0 and "rho 0.5 of 0.5 spent" in pure.stdout, pure.stdout + pure.stderr
+
+
+def test_a_plan_in_rho(folder):
+    plan = sfumato("plan", "--schema", "s.yaml", "--rho", "0.1", "--delta", "1e-9")
+    assert plan.returncode == 0, plan.stderr
+    assert "rho 0.1, which is epsilon" in plan.stdout
+    assert "give a delta now" in sfumato("plan", "--schema", "s.yaml", "--epsilon", "1").stdout
+
+
+@pytest.mark.parametrize(
+    "command", [["release", "t.csv", "--schema", "s.yaml", "-o", "r"], ["ledger", "set", "census"]]
+)
+@pytest.mark.parametrize(
+    ("amounts", "word"), [([], "give --epsilon or --rho"), (["--epsilon", "1", "--rho", "1"], "give one of them")]
+)
+def test_one_amount_and_no_more(folder, command, amounts, word):
+    run = sfumato(*command, *amounts)
+    assert run.returncode == 2 and word in run.stderr
+
+
+@pytest.mark.parametrize("rho", ["0", "-1", "nan", "1e999", "x", "1e-320", "2000000"])
+def test_rhos_that_are_none(folder, rho):
+    refused(sfumato("release", "t.csv", "--schema", "s.yaml", "--rho", rho, "-o", "r.sfumato"), "rho")
+    run = sfumato("ledger", "set", "census", "--rho", rho)
+    assert run.returncode == 1 and "rho" in run.stderr and run.stderr.count("\n") == 1
+
+
+def test_a_schema_says_epsilon_or_rho(folder):
+    for budget in ("{}", "{epsilon: 1, rho: 1}", "{delta: 1e-6}"):
+        Path("s.yaml").write_text(SCHEMA.replace("{epsilon: 3}", budget))
+        refused(release(), "either epsilon", "rho")

@@ -103,7 +103,7 @@ BOLD = ("another_unit", "allow_views", "even_if_useless", "again", "workload_onl
 
 @pytest.mark.parametrize("bold", [None, *BOLD])
 def test_every_argument_in_python_is_the_field_of_its_name(monkeypatch, tmp_path, bold):
-    said = {"delta": "1e-6", "mechanism": "cells", "workload": "SELECT 1", "options": {"depth": 3}}
+    said = {"delta": "1e-6", "rho": None, "mechanism": "cells", "workload": "SELECT 1", "options": {"depth": 3}}
     said |= {
         "table_name": "people",
         "dialect": "duckdb",
@@ -134,7 +134,7 @@ def test_every_option_of_the_command_is_a_field_too(monkeypatch, tmp_path, bold,
     ask = partial(command_line, ["release", "t.csv", *words, *more], standalone_mode=False)
     table, request = caught(monkeypatch, f"sfumato.publishing.publish.{place}", ask)
     said = {"epsilon": "0.5", "delta": "1e-6", "mechanism": "cells", "workload": Path("w.sql"), "table_name": "people"}
-    said |= {"options": {"depth": "3"}, "dialect": None, **{name: name == bold for name in BOLD}}
+    said |= {"options": {"depth": "3"}, "dialect": None, "rho": None, **{name: name == bold for name in BOLD}}
     assert table == "t.csv" and {name: getattr(request, name) for name in said} == said
     assert request.schema.dataset == "t" and request.ledger.path == tmp_path / "l.sqlite"
     assert {*said, "schema", "ledger"} == {one.name for one in dataclasses.fields(Request)}

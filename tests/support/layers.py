@@ -46,6 +46,7 @@ ENGINES = {
 
 # As above, and why it takes longer than the three seconds that a test of `make test` may take.
 FULL = {
+    r"tests/public/combination/test_combine.py::test_intervals_hold": "coverage",
     r"tests/lab/audit/attacks/test_descents.py::test_the_mechanism_as_a_whole": "replays in full",
     r"tests/lab/audit/attacks/test_replay.py::test_shipped_mechanisms_pass_on_(all|drawn)": "replays in full",
     r"tests/lab/audit/attacks/test_sampling.py::test_(plain_laplace_reaches|a_noise_shortfall)": "millions of runs",

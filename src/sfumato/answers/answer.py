@@ -25,7 +25,7 @@ from sfumato.answers.evaluate import Evaluation, View
 from sfumato.answers.formulas import estimates_by_rule
 from sfumato.answers.guaranteed_columns import guaranteed, narrower, possible, sums_tested
 from sfumato.answers.noise_sum import check_confidence
-from sfumato.answers.question import GUARANTEED, MOST_COMPARED, OF_A_SUM, Groups, Kinds, Manner, kinds_asked
+from sfumato.answers.question import GUARANTEED, MOST_COMPARED, OF_A_SUM, ByClass, Groups, Kinds, Manner, kinds_asked
 from sfumato.answers.results import OF_WIDTH, Estimate, Result
 from sfumato.domain import Domain, Label
 from sfumato.errors import QueryError
@@ -153,17 +153,22 @@ Reworked = Callable[[Column, list[Estimate], Evaluation], list[Estimate]]
 
 
 def answer_select(
-    select: Select, schema: Schema, view: Callable[[Kinds], View], confidence: float, rework: Reworked | None = None
+    select: Select,
+    schema: Schema,
+    view: Callable[[Kinds], View],
+    confidence: float,
+    rework: Reworked | None = None,
+    asked: tuple[Groups, Kinds] | None = None,
 ) -> Result:
     """Estimate every aggregate of a compiled SELECT for every group.
 
     view: the content's cells along the attributes of the query, values of the same class merged (`kinds_asked`).
-    rework: replaces the estimates of a column, as for guaranteed intervals.
+    rework: replaces the estimates of a column, as for guaranteed intervals. asked: groups and value classes, if known.
     """
     check_confidence(confidence)
     domain = schema.domain
-    groups = Groups.of(select, domain)
-    evaluation = Evaluation(view(kinds_asked(select, schema)), groups, confidence)
+    groups, kinds = asked or (Groups.of(select, domain), kinds_asked(select, schema))
+    evaluation = Evaluation(view(kinds), groups, confidence)
     computed: dict[Column, list[Estimate]] = {}  # what two columns ask under two names is worked out once
     estimates: dict[Column, list[Estimate]] = {}
     for column in dict.fromkeys(select.aggregates):
@@ -252,12 +257,19 @@ def _notes(select: Select, evaluation: Evaluation) -> tuple[str, ...]:
     return (evaluation.view.suppressed.note,)
 
 
-def select_as(content: Viewed, select: Select, confidence: float, manner: Manner) -> Result:
-    """Answer a compiled SELECT with typical or with guaranteed intervals, one kind at a time."""
-    surely = manner.interval == "guaranteed"
+def select_as(
+    content: Viewed, select: Select, confidence: float, manner: Manner, classes: Kinds | None = None
+) -> Result:
+    """Answer a compiled SELECT with typical or with guaranteed intervals, one kind at a time.
+
+    classes: by which to group in place of the values of the attributes in GROUP BY, for aggregates of all rows.
+    """
+    domain, surely = content.schema.domain, manner.interval == "guaranteed"
+    groups = Groups.of(select, domain) if classes is None else ByClass.of_classes(classes)
+    kinds = kinds_asked(select, content.schema) if classes is None else classes
     exact = content.exact_at(confidence)
-    source = None if exact is not None else _source(content, select, surely=surely)
-    sums = 0 if source is None else _sums(select, content.schema.domain)
+    source = None if exact is not None else _source(content, kinds, surely=surely)
+    sums = 0 if source is None else _sums(select, groups, domain)
     largest: list[tuple[str, ...]] = []
 
     def rework(column: Column, estimates: list[Estimate], at: Evaluation) -> list[Estimate]:
@@ -279,7 +291,7 @@ def select_as(content: Viewed, select: Select, confidence: float, manner: Manner
         return replace(content.view(kinds), far=True, drawn=content.drawn(confidence)) if far else content.view(kinds)
 
     level = exact if surely and exact is not None and not far else confidence
-    result = answer_select(select, content.schema, view, level, rework)
+    result = answer_select(select, content.schema, view, level, rework, (groups, kinds))
     kept = (naming(note, largest[0]) if largest else note for note in result.notes)
     notes = (*(note for note in kept if not (surely and OF_WIDTH in note)), *([GUARANTEED] if surely else []))
     return replace(result, confidence=confidence, notes=notes)
@@ -291,16 +303,16 @@ def _counts_values(column: Column) -> bool:
     return any(isinstance(part.rule, Distinct) for part in parts)
 
 
-def _sums(select: Select, domain: Domain) -> int:
+def _sums(select: Select, groups: Groups, domain: Domain) -> int:
     """Number of weighted sums that need guaranteed bounds in this query: the work of computing both kinds."""
-    groups, columns = len(Groups.of(select, domain).present), {replace(one, name="") for one in select.aggregates}
-    return sum(sums_tested(column, groups, domain) for column in columns)
+    columns = {replace(one, name="") for one in select.aggregates}
+    return sum(sums_tested(column, len(groups.present), domain) for column in columns)
 
 
-def _source(content: Viewed, select: Select, *, surely: bool) -> Source | None:
+def _source(content: Viewed, kinds: Kinds, *, surely: bool) -> Source | None:
     """Source of guaranteed bounds; None where the content has none and typical intervals were asked for."""
     try:
-        return content.sure(kinds_asked(select, content.schema))
+        return content.sure(kinds)
     except QueryError:
         if surely:
             raise

@@ -38,9 +38,19 @@ from sfumato.sql.plan import Distinct, Extreme, Quantile
 
 
 def possible(column: Column, estimates: list[Estimate], schema: Schema) -> list[Estimate]:
-    """Clip the intervals of a column to the range of values over all tables."""
+    """Clip the intervals of a column to the range of values over all tables.
+
+    A value is not taken to be further outside than one standard error, so that low noise alone bounds no count by 0.
+    """
     least, most = _bounds(column, schema)
-    return [replace(one, low=_within(one.low, least, most), high=_within(one.high, least, most)) for one in estimates]
+    return [_clipped(one, least, most) for one in estimates]
+
+
+def _clipped(one: Estimate, least: float, most: float) -> Estimate:
+    """Clip an interval to [least, most]; no end is nearer to the range's than noise of one standard error tells."""
+    down, up = one.value - most - one.stderr, least - one.value - one.stderr
+    low, high = one.low - max(0.0, down), one.high + max(0.0, up)  # of an unknown value both are NaN, and 0 is first
+    return replace(one, low=_within(low, least, most), high=_within(high, least, most))
 
 
 def _within(end: float, least: float, most: float) -> float:
@@ -296,12 +306,19 @@ class _Columns:
         return [whole(one) for one in ends] if column.kind == "count" and column.scale == 1.0 else ends
 
     def _sum(self, query: WeightRange, tail: float, beyond: float = inf) -> Ends:
-        """Bounds of a sum, clipped at 0 where counts have weights of one sign."""
+        """Bounds of a sum, clipped at 0 where counts have weights of one sign.
+
+        Noise that took a count below 0 does not bound it by 0: the bound is that of a count one standard error below
+        (power-constrained limits: Cowan, Cranmer, Gross, Vitells 2011).
+        """
         bounds = self.source.ends_within(query, self.at.view.cells, tail, beyond)
         counts = query.statistics == ("count",)
         least = 0.0 if counts and query.low["count"].min(initial=0.0) >= 0.0 else -inf
         most = 0.0 if counts and query.high["count"].max(initial=0.0) <= 0.0 and not query.unseen else inf
-        return Ends(max(bounds.low, least), max(min(bounds.high, most), least))
+        high, errors = bounds.high, -NormalDist().inv_cdf(tail)
+        if least == 0.0 and errors > 1.0 and bounds.low > -inf and high < inf:
+            high = max(high, (high - bounds.low) / 2.0 * (1.0 - 1.0 / errors))
+        return Ends(max(bounds.low, least), max(min(high, most), least))
 
     def _ratio(self, top: WeightRange, bottom: WeightRange, column: Column, tail: float) -> Ends:
         """Bounds of a ratio: a share by its two disjoint counts, any other by r + (N - r D) / D."""

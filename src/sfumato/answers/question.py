@@ -177,6 +177,31 @@ class Groups:
 Kinds = Mapping[str, Codes]  # for each attribute, the kind of every cell of its axis, numbered from 0
 
 
+@dataclass(frozen=True, eq=False)
+class ByClass(Groups):
+    """Combinations of classes of the attributes' values, numbered row-major. kinds: class of every value."""
+
+    kinds: Kinds
+
+    @classmethod
+    def of_classes(cls, kinds: Kinds) -> ByClass:
+        """Groups of all combinations of classes."""
+        shape = tuple(int(kind.max()) + 1 for kind in kinds.values())
+        return cls(tuple(kinds), shape, np.arange(prod(shape)), kinds)
+
+    def of_cells(self, gathered: Gathered) -> Codes:
+        """Group number of each gathered cell, (cells,)."""
+        group = np.zeros(gathered.size, dtype=np.int64)
+        for name, size in zip(self.names, self.shape, strict=True):
+            group = group * size + self.kinds[name][gathered.codes[name]]
+        return group
+
+    def code(self, name: str) -> Codes:
+        """Code of the first value of each present group's class along one attribute, (present,)."""
+        first = np.unique(self.kinds[name], return_index=True)[1]
+        return np.asarray(first[np.unravel_index(self.present, self.shape)[self.names.index(name)]], dtype=np.int64)
+
+
 def kinds_asked(select: Select, schema: Schema) -> Kinds:
     """Value classes that a query distinguishes, by attribute in order of name: class of each value, (axis size,)."""
     domain = schema.domain

@@ -10,6 +10,7 @@ import typer
 from sfumato.cli import (
     certificate,
     check,
+    combine,
     compare,
     completion,
     demo,
@@ -57,6 +58,7 @@ app.command("sample")(sample.sample)
 app.command("predict", short_help="Predict your own rows with a published model.")(predict.predict)
 app.command("report", short_help="Write one HTML page about a release, for any reader.")(report.report)
 app.command("compare", short_help="Find the differences between two releases that are real.")(compare.compare)
+app.command("combine", short_help="Fuse releases of one table, or add up those of disjoint tables.")(combine.combine)
 app.command("certificate", short_help="Print what a release promises, as text, JSON or JSON-LD.")(
     certificate.certificate
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sfumato.cli.shared import ANSWER_ONLY, JSON, MANNER, QUIET
+from sfumato.cli.shared import ANSWER_ONLY, JSON, MANNER, QUIET, one_amount
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -32,7 +32,6 @@ def show(
     """Show what each dataset may spend, has spent and has left."""
     from sfumato.cli.show import exact, left_for_next, say, table, way_of_adding
     from sfumato.errors import LedgerError
-    from sfumato.kernel.budget import in_short
     from sfumato.kernel.ledger.book import same_dataset
     from sfumato.kernel.ledger.ledger import Ledger
 
@@ -50,10 +49,7 @@ def show(
         return
     with_delta = any(account.spent_delta or account.total_delta for account in accounts)
     headers = ["dataset", "epsilon in all", "spent", "left", "releases", "reserved only"]
-    rows = [
-        [a.dataset, exact(a.total), in_short(a.spent), exact(a.left), str(a.published), str(a.entries - a.published)]
-        for a in accounts
-    ]
+    rows = [[a.dataset, *_amounts(a), str(a.published), str(a.entries - a.published)] for a in accounts]
     if with_delta:
         headers[4:4] = ["delta in all", "at delta"]
         for row, a in zip(rows, accounts, strict=True):
@@ -73,6 +69,21 @@ def show(
         say("Releases are added up as epsilons or in rho, whichever tells less (docs: privacy, section 13).")
     say(f"Ledger: {book.path}. What is reserved counts as spent, published or not.")
     say(f'Its identity: {identity} (`ledger: "{identity}"` in a schema requires this one).')
+
+
+def _amounts(account: Account) -> tuple[str, str, str]:
+    """Total, spent and left of an account, in epsilon; in rho where the total is one."""
+    from sfumato.cli.show import exact
+    from sfumato.kernel.budget import in_short
+
+    if account.total_rho is None:
+        return exact(account.total), in_short(account.spent), exact(account.left)
+    spent, left = account.spent_rho, account.left_rho
+    return (
+        f"rho {exact(account.total_rho)}",
+        in_short(account.spent) if spent is None else f"rho {in_short(spent)}",
+        f"rho {exact(left)}",
+    )
 
 
 def _give(book: Ledger, accounts: list[Account], dataset: str | None) -> None:
@@ -116,15 +127,17 @@ def _show_changes(changes: list[Change]) -> None:
     from sfumato.cli.show import say
 
     for change in changes:
-        old = "" if change.old_total is None else f" instead of {_total(change.old_total, change.old_delta)}"
-        new = _total(change.total, change.total_delta)
+        old, new = "", _total(change.total, change.total_delta, change.rho)
+        if change.old_total is not None:
+            old = f" instead of {_total(change.old_total, change.old_delta, change.old_rho)}"
         say(f"Total {new}{old}: by {change.who} at {_time(change.changed_at)} UTC, reason: {change.reason}.")
 
 
-def _total(epsilon: Fraction, delta: Fraction | None) -> str:
+def _total(epsilon: Fraction, delta: Fraction | None, rho: Fraction | None) -> str:
     from sfumato.cli.show import exact
 
-    return f"epsilon {exact(epsilon)}" + ("" if delta is None else f" and delta {exact(delta)}")
+    amount = f"epsilon {exact(epsilon)}" if rho is None else f"rho {exact(rho)}"
+    return amount + ("" if delta is None else f" and delta {exact(delta)}")
 
 
 def promises(account: Account) -> str:
@@ -153,7 +166,12 @@ def promises(account: Account) -> str:
 @app.command("set")
 def set_total(
     dataset: str = typer.Argument(help="The dataset's name, as in its schema.", show_default=False),
-    epsilon: str = typer.Option(..., "--epsilon", help="The most that may ever be spent on it.", show_default=False),
+    epsilon: str | None = typer.Option(
+        None, "--epsilon", help="The most that may ever be spent on it.", show_default=False
+    ),
+    rho: str | None = typer.Option(
+        None, "--rho", help="The same in rho of zero-concentrated privacy, in place of --epsilon."
+    ),
     delta: str | None = typer.Option(None, "--delta", help="The total delta, for mechanisms that need one."),
     reason: str | None = typer.Option(
         None, "--reason", help="The reason, in one line. It is kept for ever, so write nothing private."
@@ -166,9 +184,10 @@ def set_total(
     from sfumato.cli.show import balance, notes, say
     from sfumato.kernel.ledger.ledger import Ledger
 
+    one_amount(epsilon, rho)
     book = Ledger(ledger)
     with notes():
-        book.set_budget(dataset, epsilon, delta, reason=reason)
+        book.set_budget(dataset, epsilon, delta, rho=rho, reason=reason)
     account = book.account(dataset)
     if MANNER.json:
         _give(book, [account], dataset)
@@ -182,7 +201,9 @@ def of_account(account: Account) -> dict[str, Any]:
         "spellings": list(account.spellings),
         "epsilon": {"total": account.total, "spent": account.spent, "left": account.left},
         "delta": {"total": account.total_delta, "spent": account.spent_delta, "left": account.left_delta},
-        "rho": account.together.rho,
+        "rho": account.together.rho if account.total_rho is None else account.spent_rho,
+        "rho_total": account.total_rho,
+        "rho_left": account.left_rho,
         "next": {"pure": account.left, "with_delta": account.left_gaussian, "delta": account.next_delta},
         "releases": account.published,
         "reserved_only": account.entries - account.published,
@@ -220,6 +241,7 @@ def of_change(change: Change) -> dict[str, Any]:
         "reason": change.reason,
         "epsilon": {"before": change.old_total, "after": change.total},
         "delta": {"before": change.old_delta, "after": change.total_delta},
+        "rho": {"before": change.old_rho, "after": change.rho},
     }
 
 

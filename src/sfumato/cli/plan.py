@@ -20,6 +20,9 @@ def plan(
     epsilon: str | None = typer.Option(
         None, "--epsilon", help="The privacy budget of a release, such as 0.5. Give this or --error."
     ),
+    rho: str | None = typer.Option(
+        None, "--rho", help="The budget in rho of zero-concentrated privacy, in place of --epsilon."
+    ),
     delta: str | None = typer.Option(
         None, "--delta", help="Allow Gaussian noise with this delta, such as 1e-9, where it reduces the error."
     ),
@@ -58,13 +61,14 @@ def plan(
         found = make_plan(
             public,
             epsilon=epsilon,
+            rho=rho,
             delta=delta,
             error=error,
             confidence=confidence,
             mechanism=mechanism,
             workload=workload,
             workload_only=workload_only,
-            every=every or MANNER.json,
+            every=every or (MANNER.json and rho is None),
             options=stated_options(options) if options else None,
             step=step,
         )
@@ -88,6 +92,7 @@ def of_plan(plan: Plan) -> dict[str, Any]:
         "cells": plan.cells,
         "epsilon": plan.epsilon,
         "delta": plan.delta,
+        "rho": plan.rho,
         "error": plan.error,
         "confidence": plan.confidence,
         "expected_rows": plan.expected_rows,

@@ -19,6 +19,7 @@ from sfumato.cli.shared import (
     can_ask,
     give,
     left_behind,
+    one_amount,
     takes_file_options,
     written,
 )
@@ -48,7 +49,10 @@ TABLE = typer.Argument(
 )
 SCHEMA = typer.Option(..., "--schema", help="The public schema (YAML).", show_default=False)
 EPSILON = typer.Option(
-    ..., "--epsilon", help="The privacy budget that this release spends, such as 0.5 or 1/3.", show_default=False
+    None, "--epsilon", help="The privacy budget that this release spends, such as 0.5 or 1/3.", show_default=False
+)
+RHO = typer.Option(
+    None, "--rho", help="The same in rho of zero-concentrated privacy, such as 0.1, in place of --epsilon."
 )
 OUT = typer.Option(None, "-o", "--out", help="The release file to write.  [required]", show_default=False)
 SERIES = typer.Option(
@@ -106,9 +110,10 @@ DRY_RUN = typer.Option(False, "--dry-run", help="Check everything and show the c
 def release(
     table: str = TABLE,
     schema: Path = SCHEMA,
-    epsilon: str = EPSILON,
+    epsilon: str | None = EPSILON,
     out: Path | None = OUT,
     delta: str | None = DELTA,
+    rho: str | None = RHO,
     mechanism: str = MECHANISM,
     workload: Path | None = WORKLOAD,
     workload_only: bool = WORKLOAD_ONLY,
@@ -131,6 +136,7 @@ def release(
 ) -> None:
     """Publish a table: reserve budget, read the table once, add noise, and write one file that anyone may query."""
     begun: list[str] = []
+    one_amount(epsilon, rho)
     out = _file(out, series, period)
     try:
         from sfumato.kernel.ledger.ledger import Ledger  # these take a while, in which a user may change their mind
@@ -142,6 +148,7 @@ def release(
             public,
             epsilon,
             delta=delta,
+            rho=rho,
             mechanism=mechanism,
             workload=workload,
             workload_only=workload_only,
@@ -180,9 +187,7 @@ def _file(out: Path | None, series: Path | None, period: str | None) -> Path:
     if (series is None) != (period is None):
         raise typer.BadParameter("--series and --period go together: the file, and the period of this table")
     if (file := out or series) is None:
-        from click import MissingParameter
-
-        raise MissingParameter(param_hint="'-o' / '--out'", param_type="option")
+        raise typer.BadParameter("name the file to write: -o FILE, or --series FILE with --period")
     return file
 
 

@@ -19,11 +19,9 @@ PERIOD = typer.Option(..., "--period", help="The period, such as 2026-11.", show
 def list_parts(series: Path = FILE, quiet: bool = QUIET, as_json: bool = JSON) -> None:
     """List the parts of a series in the order of publication, after checking every byte of them."""
     from sfumato.cli.show import exact, say, table
-    from sfumato.releases.file.series import open_series
+    from sfumato.releases.series import checked_series
 
-    opened = open_series(series)
-    for part in opened.head.parts:
-        opened.artifact(part)
+    opened = checked_series(series)
     last = opened.head.newest
     if MANNER.json:
         listed = [

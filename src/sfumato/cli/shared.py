@@ -270,3 +270,11 @@ def stated(table: str, file: Given, dialect: Dialect | None = None) -> Dialect |
 def _hint(key: str) -> str:
     kinds = [_WORDS[kind] for kind, keys in _OF.items() if key in keys and kind != "tsv"]
     return f" (it is for {', '.join(kinds)})" if kinds else ""
+
+
+def one_amount(epsilon: str | None, rho: str | None) -> None:
+    """Refuse a budget that is stated neither as an epsilon nor as a rho, or as both."""
+    if epsilon is None and rho is None:
+        raise typer.BadParameter("give --epsilon or --rho")
+    if epsilon is not None and rho is not None:
+        raise typer.BadParameter("--epsilon and --rho say the same in two ways; give one of them")

@@ -219,12 +219,18 @@ def balance(account: Account) -> str:
     from sfumato.kernel.budget import in_short
 
     at = f" at delta {exact(account.spent_delta)}" if account.spent_delta else ""
+    if account.total_rho is not None and account.spent_rho is not None:
+        amounts = f"rho {in_short(account.spent_rho)} of {exact(account.total_rho)} spent"
+        told = f" (epsilon {in_short(account.spent)}{at})" if account.spent_rho else ""
+        return f"{amounts}{told}, {left_for_next(account)}"
     total = "" if account.total_delta is None else f" and delta {exact(account.total_delta)}"
     return f"epsilon {in_short(account.spent)}{at} of {exact(account.total)}{total} spent, {left_for_next(account)}"
 
 
 def left_for_next(account: Account) -> str:
     """Describe the largest next release, of each kind."""
+    if account.left_rho is not None:
+        return f"rho {exact(account.left_rho)} left, which is epsilon {exact(account.left)} without a delta"
     pure, gaussian = exact(account.left), account.left_gaussian
     if gaussian is None:
         return f"{pure} left"

@@ -107,6 +107,10 @@ class Axis:
             return ValueSet(((start, (float(self.edges[cell + 1]), 0)),))
         return ValueSet(((start, NO_VALUE if self.missing else END),))
 
+    def values_from(self, first: int, last: int) -> ValueSet:
+        """Set of values of a range of cells, last included."""
+        return ValueSet(((self.values_in(first).spans[0][0], self.values_in(last).spans[-1][1]),))
+
     def read(self, literal: object) -> float:
         """Parse a literal of a query to the axis's number for it.
 

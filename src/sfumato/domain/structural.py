@@ -132,6 +132,17 @@ class Structure:
         """Axes that follow from an axis, one after the other or at once."""
         return [each.coarse for each in self.functions if place in self._behind(each.coarse)]
 
+    @cached_property
+    def kin(self) -> dict[int, frozenset[int]]:
+        """Axes that an axis is tied to by functions, directly or through others.
+
+        >>> Structure((3, 2), (), (Function(0, 1, np.array([0, 0, 1]), 2),)).kin
+        {0: frozenset({1}), 1: frozenset({0})}
+        """
+        root = {place: (self._behind(place) or [place])[-1] for place in range(len(self.shape))}
+        tied = {place: frozenset(other for other in root if root[other] == root[place]) - {place} for place in root}
+        return {place: others for place, others in tied.items() if others}
+
     def essential(self, places: Sequence[int]) -> Places:
         """Axes without those that follow from another of them.
 

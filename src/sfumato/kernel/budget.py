@@ -256,16 +256,29 @@ USUAL_DELTA = Fraction(1, 10**6)
 class Cost:
     """Cost (epsilon, delta) of a release, stated once; the budget that its mechanism may spend follows from it.
 
+    rho: where the cost was stated in rho; epsilon is then what it amounts to at delta, rounded up.
+
     >>> Cost.stated("0.5").budget.epsilon, Cost.stated(1, "1e-6").budget.epsilon
     (Fraction(1, 2), None)
     """
 
     epsilon: Fraction
     delta: Fraction = Fraction(0)
+    rho: Fraction | None = None
 
     @classmethod
-    def stated(cls, epsilon: Amount, delta: Amount | None = None) -> Cost:
-        """Cost from stated amounts; without a delta it is pure epsilon."""
+    def stated(cls, epsilon: Amount | None, delta: Amount | None = None, rho: Amount | None = None) -> Cost:
+        """Cost from stated amounts, an epsilon or a rho; an epsilon without a delta is pure."""
+        if (epsilon is None) == (rho is None):
+            raise BudgetError("a release costs an epsilon or a rho; give one of them, such as --epsilon 1 or --rho 0.1")
+        if epsilon is None:
+            spent, at = as_epsilon(rho or 0, "rho"), USUAL_DELTA if delta is None else as_delta(delta)
+            told = epsilon_for(spent, at)
+            if told == 0:
+                raise BudgetError(
+                    "this rho is so small that delta alone says more; give a larger rho or a smaller delta"
+                )
+            return cls(as_epsilon(told), at, spent)
         return cls(as_epsilon(epsilon), Fraction(0) if delta is None else as_delta(delta))
 
     @classmethod
@@ -274,10 +287,21 @@ class Cost:
         return cls(budget.amount) if budget.is_pure else cls(epsilon_for(budget.amount, delta), delta)
 
     @property
+    def without_delta(self) -> Cost:
+        """Cost of a pure release in its place: the same epsilon, or for a rho the largest with epsilon^2 / 2 <= rho."""
+        if self.rho is None:
+            return Cost(self.epsilon)
+        fine = 10**12
+        root = Fraction(math.isqrt(2 * fine**2 * self.rho.numerator // self.rho.denominator), fine)
+        return Cost(as_epsilon(root, "epsilon of this rho"))
+
+    @property
     def pure(self) -> bool:
         return self.delta == 0
 
     @cached_property
     def budget(self) -> Budget:
         """The budget to spend: epsilon, or the largest rho, rounded down, whose zCDP implies this (epsilon, delta)."""
-        return Budget.pure(self.epsilon) if self.pure else Budget.zcdp(rho_for(self.epsilon, self.delta))
+        if self.pure:
+            return Budget.pure(self.epsilon)
+        return Budget.zcdp(rho_for(self.epsilon, self.delta) if self.rho is None else self.rho)

@@ -77,6 +77,7 @@ class Terms:
             delta=self.cost.delta,
             rho=self.cost.budget.rho,
             limit_delta=schema.delta,
+            limit_rho=schema.rho,
             identity=schema.ledger,
             request=self.request,
             again=self.again,

@@ -8,7 +8,9 @@ of the columns that lie in the row space of A (estimable sums). price(V) = trace
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from hashlib import blake2b
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 
@@ -110,6 +112,40 @@ def pieces(queries: Stack, precisions: Floats) -> list[tuple[Queries, Floats]]:
     """Blocks of a stack, each stripped, with its precisions."""
     ends = list(accumulate((block.rows for block in queries.blocks), initial=0))
     return [bare(block, precisions[ends[i] : ends[i + 1]]) for i, block in enumerate(queries.blocks)]
+
+
+def _identity(queries: Queries) -> tuple[object, ...]:
+    """Key by which a query matrix that is written in the same way is found again."""
+    form = queries.form
+    arrays = [_digest(one) for key in form.arrays for one in _listed(getattr(queries, key))]
+    parts = () if form.parts is None else tuple(_identity(part) for part in _listed(getattr(queries, form.parts)))
+    numbers = tuple(getattr(queries, key) for key in form.numbers)
+    return (type(queries), queries.rows, queries.columns, numbers, tuple(arrays), parts)
+
+
+def _digest(array: Any) -> tuple[object, ...]:
+    values = np.ascontiguousarray(array)
+    return values.shape, values.dtype.str, blake2b(values.tobytes()).digest()
+
+
+def _listed(part: Any) -> tuple[Any, ...]:
+    return part if isinstance(part, tuple) else (part,)
+
+
+def pooled(queries: Stack, precisions: Floats) -> tuple[Queries, Floats] | None:
+    """Stack in which every block stands once, with the summed precisions of its repetitions; None if none is repeated.
+
+    A^T P A is the same: of a block that was measured twice, sum of A^T P_i A = A^T (sum of P_i) A.
+    """
+    blocks = pieces(queries, precisions)
+    once: dict[tuple[object, ...], tuple[Queries, Floats]] = {}
+    for block, own in blocks:
+        known = once.get(key := _identity(block))
+        once[key] = (block, own) if known is None else (known[0], known[1] + own)
+    if len(once) == len(blocks):
+        return None
+    kept = [block for block, _ in once.values()]
+    return kept[0] if len(kept) == 1 else Stack(*kept), np.concatenate([own for _, own in once.values()])
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,16 @@ import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.errors import QueryError
-from sfumato.least_squares.base import EachCell, LeastSquares, NormalEquations, OneTotal, bare, every_cell, pieces
+from sfumato.least_squares.base import (
+    EachCell,
+    LeastSquares,
+    NormalEquations,
+    OneTotal,
+    bare,
+    every_cell,
+    pieces,
+    pooled,
+)
 from sfumato.least_squares.closed_forms import HaarSquares, NominalSquares, TreeSquares, Woodbury
 from sfumato.least_squares.general import Guess, Iterative, of_few_cells, of_few_rows
 from sfumato.least_squares.kron import KronSquares, SharedBasis, closest_products
@@ -94,7 +103,9 @@ def _by_factors(queries: Kron, precisions: Floats) -> LeastSquares | None:
 
 
 def _stack(queries: Stack, precisions: Floats) -> LeastSquares | None:
-    """Solver of a stack of tables, or of the identity with further rows."""
+    """Solver of a stack of tables, of the identity with further rows, or of blocks that were measured repeatedly."""
+    if type(queries) is Stack and (repeated := pooled(queries, precisions)) is not None:
+        return _chosen(*repeated)
     return MarginalSquares.of(queries, precisions) or Woodbury.of(queries, precisions)
 
 

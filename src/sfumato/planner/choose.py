@@ -47,12 +47,12 @@ def choose_for(
     schema: Schema, cost: Cost, workload: Workload | None = None, tried: Tried | None = None
 ) -> tuple[Choice, Cost]:
     """Mechanism of least expected error and its cost: a delta only where Gaussian noise has less error."""
-    plain = choose_mechanism(schema, Budget.pure(cost.epsilon), workload, tried)
+    plain = choose_mechanism(schema, cost.without_delta.budget, workload, tried)
     if not cost.pure:
         allowed = choose_mechanism(schema, cost.budget, workload, tried)
         if MECHANISMS[allowed.name].gaussian and allowed.expected < plain.expected:
             return allowed, cost
-    return plain, Cost(cost.epsilon)
+    return plain, cost.without_delta
 
 
 def choose_mechanism(

@@ -87,6 +87,7 @@ def make_plan(
     *,
     epsilon: Amount | None = None,
     delta: Amount | None = None,
+    rho: Amount | None = None,
     error: float | None = None,
     confidence: float = 0.95,
     mechanism: str = "auto",
@@ -98,7 +99,8 @@ def make_plan(
 ) -> Plan:
     """Expected error of what `auto` would take at `epsilon`, or the smallest epsilon that keeps within `error`.
 
-    schema: or the path of its YAML file. delta: that a release may spend besides, as `release` takes it. workload:
+    schema: or the path of its YAML file. rho: in place of epsilon, as `release` takes it. delta: that a release may
+    spend besides, as `release` takes it. workload:
     SELECT statements, as text, a list of texts or the path of a file: they get most of the accuracy, or with
     `workload_only` all of it. options: of the mechanism that is named, as `release` takes them. One with a purpose of
     its own is not priced but says what it promises. every: compare all mechanisms, which takes longer. Reads no data
@@ -109,6 +111,12 @@ def make_plan(
     'COUNT(*) of one cell'
     """
     schema = Schema.of(schema)
+    if rho is not None:
+        if epsilon is not None or error is not None or every:
+            raise BudgetError("a plan for --rho takes neither --epsilon nor --error nor --all; give --rho alone")
+        cost = Cost.stated(None, delta, rho)
+        asked = (confidence, mechanism, workload, workload_only, options)
+        return _plan_for_rho(schema, cost, *asked, step)
     _check(epsilon, error, confidence)
     check_description(schema)
     spent = None if epsilon is None else as_epsilon(epsilon)
@@ -139,6 +147,40 @@ def make_plan(
         assert spent is not None  # noqa: S101 (one of the two was given)
         plan = _plan_for_epsilon(question, spent, only, step, every=every)
     return replace(plan, tilted=bool(counts.named), stated=statements is not None)
+
+
+def _plan_for_rho(
+    schema: Schema,
+    cost: Cost,
+    confidence: float,
+    mechanism: str,
+    workload: str | Path | Sequence[str] | Statements | None,
+    workload_only: bool,
+    options: Mapping[str, object] | None,
+    step: Step,
+) -> Plan:
+    """Plan at a rho: of a mechanism with Gaussian noise at that rho, of any other at the epsilon with this rho."""
+    rho, choice = cost.rho, None
+    if mechanism == "auto":
+        statements = None if workload is None else read_statements(workload, schema)
+        counts = None if statements is None else statement_items(statements, schema)[1]
+        if counts is not None and not workload_only:
+            counts = tilt_towards(counts, schema.domain)
+        choice, cost = choose_for(schema, cost, counts)
+    elif not find_mechanism(mechanism).gaussian:
+        cost = cost.without_delta
+    plan = make_plan(
+        schema,
+        epsilon=cost.epsilon,
+        delta=cost.delta or None,
+        confidence=confidence,
+        mechanism=mechanism if choice is None else choice.name,
+        workload=workload,
+        workload_only=workload_only,
+        options=options,
+        step=step,
+    )
+    return replace(plan, rho=rho, choice=choice)
 
 
 def _check(epsilon: Amount | None, error: float | None, confidence: float) -> None:

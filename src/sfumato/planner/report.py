@@ -10,7 +10,7 @@ from string import ascii_uppercase
 from sfumato.answers.results import decimals_for
 from sfumato.arrays import MOST_DENSE
 from sfumato.frozen import dataclass
-from sfumato.kernel.budget import Cost, readable
+from sfumato.kernel.budget import Cost, in_short, readable
 from sfumato.plain_text import aligned, printable
 from sfumato.planner.choose import Choice
 from sfumato.planner.forecast import Outlook
@@ -40,7 +40,7 @@ class Plan:
     and by theorem 5.2 of TR-2010-003. threshold: noisy counts under it are not published by sparse-cells. delta: what
     the mechanism would spend besides epsilon. examples: errors of questions in plain words. doubled: what twice the
     epsilon would buy. warnings: tables that the workload makes useless. stated: whether a workload was given; tilted:
-    whether everything else is served besides it.
+    whether everything else is served besides it. rho: of the budget, where it was stated so.
     """
 
     dataset: str
@@ -62,6 +62,7 @@ class Plan:
     warnings: tuple[str, ...] = ()
     stated: bool = False
     tilted: bool = False
+    rho: Fraction | None = None
 
     @property
     def lines(self) -> tuple[Line, ...]:
@@ -79,6 +80,12 @@ class Comparison:
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     left: tuple[int, ...]
+
+
+MORE_LATER = (
+    "If you may want more later, give a delta now: releases with one add up in rho, and `sfumato combine` fuses them "
+    "into one as good as if all had been spent at once."
+)
 
 
 def report(plan: Plan) -> Iterator[str | Comparison]:
@@ -102,7 +109,9 @@ def report(plan: Plan) -> Iterator[str | Comparison]:
     if plan.error is None and plan.epsilon is not None:
         rho = Cost(plan.epsilon, plan.delta).budget.rho
         yield in_words(group_privacy(plan.epsilon, delta=plan.delta, rho=rho))
-    others = plan.choice is not None and not compared and plan.cells <= MOST_DENSE
+        if not plan.delta and not _chosen(plan).promises:
+            yield MORE_LATER
+    others = plan.choice is not None and plan.rho is None and not compared and plan.cells <= MOST_DENSE
     more = " --all compares every mechanism." if others else ""
     yield f"No data was read and nothing was spent.{more}"
 
@@ -119,7 +128,10 @@ def _in_short(plan: Plan) -> Iterator[str | Comparison]:
             yield f"Your statements, by mechanism {plan.mechanism}:"
             yield _questions(plan)
         return
-    yield f"{plan.dataset}: {plan.cells:,} cells, epsilon {readable(plan.epsilon or Fraction(0))}{delta}"
+    spent = f"epsilon {readable(plan.epsilon or Fraction(0))}"
+    if plan.rho is not None:
+        spent = f"rho {readable(plan.rho)}, which is epsilon {in_short(plan.epsilon or Fraction(0))}"
+    yield f"{plan.dataset}: {plan.cells:,} cells, {spent}{delta}"
     if plan.choice is not None:
         yield f"auto would take {plan.choice.name}: {plan.choice.why}."
     if plan.doubled is not None and plan.epsilon is not None:

@@ -43,7 +43,7 @@ class Request:
     """
 
     schema: Schema
-    epsilon: Amount
+    epsilon: Amount | None
     delta: Amount | None = None
     mechanism: str = "auto"
     workload: Workload | str | Path | None = None
@@ -56,6 +56,7 @@ class Request:
     ledger: Ledger = field(default_factory=Ledger)
     another_unit: bool = False
     again: bool = False
+    rho: Amount | None = None
     series: Path | None = None
     period: str | None = None
     correct: bool = False
@@ -80,8 +81,8 @@ class Request:
 
     @property
     def cost(self) -> Cost:
-        """Epsilon and delta as exact fractions; refused here if they are no amounts of privacy."""
-        return Cost.stated(self.epsilon, self.delta)
+        """Epsilon and delta, or rho, as exact fractions; refused here if they are no amounts of privacy."""
+        return Cost.stated(self.epsilon, self.delta, self.rho)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +155,7 @@ def _fitting(prepared: Prepared) -> Prepared:
     schema, mechanism = prepared.schema, prepared.mechanism
     workload = mechanism.serves(prepared.workload)
     mechanism.check(schema, workload)
-    cost = prepared.cost if mechanism.gaussian else Cost(prepared.cost.epsilon)
+    cost = prepared.cost if mechanism.gaussian else prepared.cost.without_delta
     schema = with_steps_that_fit(schema, cost, mechanism, workload)
     check_writable(schema, cost, mechanism, workload)
     return replace(prepared, schema=schema, cost=cost, workload=workload)
@@ -296,7 +297,7 @@ def already_there(path: Path, request: Request) -> Release | None:
     promise = found.guarantee
     for what, same in {
         "schema": what_is_released(found.schema) == what_is_released(with_steps_of(request.schema, found.schema)),
-        "epsilon": promise.epsilon == cost.epsilon,
+        "epsilon": promise.epsilon in (cost.epsilon, cost.without_delta.epsilon),
         "delta": promise.delta in (0, cost.delta),
         "mechanism": request.mechanism in ("auto", found.mechanism),
     }.items():

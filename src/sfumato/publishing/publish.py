@@ -32,9 +32,10 @@ from sfumato.schema import Schema
 def release(
     table: Any,
     schema: Schema | str | PathLike[str],
-    epsilon: Amount,
+    epsilon: Amount | None = None,
     *,
     delta: Amount | None = None,
+    rho: Amount | None = None,
     mechanism: str = "auto",
     workload: Workload | str | Path | None = None,
     workload_only: bool = False,
@@ -60,6 +61,8 @@ def release(
     schema: what is public about the table, or the path of its YAML file.
     epsilon: what this release costs, charged to `schema.dataset` in the ledger before the table is read.
     delta: allows mechanisms that can use it Gaussian noise; it is charged too, unless the mechanism needs none.
+    rho: what this release costs in zero-concentrated privacy, in place of epsilon; delta, 1e-6 if none is given, is
+    then that at which the guarantee tells an epsilon.
     workload: the queries that matter most: SELECT statements as text or in a file; if None, what everybody asks.
     workload_only: nothing but the workload matters; without it, most accuracy goes there and the rest stays useful.
     options: what a mechanism with a purpose of its own is to do, by name; its page says which there are.
@@ -77,6 +80,7 @@ def release(
         Schema.of(schema),
         epsilon,
         delta=delta,
+        rho=rho,
         mechanism=mechanism,
         workload=workload,
         workload_only=workload_only,

@@ -163,9 +163,13 @@ def sign_digest(digest: str, key: Ed25519PrivateKey) -> Signature:
 
 def sign_release(path: str | PathLike[str], key: str | PathLike[str]) -> Signature:
     """Sign a release file after the checks of opening it; the caller stores the text."""
-    from sfumato.releases.file.artifact import read_artifact
+    from sfumato.releases.file.artifact import is_series, read_artifact
 
     private = read_private(Path(key))
+    if is_series(path):
+        from sfumato.releases.series import checked_series
+
+        return sign_digest(checked_series(path).digest, private)
     return sign_digest(read_artifact(path).digest, private)
 
 

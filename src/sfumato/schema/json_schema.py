@@ -74,6 +74,7 @@ _KEYS: dict[str, tuple[Fragment, str]] = {
     "PrivacyUnit.column": (_NAME, "The column that says whose row it is."),
     "contributions": (_COUNT, "How many rows of each person are used."),
     "epsilon": (_NUMBER, "The most that may ever be spent, by all releases together."),
+    "rho": (_NUMBER, "The most that may ever be spent, in rho of zero-concentrated privacy; instead of epsilon."),
     "delta": (_NUMBER, "The total delta, for releases that need one; below 1."),
     "type": ({}, "The kind of values."),
     "column": (_NAME, "The table's column, if it has another name."),
@@ -144,7 +145,7 @@ def json_schema() -> Fragment:
     whole = _object(Schema)
     parts: dict[str, Fragment] = {
         "privacy_unit": {"anyOf": [{"const": "row"}, _object(PrivacyUnit)]},
-        "budget": _object(Budget),
+        "budget": _object(Budget) | {"oneOf": [{"required": ["epsilon"]}, {"required": ["rho"]}]},
         "attributes": {"type": "object", "minProperties": 1, "additionalProperties": _attribute()},
         "measures": {"type": "object", "additionalProperties": _object(Measure)},
         "series": _object(Series),

@@ -272,15 +272,21 @@ class PrivacyUnit(Declared):
 
 
 class Budget(Declared):
-    """The most that may ever be spent on the dataset; delta only counts for releases that need one."""
+    """The most that may ever be spent on the dataset: an epsilon, or a rho of zero-concentrated privacy.
 
-    epsilon: PositiveExact
+    Delta only counts for releases that need one; beside a rho it is that at which an epsilon is told.
+    """
+
+    epsilon: PositiveExact | None = None
     delta: PositiveExact | None = None
+    rho: PositiveExact | None = None
 
     @model_validator(mode="after")
     def _is_a_chance(self) -> Self:
         if self.delta is not None and self.delta >= 1:
             raise ValueError("has a delta of 1 or more, which promises nothing; give a small one such as 1e-6")
+        if (self.epsilon is None) == (self.rho is None):
+            raise ValueError("must say either epsilon, such as {epsilon: 3}, or rho, such as {rho: 0.5}")
         return self
 
 

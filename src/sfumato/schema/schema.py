@@ -187,6 +187,11 @@ class Schema(Declared):
         """The total delta, if the schema states one."""
         return self.budget.delta if self.budget else None
 
+    @property
+    def rho(self) -> Fraction | None:
+        """The total budget in rho, if the schema states one."""
+        return self.budget.rho if self.budget else None
+
     @cached_property
     def domain(self) -> Domain:
         """The axes and cells that the attributes span."""

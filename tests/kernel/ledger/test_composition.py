@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from sfumato.kernel.budget import Cost, rho_for
-from sfumato.kernel.ledger.composition import Loss, composed, fits, largest_next, told_delta
+from sfumato.kernel.ledger.composition import Loss, Total, composed, fits, largest_next, sum_of_rho, told_delta
 
 NANO = Fraction(1, 10**9)
 
@@ -157,3 +157,52 @@ def test_a_pure_release_has_no_more_divergence_than_the_lemma_says():
             mean = sum(other * exp(alpha * loss) for loss, (_, other) in responses(1, epsilon).items())
             bound = float(pure(epsilon).at(Fraction(alpha)))
             assert log(mean) / (alpha - 1) <= bound * (1 + 1e-9)
+
+
+def test_a_total_in_rho_is_kept_to_exactly():
+    listed = [Loss(Fraction(1), NANO, Fraction(1, 10))] * 3 + [pure("0.6")]  # 0.3 and 0.18
+    assert sum_of_rho(listed) == Fraction(48, 100)
+    epsilon = Fraction(100)
+    assert fits(listed, epsilon, None, Fraction(48, 100))
+    assert not fits(listed, epsilon, None, Fraction(48, 100) - Fraction(1, 10**200))
+    # An epsilon total that is smaller does not matter then, nor does the sum of deltas.
+    assert fits(listed, Fraction(1, 10**6), Fraction(1, 10**50), Fraction(48, 100))
+
+
+def test_a_threshold_fits_into_no_total_in_rho():
+    threshold = Loss(Fraction(1, 100), NANO)
+    assert sum_of_rho([pure(1), threshold]) is None
+    assert not fits([threshold], Fraction(100), None, Fraction(100))
+    assert fits([threshold], Fraction(100), None)
+
+
+def test_what_is_left_of_a_total_in_rho_fits_and_hardly_more_does():
+    total = Total.in_rho(Fraction(1, 2))
+    for before in ([], [pure("0.5")], [gaussian(1), gaussian("0.5")]):
+        for at in (Fraction(0), NANO):
+            left = largest_next(before, total.epsilon, None, at, total.rho)
+            for factor, kept in ((1, True), (Fraction(1002, 1000), False)):
+                more = Loss(left * factor, at, rho_for(left * factor, at) if at else None)
+                assert fits([*before, more], total.epsilon, None, total.rho) is kept
+
+
+def test_releases_within_a_total_in_rho_are_as_private_as_it_tells():
+    """Exact divergences of a real pair: n Gaussian releases of one count are one with n times the precision."""
+    for rho in (Fraction(1, 50), Fraction(1, 2), Fraction(3)):
+        total = Total.in_rho(rho, NANO)
+        parts = [rho / 7] * 7
+        assert fits([Loss(Fraction(9), NANO, part) for part in parts], total.epsilon, NANO, rho)
+        sigma = sqrt(1 / (2 * float(sum(parts))))
+        mean = float(total.epsilon) * sigma - 1 / (2 * sigma)
+        below = float(total.epsilon) * sigma + 1 / (2 * sigma)
+        delta = 0.5 * erfc(mean / sqrt(2)) - exp(float(total.epsilon)) * 0.5 * erfc(below / sqrt(2))
+        assert delta <= float(NANO)
+
+
+def test_a_pure_release_in_place_of_a_rho_spends_no_more_of_it():
+    for rho in ("0.1", "1/3", "2", "1e-9", "123.456"):
+        cost = Cost.stated(None, NANO, rho)
+        assert cost.budget.rho == Fraction(rho) == cost.rho
+        pure_cost = cost.without_delta
+        assert pure_cost.pure and pure_cost.epsilon**2 / 2 <= Fraction(rho)
+        assert (pure_cost.epsilon + Fraction(2, 10**12)) ** 2 / 2 > Fraction(rho)

@@ -1,11 +1,15 @@
 """Epsilons for two privacy units are two promises: never added up by accident, always bounded together."""
 
+import sqlite3
+from contextlib import closing
 from fractions import Fraction
 
 import pytest
-from ledgers import refusal, reserve
+from ledgers import raw, refusal, reserve
 
 from sfumato.errors import BudgetError, BudgetExhausted, LedgerError
+from sfumato.kernel.budget import Cost
+from sfumato.kernel.ledger.file import FORMAT, seal_of
 from sfumato.kernel.ledger.ledger import ROW, Ledger, Promise, Unit
 
 PERSON, HOUSE = Unit("person_id"), Unit("house_id")
@@ -86,3 +90,76 @@ def test_a_reservation_without_a_unit_is_refused_before_anything_is_made(ledger,
     assert "needs a unit" in refusal(LedgerError, reserve, ledger, **wrong)
     assert "needs a unit" in refusal(LedgerError, reserve, ledger, contributions=2**63)
     assert not ledger.path.exists()
+
+
+def in_rho(ledger, rho, **more):
+    cost = Cost.stated(None, "1e-9", rho)
+    return reserve(ledger, cost.epsilon, delta=cost.delta, rho=cost.rho, limit=None, **more)
+
+
+def test_a_total_in_rho_is_recorded_kept_and_refused_beyond(ledger):
+    for _ in range(3):
+        in_rho(ledger, "0.1", limit_rho="0.5")
+    reserve(ledger, "0.6", limit=None)  # pure, which counts 0.18
+    account = ledger.account("census")
+    assert (account.total_rho, account.spent_rho, account.left_rho) == tuple(Fraction(x, 100) for x in (50, 48, 2))
+    message = refusal(BudgetExhausted, in_rho, ledger, "0.03", limit_rho="0.5")
+    assert "asked for rho 0.03 on dataset 'census': 0.48 of its total rho 0.5 is spent, 0.02 is left" in message
+    assert "`sfumato ledger set census --rho 0.51`" in message or "--rho 0.51 --ledger" in message
+    assert "budget: {rho: 0.51} in the schema" in message
+    in_rho(ledger, "0.02")
+    assert ledger.account("census").left_rho == 0
+    assert "0 is left" in refusal(BudgetExhausted, in_rho, ledger, "1e-9")
+    assert "--rho" in refusal(BudgetExhausted, reserve, ledger, "0.01", limit=None)
+    (change,) = ledger.changes("census")
+    assert (change.rho, change.old_rho) == (Fraction(1, 2), None)
+
+
+def test_totals_in_rho_and_in_epsilon_hold_both(ledger):
+    ledger.set_budget("census", rho="0.5")
+    assert "of its total 0.3 is spent" in refusal(BudgetExhausted, reserve, ledger, "0.4", limit="0.3")
+    reserve(ledger, "0.3", limit="0.3")
+    ledger.set_budget("other", epsilon=1)
+    refusal(BudgetExhausted, reserve, ledger, "0.9", dataset="other", limit=None, limit_rho="0.4")
+    reserve(ledger, "0.8", dataset="other", limit=None, limit_rho="0.4")
+
+
+def test_a_threshold_has_no_place_in_a_total_in_rho(ledger):
+    asked = {"delta": Fraction(1, 10**9), "limit": None, "limit_rho": "0.5"}
+    assert "a threshold" in refusal(BudgetExhausted, reserve, ledger, "0.1", **asked)
+    assert ledger.entries() == []
+
+
+def test_a_total_becomes_a_rho_and_an_epsilon_again_with_a_history(ledger):
+    ledger.set_budget("census", 3, "1e-6")
+    ledger.set_budget("census", rho="1/3")
+    assert ledger.account("census").total_rho == Fraction(1, 3)
+    assert ledger.account("census").total_delta == Fraction(1, 10**6)
+    ledger.set_budget("census", 2)
+    account = ledger.account("census")
+    assert (account.total, account.total_rho) == (2, None)
+    assert [(change.old_rho, change.rho) for change in ledger.changes("census")] == [
+        (None, None),
+        (None, Fraction(1, 3)),
+        (Fraction(1, 3), None),
+    ]
+    for wrong in ({}, {"epsilon": 1, "rho": 1}):
+        assert "an epsilon or a rho" in refusal(BudgetError, ledger.set_budget, "census", **wrong)
+
+
+def test_a_ledger_of_format_six_opens_and_is_brought_up_to_date(ledger):
+    reserve(ledger)
+    later = (f"ALTER TABLE entries DROP COLUMN {name}" for name in ("period", "series", "registered"))
+    raw(ledger.path, *later, "PRAGMA user_version = 6")
+    with closing(sqlite3.connect(ledger.path, isolation_level=None)) as connection:
+        connection.execute("UPDATE meta SET seal = ?", (seal_of(connection, 6),))
+    assert ledger.account("census").spent == Fraction(1, 10)
+    ledger.set_budget("census", rho="0.5")
+    assert raw(ledger.path, "PRAGMA user_version")[0] == [(FORMAT,)]
+
+
+def test_an_altered_rho_breaks_the_seal(ledger):
+    ledger.set_budget("census", rho="0.5")
+    for text in ("rho 3/4", "rho 0/1", "rho -1/2", "1/2", "rho", "rho 1/2 "):
+        raw(ledger.path, f"UPDATE budgets SET epsilon = '{text}'")
+        assert "damaged or was altered" in refusal(LedgerError, ledger.show)

@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import combinations
 
 import pytest
-from tests.support.ledgers import old_ledger, raw, refusal, reserve
+from ledgers import old_ledger, raw, refusal, reserve
 
 from sfumato.errors import BudgetError, BudgetExhausted, LedgerError, SchemaError
 from sfumato.kernel.budget import Cost, rho_for

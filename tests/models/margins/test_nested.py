@@ -116,7 +116,7 @@ def test_errors_of_groups_are_those_of_questions_about_each(made):
     content = release.content
     kinds = {"code": np.where(OF == 4, np.arange(VALUES), np.where(OF < 9, 1, 2 + OF % 2)), "sex": np.arange(5)}
     kinds = {name: np.unique(kind, return_inverse=True)[1] for name, kind in kinds.items()}
-    errors = content.view(kinds).noises.errors["count"]
+    errors = content.view(kinds).noises.errors("count")
     shape = content.view(kinds).noises.shape  # sex, then code
     rng = np.random.default_rng(3)
     inside = [np.ones((1, 1)), rng.normal(size=shape), rng.normal(size=(shape[0], 1))]

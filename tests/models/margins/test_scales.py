@@ -54,14 +54,14 @@ def test_signs_of_halves_and_quarters():
 
 def test_quarters_are_turned_into_even_and_odd():
     haar = Haar.of(np.ones(8))
-    turn, parity = haar.turned()
+    turn, parity = haar.turned
     assert np.allclose(turn @ turn.T, np.eye(len(turn)), atol=1e-12)  # so noise of one variance keeps it
     assert parity.tolist() == [1, 0, 1, 2, 2, 2, 2]
     middle = np.arange(8) - 3.5
     square, slope = (turn @ haar.signs @ each for each in (middle**2, middle))
     assert square[1] > 10 and abs(square[2]) < 1e-9 and abs(square[0]) < 1e-9
     assert slope[2] < -1 and abs(slope[1]) < 1e-9
-    assert np.array_equal(Haar.of(np.array([5.0, 5.0])).turned()[0], np.eye(1))
+    assert np.array_equal(Haar.of(np.array([5.0, 5.0])).turned[0], np.eye(1))
 
 
 def test_a_dependence_is_corrected_by_contrasts_of_one_parity():
@@ -72,7 +72,7 @@ def test_a_dependence_is_corrected_by_contrasts_of_one_parity():
     """
     rng, side, noise = np.random.default_rng(5), 8, 200.0
     haar = Haar.of(np.ones(side))
-    even = haar.turned()[0][1] @ haar.signs
+    even = haar.turned[0][1] @ haar.signs
     product = np.full((side, side), ROWS / side**2)
     truth = product + 30.0 * np.outer(even, even)
     contrasts, tables = {}, {}
@@ -84,7 +84,7 @@ def test_a_dependence_is_corrected_by_contrasts_of_one_parity():
         contrasts[places] = replace(exact, noisy=noisy)
         tables[places] = Table(places, product, product * 0.1, product * 0.9)
     result, _ = corrected(tables, contrasts, [])
-    turn = haar.turned()[0]
+    turn = haar.turned[0]
     off = [(turn @ haar.signs @ (result[p].estimate - truth) @ haar.signs.T @ turn.T)[1, 1] for p in result]
     before = (turn @ haar.signs @ (product - truth) @ haar.signs.T @ turn.T)[1, 1]
     assert abs(before) > 2 * noise

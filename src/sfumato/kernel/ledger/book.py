@@ -18,7 +18,17 @@ from math import gcd
 from sfumato.errors import LedgerError
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Cost, rho_for
-from sfumato.kernel.ledger.composition import Composed, Loss, Period, borne, composed, largest_next
+from sfumato.kernel.ledger.composition import (
+    Composed,
+    Loss,
+    Period,
+    Total,
+    borne,
+    composed,
+    largest_next,
+    rho_left,
+    sum_of_rho,
+)
 from sfumato.plain_text import unit_in_words, write_fraction
 
 
@@ -95,6 +105,7 @@ ROW = Unit(None)
 NOTHING = Fraction(0)
 UNSTATED = "unstated"  # how the ledger writes a total delta that nobody named
 NO_RHO = "none"  # how it writes that a release is not zCDP, or pure
+IN_RHO = "rho "  # before a total that is no epsilon but a rho
 
 _FRACTION = re.compile(r"(0|[1-9][0-9]{0,399})/([1-9][0-9]{0,399})")
 _HEX_128 = re.compile(r"[0-9a-f]{32}")
@@ -186,7 +197,10 @@ def period_of(unit: Unit | None, label: str | None) -> Period | None:
 
 @dataclass(frozen=True)
 class Change:
-    """Statement or change of a total: by whom, when and why. The first of a dataset has no old total."""
+    """Statement or change of a total: by whom, when and why. The first of a dataset has no old total.
+
+    rho, old_rho: of a total that was stated in rho.
+    """
 
     number: int
     dataset: str
@@ -198,6 +212,8 @@ class Change:
     changed_at: str
     reason: str
     chain: str
+    rho: Fraction | None = None
+    old_rho: Fraction | None = None
 
 
 @dataclass(frozen=True)
@@ -225,6 +241,7 @@ class Account:
     The total bounds all releases together, as if they protected one unit. Those of two units are no promise to
     anybody: `promises` tells what was spent under each.
     total_delta: None where no total was stated; then the deltas are counted, and only their sum of 1 is refused.
+    total_rho: of a total that was stated in rho: the sum of rhos keeps to it, and `total` tells the epsilon that it is.
     spellings: how the dataset's name was written, p and P, wherever something was recorded under it.
     """
 
@@ -235,6 +252,7 @@ class Account:
     published: int
     promises: tuple[Promise, ...]
     spellings: tuple[str, ...] = ()
+    total_rho: Fraction | None = None
 
     @property
     def entries(self) -> int:
@@ -279,9 +297,23 @@ class Account:
         """The largest epsilon that one more pure release may have."""
         return self.left_in(self.next_period)
 
-    def left_in(self, period: Period | None) -> Fraction:
-        """The largest epsilon that one more pure release in a period may have."""
-        return largest_next(borne(self.losses, period), self.total, self.total_delta, period=period)
+    def left_in(self, period: Period | None, at: Fraction = NOTHING) -> Fraction:
+        """The largest epsilon that one more release in a period may have. at: its delta; 0 for a pure one."""
+        mine = borne(self.losses, period)
+        return largest_next(mine, self.total, self.total_delta, at, self.total_rho, period)
+
+    @cached_property
+    def spent_rho(self) -> Fraction | None:
+        """Rho of all releases together; None where one of them has none."""
+        return sum_of_rho(self.losses)
+
+    @property
+    def left_rho(self) -> Fraction | None:
+        """The rho that is left of a total in rho for a next period; None where the total is an epsilon."""
+        if self.total_rho is None:
+            return None
+        period = self.next_period
+        return rho_left(borne(self.losses, period), self.total_rho, period)
 
     @property
     def left_delta(self) -> Fraction | None:
@@ -300,10 +332,7 @@ class Account:
     def left_gaussian(self) -> Fraction | None:
         """The largest epsilon that one more release with Gaussian noise may have, at `next_delta`."""
         at = self.next_delta
-        if at is None:
-            return None
-        period = self.next_period
-        return largest_next(borne(self.losses, period), self.total, self.total_delta, at, period)
+        return None if at is None else self.left_in(self.next_period, at)
 
 
 @dataclass(frozen=True)
@@ -314,7 +343,7 @@ class Book:
     """
 
     id: str
-    totals: dict[str, tuple[Fraction, Fraction | None]]
+    totals: dict[str, Total]
     entries: tuple[Entry, ...]
     changes: tuple[Change, ...]
 
@@ -331,11 +360,13 @@ class Book:
         """Spellings of a dataset's name with totals of their own; before format 5 there could be several."""
         return tuple(sorted(name for name in self.totals if same_dataset(name) == same_dataset(dataset)))
 
-    def total(self, dataset: str) -> tuple[Fraction, Fraction | None] | None:
-        """The dataset's total epsilon and delta, the smaller where two spellings have two; None where none is known."""
+    def total(self, dataset: str) -> Total | None:
+        """The dataset's total, the smaller where two spellings have two (no rhos then); None where none is known."""
         known = [self.totals[name] for name in self.spellings(dataset)]
-        deltas = [delta for _, delta in known if delta is not None]
-        return (min(epsilon for epsilon, _ in known), min(deltas, default=None)) if known else None
+        if not known or any(total.rho is not None for total in known):
+            return min(known, key=lambda total: (total.rho is None, total.rho), default=None)
+        deltas = [total.delta for total in known if total.delta is not None]
+        return Total(min(total.epsilon for total in known), min(deltas, default=None))
 
     def of(self, dataset: str) -> list[Entry]:
         """Entries of a dataset, under any spelling of its name."""
@@ -347,12 +378,12 @@ class Book:
         """The account of a dataset: amounts spent under any spelling of its name add up."""
         mine = self.of(dataset)
         names = {entry.dataset for entry in mine}
-        epsilon, delta = self.total(dataset) or (NOTHING, None)
+        total = self.total(dataset) or Total(NOTHING)
         spellings = tuple(sorted(names.union(self.spellings(dataset))))
         published = sum(entry.state == "published" for entry in mine)
-        promises = tuple(_promise(unit, mine, delta) for unit in dict.fromkeys(entry.unit for entry in mine))
+        promises = tuple(_promise(unit, mine, total.delta) for unit in dict.fromkeys(entry.unit for entry in mine))
         losses = tuple(entry.loss for entry in mine)
-        return Account(dataset, epsilon, delta, losses, published, promises, spellings)
+        return Account(dataset, total.epsilon, total.delta, losses, published, promises, spellings, total.rho)
 
 
 def _promise(unit: Unit | None, entries: list[Entry], delta: Fraction | None) -> Promise:
@@ -403,12 +434,18 @@ def read_rho(text: object, epsilon: Fraction, delta: Fraction) -> Fraction | Non
 _rho_of_old = lru_cache(maxsize=1024)(rho_for)
 
 
-def write_total(delta: Fraction | None) -> str:
-    return UNSTATED if delta is None else write_fraction(delta)
+def write_total(total: Total) -> tuple[str, str]:
+    """Text of a total in the ledger: its epsilon or "rho" with its rho, and its delta."""
+    amount = write_fraction(total.epsilon) if total.rho is None else IN_RHO + write_fraction(total.rho)
+    return amount, UNSTATED if total.delta is None else write_fraction(total.delta)
 
 
-def read_total(text: object) -> Fraction | None:
-    return None if text == UNSTATED else read_fraction(text)
+def read_total(amount: object, delta: object) -> Total:
+    """Parse the text of `write_total`; a ValueError for any other."""
+    at = None if delta == UNSTATED else read_fraction(delta)
+    if isinstance(amount, str) and amount.startswith(IN_RHO):
+        return Total.in_rho(read_fraction(amount.removeprefix(IN_RHO)), at)
+    return Total(read_fraction(amount), at)
 
 
 def is_hex(text: object) -> bool:

@@ -8,10 +8,12 @@ of adding up are valid (docs/privacy.md, section 13, has the theorems and their 
             min(epsilon, alpha * epsilon^2 / 2) of a pure one. A sum of r at that order is (r + gap, delta)-private,
             with the gap of the conversion in budget.py. Thresholds stand beside: their epsilons and deltas are added.
 
+A total may also be stated in rho: then every release must be zCDP or pure, and the sum of their rhos keeps to it.
+
 What is told of an account is the smaller epsilon, by the best order. What is *refused* goes by sums, or by a few orders
 that follow from the total, so that it also holds if a curator looks at one release before he asks for the next.
 
-In a series in which a person is counted in at most k periods, the k costliest periods are added up (theorem 10).
+In a series in which a person is counted in at most k periods, the k costliest periods are added up (theorem 11).
 """
 
 from __future__ import annotations
@@ -25,7 +27,16 @@ from math import exp, log, log1p
 
 from sfumato.errors import BudgetError
 from sfumato.frozen import dataclass
-from sfumato.kernel.budget import MOST, SMALLEST_DELTA, conversion_gap, order_for, rho_for, rounded
+from sfumato.kernel.budget import (
+    MOST,
+    SMALLEST_DELTA,
+    USUAL_DELTA,
+    conversion_gap,
+    epsilon_for,
+    order_for,
+    rho_for,
+    rounded,
+)
 
 NOTHING = Fraction(0)
 ORDERS = 6  # by which it is decided whether a release fits: with sums, seven ways
@@ -62,9 +73,31 @@ class Loss:
         """Whether it has a delta and no rho, as a threshold has."""
         return not self.pure and self.rho is None
 
+    @property
+    def concentrated(self) -> Fraction | None:
+        """The rho of its zCDP, epsilon^2 / 2 of a pure one; None for a threshold."""
+        return (self.epsilon**2 / 2 if self.pure else None) if self.rho is None else self.rho
+
     def at(self, alpha: Fraction) -> Fraction:
         """Bound on the Renyi divergence of order alpha."""
         return min(self.epsilon, alpha * self.epsilon**2 / 2) if self.rho is None else alpha * self.rho
+
+
+@dataclass(frozen=True)
+class Total:
+    """The most that all releases of a dataset may cost together: an epsilon with or without a delta, or a rho.
+
+    rho: where the total was stated so, what holds; `epsilon` then only tells what it amounts to, at `delta` or 1e-6.
+    """
+
+    epsilon: Fraction
+    delta: Fraction | None = None
+    rho: Fraction | None = None
+
+    @classmethod
+    def in_rho(cls, rho: Fraction, delta: Fraction | None = None) -> Total:
+        """Total of rho-zCDP, told at a delta."""
+        return cls(epsilon_for(rho, delta or USUAL_DELTA), delta, rho)
 
 
 @dataclass(frozen=True)
@@ -108,11 +141,28 @@ def told_delta(losses: Sequence[Loss]) -> Fraction:
     return beside + (many * min(loss.delta for loss in concentrated) if concentrated else NOTHING)
 
 
-def fits(losses: Sequence[Loss], total: Fraction, delta: Fraction | None) -> bool:
+def sum_of_rho(losses: Sequence[Loss]) -> Fraction | None:
+    """Rho of all releases together; None where one of them is a threshold, which has none."""
+    if any(loss.by_sums_only for loss in losses):
+        return None
+    return _added(_alike(losses), lambda loss: loss.concentrated or NOTHING)
+
+
+def rho_left(losses: Sequence[Loss], total: Fraction, period: Period | None = None) -> Fraction:
+    """The rho that one more release, in a period, may have within a total rho."""
+    filled = sum_of_rho([*losses, Loss(NOTHING, NOTHING, total, period)])  # with a period that none is costlier than
+    return NOTHING if filled is None else max(NOTHING, 2 * total - filled)
+
+
+def fits(losses: Sequence[Loss], total: Fraction, delta: Fraction | None, rho: Fraction | None = None) -> bool:
     """Whether releases keep to a total (epsilon, delta), by sums or by one of the orders that follow from the total.
 
-    Exact comparisons, no tolerance: the privacy of the dataset rests on them.
+    rho: where the total was stated in rho, which then is all that counts. Exact comparisons, no tolerance: the privacy
+    of the dataset rests on them.
     """
+    if rho is not None:
+        spent = sum_of_rho(losses)
+        return spent is not None and spent <= rho
     losses = _alike(losses)
     sums = _sums(losses)
     if sums.epsilon <= total and (sums.delta < 1 if delta is None else sums.delta <= delta):
@@ -125,11 +175,12 @@ def largest_next(
     total: Fraction,
     delta: Fraction | None,
     at: Fraction = NOTHING,
+    rho: Fraction | None = None,
     period: Period | None = None,
 ) -> Fraction:
     """The largest epsilon, rounded down to four digits, that one more release may have; 0 if none fits.
 
-    at: its delta; 0 for a pure one. period: in which it is.
+    at: its delta; 0 for a pure one. rho: of a total that was stated so. period: in which the release is.
     """
 
     def fit(epsilon: Fraction) -> bool:
@@ -137,14 +188,16 @@ def largest_next(
             one_more = Loss(epsilon, at, rho_for(epsilon, at) if at else None, period)
         except BudgetError:  # no rho fits
             return False
-        return fits([*losses, one_more], total, delta)
+        return fits([*losses, one_more], total, delta, rho)
 
-    low, high = NOTHING, min(Fraction(MOST), 2 * total)
+    low, high = NOTHING, min(Fraction(MOST), 2 * total + (0 if rho is None else 1 + rho))
     for _ in range(20):
         middle = rounded((low + high) / 2, DOWN)
         if not low < middle < high:
             break
         low, high = (middle, high) if fit(middle) else (low, middle)
+    if rho is not None:
+        return low
     # What sums leave is told as it is, without a rounding.
     whole = max(NOTHING, 2 * total - _sums(_alike([*losses, Loss(total, period=period)])).epsilon)
     return whole if whole > low and fit(whole) else low
@@ -164,7 +217,7 @@ def _alike(losses: Sequence[Loss]) -> Sequence[Loss]:
 
 
 def _added(losses: Iterable[Loss], cost: Callable[[Loss], Fraction]) -> Fraction:
-    """Sum of what losses cost; in a series, of its costliest periods: no person is counted in more (theorem 10)."""
+    """Sum of what losses cost; in a series, of its costliest periods: no person is counted in more (theorem 11)."""
     by_period: dict[Period | None, Fraction] = {}
     for loss in losses:
         by_period[loss.period] = by_period.get(loss.period, NOTHING) + cost(loss)
@@ -204,8 +257,7 @@ def _by_best_order(losses: Sequence[Loss], delta: Fraction) -> Composed | None:
         reach /= 10
     x = Fraction(exp(best))
     together = _added(rest, lambda loss: loss.at(1 + x)) + conversion_gap(x, room)
-    rho = _added(rest, lambda loss: loss.epsilon**2 / 2 if loss.rho is None else loss.rho)
-    return Composed(rounded(max(NOTHING, together) + beside.epsilon, UP), delta, rho)
+    return Composed(rounded(max(NOTHING, together) + beside.epsilon, UP), delta, sum_of_rho(rest))
 
 
 def _fit_at_some_order(losses: Sequence[Loss], total: Fraction, delta: Fraction) -> bool:

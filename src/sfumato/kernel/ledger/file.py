@@ -16,11 +16,10 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from sfumato.errors import LedgerError
+from sfumato.errors import BudgetError, LedgerError
 from sfumato.kernel.ledger.book import (
     Book,
     Change,
@@ -36,33 +35,26 @@ from sfumato.kernel.ledger.book import (
     same_dataset,
     write_total,
 )
-from sfumato.plain_text import write_fraction
+from sfumato.kernel.ledger.composition import Total
 
 IN_THE_SCHEMA = "stated in the schema"
 NOT_STATED = "not stated"
 
-Totals = dict[str, tuple[Fraction, Fraction | None]]
+Totals = dict[str, Total]
 
 
 def record_change(
-    connection: sqlite3.Connection,
-    book: Book,
-    dataset: str,
-    total: Fraction,
-    total_delta: Fraction | None,
-    *,
-    now: str,
-    reason: str,
+    connection: sqlite3.Connection, book: Book, dataset: str, total: Total, *, now: str, reason: str
 ) -> None:
     """Write a dataset's total and its line in the history, both in the open transaction.
 
     Where totals are recorded under two spellings of its name, both become the new one: the smaller would hold.
     """
-    new = write_fraction(total), write_total(total_delta)
+    new = write_total(total)
     chain = book.changes[-1].chain if book.changes else book.id
     for number, name in enumerate(book.spellings(dataset) or (dataset,), start=len(book.changes) + 1):
         known = book.totals.get(name)
-        old = (None, None) if known is None else (write_fraction(known[0]), write_total(known[1]))
+        old = (None, None) if known is None else write_total(known)
         row = (number, name, *old, *new, user_name(), now, reason)
         chain = chained(chain, row)
         connection.execute("DELETE FROM budgets WHERE dataset = ?", (name,))
@@ -77,11 +69,13 @@ def read_changes(connection: sqlite3.Connection, identity: str, totals: Totals) 
     chain = identity
     for number, row in enumerate(connection.execute("SELECT * FROM changes ORDER BY number"), start=1):
         chain = chained(chain, row[:9])
-        old, new = row[2:4], (read_fraction(row[4]), read_total(row[5]))
-        before = None if old == (None, None) else (read_fraction(old[0]), read_total(old[1]))
-        old_total, old_delta = before or (None, None)
+        old, new = row[2:4], read_total(*row[4:6])
+        before = None if old == (None, None) else read_total(*old)
+        was = (None, None, None) if before is None else (before.epsilon, before.delta, before.rho)
         who, at, reason, recorded = row[6:]
-        change = Change(row[0], row[1], old_total, old_delta, *new, who, at, reason, recorded)
+        old_total, old_delta, old_rho = was
+        told = (old_total, old_delta, new.epsilon, new.delta, who, at, reason, recorded)
+        change = Change(row[0], row[1], *told, new.rho, old_rho)
         # A total of before the history was kept (formats 1 and 2) shows as the old total of its first change.
         follows = change.dataset not in known or known[change.dataset] == before
         if change.number != number or change.chain != chain or not follows:
@@ -126,8 +120,8 @@ def user_name() -> str:
 # under each is added up, and the smaller total holds, whenever a ledger is read (`Book.account`). So there is nothing
 # that a crash could interrupt; the new number keeps older versions from giving each spelling a budget of its own.
 # Format 6 records the rho of each release, by which releases are added up; for older entries it follows from epsilon
-# and delta as it did when they were made. Format 7 records the period and the promise of a release that is part of a
-# series, and the digest of the register with everybody whom it counts.
+# and delta as it did when they were made. In format 7 a total may be a rho; it records the period and the promise of a
+# release that is part of a series, and the digest of the register with everybody whom it counts.
 FORMAT = 7
 APPLICATION = 0x5F0A702D  # marks the file as ours, so that no other database is ever written to
 CHANGES = (
@@ -181,8 +175,8 @@ def open_book(connection: sqlite3.Connection, path: Path) -> Book:
         ((identity, seal),) = connection.execute("SELECT id, seal FROM meta")
         intact = version >= 1 and seal == seal_of(connection, version)
         totals = {
-            dataset: (read_fraction(epsilon), read_total(delta))
-            for dataset, epsilon, delta in connection.execute("SELECT dataset, epsilon, delta FROM budgets")
+            dataset: read_total(amount, delta)
+            for dataset, amount, delta in connection.execute("SELECT dataset, epsilon, delta FROM budgets")
         }
         known = {same_dataset(name) for name in totals}
         entries: list[Entry] = []
@@ -196,7 +190,7 @@ def open_book(connection: sqlite3.Connection, path: Path) -> Book:
             intact = intact and (entry.unit is not None or not entries or entries[-1].unit is None)
             entries.append(entry)
         changes = read_changes(connection, identity, totals) if version >= 3 else ()
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, BudgetError):  # BudgetError: a total that is no amount of privacy
         intact = False
     if not intact:
         raise LedgerError(

@@ -34,10 +34,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sfumato.errors import LedgerError, NewLedgerWarning
+from sfumato.errors import BudgetError, LedgerError, NewLedgerWarning
 from sfumato.kernel.budget import Amount, as_epsilon, readable
 from sfumato.kernel.ledger.book import (
-    NOTHING,
     ROW,
     Account,
     Book,
@@ -52,6 +51,7 @@ from sfumato.kernel.ledger.book import (
     same_dataset,
     write_rho,
 )
+from sfumato.kernel.ledger.composition import Total
 from sfumato.kernel.ledger.file import (
     IN_THE_SCHEMA,
     check_reason,
@@ -99,7 +99,7 @@ class Ledger:
         with self._writing(identity=wanted.identity) as (connection, book):
             now, total = _now(), wanted.total_in(book)
             if book.total(dataset) is None:
-                record_change(connection, book, dataset, *total, now=now, reason=IN_THE_SCHEMA)
+                record_change(connection, book, dataset, total, now=now, reason=IN_THE_SCHEMA)
                 book.totals[dataset] = total
             wanted.refuse_in(book)
             if any(entry.nonce == nonce for entry in book.entries):
@@ -149,20 +149,30 @@ class Ledger:
             raise LedgerError(f"entry {entry.number} was published with other contents; use the original release")
 
     def set_budget(
-        self, dataset: str, epsilon: Amount, delta: Amount | None = None, *, reason: str | None = None
+        self,
+        dataset: str,
+        epsilon: Amount | None = None,
+        delta: Amount | None = None,
+        *,
+        rho: Amount | None = None,
+        reason: str | None = None,
     ) -> None:
-        """Record the total for a dataset, and in its history who did so and why.
+        """Record the total for a dataset, an epsilon or a rho, and in its history who did so and why.
 
         delta: one that is not named stays as it was, unstated at first.
         reason: one line for whoever reads the history; it is kept for ever, so nothing private belongs in it.
         """
         check_name(dataset, "dataset")
         why = check_reason(reason)
-        total, total_delta = as_epsilon(epsilon), None if delta is None else delta_of(delta)
+        if (epsilon is None) == (rho is None):
+            raise BudgetError("a total is an epsilon or a rho; give one of them, such as --epsilon 3 or --rho 0.5")
+        amount = as_epsilon(epsilon) if rho is None and epsilon is not None else as_epsilon(rho or 0, "rho")
+        at = None if delta is None else delta_of(delta)
         with self._writing() as (connection, book):
-            if total_delta is None:
-                total_delta = (book.total(dataset) or (NOTHING, None))[1]
-            record_change(connection, book, dataset, total, total_delta, now=_now(), reason=why)
+            known = book.total(dataset)
+            at = known.delta if at is None and known is not None else at
+            total = Total(amount, at) if rho is None else Total.in_rho(amount, at or None)
+            record_change(connection, book, dataset, total, now=_now(), reason=why)
 
     def show(self) -> list[Account]:
         """Accounts of all datasets, sorted by name; spellings of one name share an account."""

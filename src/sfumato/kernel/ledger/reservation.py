@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from decimal import ROUND_CEILING, Context
+from dataclasses import replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
 from pathlib import Path
 from typing import NoReturn
@@ -28,15 +29,28 @@ from sfumato.kernel.ledger.book import (
     period_of,
     same_dataset,
 )
-from sfumato.kernel.ledger.composition import Composed, Loss, composed, fits, largest_next
+from sfumato.kernel.ledger.composition import Composed, Loss, Total, composed, fits, largest_next, rho_left, sum_of_rho
 
 LOST = "restore it, or name the one that holds what was spent before (--ledger)"
 
 
 def refuse_overspending(
-    account: Account, asked: Loss, stated: Fraction | None, stated_delta: Fraction | None, where: str = ""
+    account: Account,
+    asked: Loss,
+    stated: Fraction | None,
+    stated_delta: Fraction | None,
+    where: str = "",
+    stated_rho: Fraction | None = None,
 ) -> None:
-    """Refuse a release with which all releases of the dataset together would exceed its total (composition.py)."""
+    """Refuse a release with which all releases of the dataset together would exceed its total (composition.py).
+
+    A total in rho and one in epsilon, in the ledger and in the schema, hold both.
+    """
+    _refuse_beyond_rho(account, asked, stated_rho, where)
+    if account.total_rho is not None:
+        if stated is None:
+            return
+        account = replace(account, total=stated, total_delta=stated_delta, total_rho=None)
     total = account.total if stated is None else min(account.total, stated)
     deltas = [delta for delta in (account.total_delta, stated_delta) if delta is not None]
     whole = min(deltas, default=None)
@@ -64,11 +78,38 @@ def refuse_overspending(
     places = [f"`{set_total} {readable(enough)}{where}`"] if account.total < enough else []
     if stated is not None and stated < enough:
         places.append(f"budget: {{epsilon: {readable(enough)}}} in the schema")
-    left = largest_next(account.losses, total, whole, asked.delta, asked.period)
+    left = largest_next(account.losses, total, whole, asked.delta, period=asked.period)
     raise BudgetExhausted(
         f"asked for {cost} on dataset {name}: {in_short(account.spent)} of its total {readable(total)} is spent, "
         f"{readable(left)} is left for such a release{note}; ask for a smaller --epsilon or, if the data owner agrees, "
         f"raise the total: {' and '.join(places)}"
+    )
+
+
+def _refuse_beyond_rho(account: Account, asked: Loss, stated: Fraction | None, where: str) -> None:
+    """Refuse a release that goes beyond a total in rho, of the ledger or of the schema."""
+    totals = [rho for rho in (account.total_rho, stated) if rho is not None]
+    if not totals or fits([*account.losses, asked], account.total, account.total_delta, min(totals)):
+        return
+    total, spent, cost, name = min(totals), account.spent_rho, asked.concentrated, _called(account)
+    if cost is None or spent is None:
+        whose = "this release" if cost is None else "an earlier release"
+        raise BudgetExhausted(
+            f"the total of dataset {name} is a rho, and {whose} has a delta that follows from none (a threshold); "
+            "state the total as an epsilon and a delta, or release by a mechanism without a threshold"
+        )
+    together = sum_of_rho([*account.losses, asked]) or NOTHING
+    needed = rounded(together, Context(prec=4, rounding=ROUND_CEILING))
+    places = []
+    if account.total_rho is not None and account.total_rho < needed:
+        places.append(f"`sfumato ledger set {shlex.quote(account.dataset)} --rho {readable(needed)}{where}`")
+    if stated is not None and stated < needed:
+        places.append(f"budget: {{rho: {readable(needed)}}} in the schema")
+    left = rounded(rho_left(account.losses, total, asked.period), Context(prec=4, rounding=ROUND_FLOOR))
+    raise BudgetExhausted(
+        f"asked for rho {in_short(cost)} on dataset {name}: {in_short(spent)} of its total rho {readable(total)} is "
+        f"spent, {readable(left)} is left; ask for a smaller --rho or, if the data owner agrees, raise the total: "
+        f"{' and '.join(places)}"
     )
 
 
@@ -157,8 +198,8 @@ def refuse_other_ledger(book: Book, path: Path, *, required: bool, identity: str
 class Wanted:
     """Request for a reservation; each field is validated on its own before any ledger is read.
 
-    limit, limit_delta: the schema's totals. The smaller of each and the ledger's recorded total holds. Where nobody
-    has stated a total delta, deltas are counted and may add up to anything below 1.
+    limit, limit_delta, limit_rho: the schema's totals. The smaller of each and the ledger's recorded total holds. Where
+    nobody has stated a total delta, deltas are counted and may add up to anything below 1.
     rho: what the release may spend, where it is zCDP; without one, its epsilon and delta are added as they are.
     unit, contributions: whom the epsilon protects, and how many rows of each are used. A unit other than those
     recorded for the dataset is refused, unless `another_unit` states that a further promise is meant.
@@ -182,6 +223,7 @@ class Wanted:
     request: str | None = None
     again: bool = True
     where: str = ""
+    limit_rho: Fraction | None = None
     period: str | None = None
 
     def __post_init__(self) -> None:
@@ -192,6 +234,8 @@ class Wanted:
             exact["limit"] = as_epsilon(self.limit, "the budget's epsilon")
         if self.limit_delta is not None:
             exact["limit_delta"] = delta_of(self.limit_delta)
+        if self.limit_rho is not None:
+            exact["limit_rho"] = as_epsilon(self.limit_rho, "the budget's rho")
         if self.rho is not None:
             exact["rho"] = as_epsilon(self.rho, "rho")
             if not exact["delta"] or epsilon_for(exact["rho"], exact["delta"]) > exact["epsilon"]:
@@ -207,17 +251,19 @@ class Wanted:
         if not (self.request is None or is_digest(self.request)):
             raise LedgerError("a request is told by its SHA-256 digest, 64 hexadecimal digits, or not at all")
 
-    def total_in(self, book: Book) -> tuple[Fraction, Fraction | None]:
+    def total_in(self, book: Book) -> Total:
         """Total of the dataset: the recorded one, or else the schema's, which will be recorded."""
         if (known := book.total(self.dataset)) is not None:
             return known
+        if self.limit_rho is not None:
+            return Total.in_rho(self.limit_rho, self.limit_delta)
         if self.limit is None:
             raise BudgetError(
                 f"dataset {self.dataset!r} has no total budget yet; state the total once: budget: {{epsilon: 3}} in "
                 f"the schema, or `sfumato ledger set {shlex.quote(self.dataset)} --epsilon 3{self.where}`",
                 kind="budget",
             )
-        return self.limit, self.limit_delta
+        return Total(self.limit, self.limit_delta)
 
     def refuse_in(self, book: Book) -> Account:
         """Validate the request against a ledger; return the dataset's account or raise."""
@@ -227,7 +273,8 @@ class Wanted:
         refuse_more_periods(book.of(self.dataset), self.unit, self.period)
         period = period_of(self.unit, self.period)
         asked = Loss(self.epsilon, self.delta, self.rho, period)
-        refuse_overspending(account.within(period), asked, self.limit, self.limit_delta, self.where)
+        mine = account.within(period)
+        refuse_overspending(mine, asked, self.limit, self.limit_delta, self.where, self.limit_rho)
         if not self.again:
             refuse_repetition(book, self.dataset, self.request, self.period)
         return account

@@ -7,7 +7,7 @@ in less time than they are read; sums along few attributes in much less (least_s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,8 @@ from sfumato.frozen import dataclass
 from sfumato.least_squares.axes import Axis, axes_of, estimates, inverse_of
 from sfumato.least_squares.base import LeastSquares
 from sfumato.least_squares.families import least_squares
-from sfumato.measurement import Measurement
+from sfumato.measurement import Design, Measurement, as_one
+from sfumato.queries import Stack
 
 if TYPE_CHECKING:
     from sfumato.least_squares.merged import Merged
@@ -137,3 +138,53 @@ class SolvedFit(BySquares):
         if axes is None:
             raise QueryError("its measurement does not say every cell, or not in a form that is quickly solved")
         return cls(measured, tuple(axes))
+
+
+@dataclass(frozen=True, eq=False)
+class SummedFit(Unbiased):
+    """Sum of least-squares fits to several tables: estimates add up, and so do the variances of independent noise.
+
+    measurements: one of each table. estimate: the sum of the fits, (cells,).
+    """
+
+    family = "summed"
+    room = 3
+
+    measurements: tuple[Measurement, ...]
+    estimate: Floats
+
+    @classmethod
+    def of_answers(cls, measurements: Sequence[Measurement]) -> SummedFit:
+        """Sum of the least-squares fits to each measurement."""
+        fits = [LinearFit.of_answers(measured) for measured in measurements]
+        return cls(tuple(measurements), in_parts(np.sum([fit.estimate for fit in fits], axis=0)))
+
+    @property
+    def of(self) -> str:
+        return self.measurements[0].of
+
+    @cached_property
+    def _fits(self) -> list[LinearFit]:
+        return [LinearFit(measured, self.estimate) for measured in self.measurements]
+
+    @cached_property
+    def _design(self) -> Design:
+        """Queries of all tables, row after row, with their noise."""
+        return as_one(self.measurements, Stack(*(measured.queries for measured in self.measurements))).design
+
+    def errors(self, columns: Floats) -> Errors:
+        """Weights of the row noises of all tables in weighted sums of cells; columns: (cells, sums)."""
+        each = [fit.errors(columns) for fit in self._fits]
+        weights = np.concatenate([errors.weights for errors in each])
+        unknown = np.any([errors.unknown for errors in each], axis=0)
+        return Errors(self._design, weights, each[0].model, unknown)
+
+    def record(self, domain: Domain) -> Arrays:
+        return {}
+
+    @classmethod
+    def read(cls, file: FitReader) -> SummedFit:
+        measured = [file.measurement(file.domain.size) for _ in file.measurements[:]]
+        if len(measured) < 2:
+            raise QueryError("it is a sum of tables and has the measurement of one")
+        return cls(tuple(measured), file.estimate)

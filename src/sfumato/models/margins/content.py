@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 from math import prod
 from statistics import NormalDist
@@ -109,7 +109,7 @@ class Margins(ContentOfCells):
         names = tuple(domain.names[axis] for axis in inner)
         told_apart = {domain.names[axis]: kind for axis, kind in inner.items()} if narrowed else kinds
         size = within["count"].shape
-        errors = {of: self.errors(of, inner, within) for of in within}
+        errors = {of: partial(self.errors, of, inner, within) for of in within}
         joint = JoinedNoise(names, told_apart, size, errors)
         noises: NoiseSource = joint
         possible = None if structure is None else structure.by_class(inner)
@@ -117,6 +117,10 @@ class Margins(ContentOfCells):
             flags = None if possible is None else possible.reshape(-1)
             noises = PossibleNoise(joint, {axis: domain.names[axis] for axis in axes}, by_place, flags, narrowed)
         return View(self.schema, Gathered(codes, values, merged), noises, estimated=not self.unbiased)
+
+    @property
+    def groups_by_class(self) -> bool:
+        return self.schema.structure is None
 
     def exact_at(self, confidence: float) -> float | None:
         """Nominal confidence of a normal interval that covers `confidence` for sums of a few non-normal noises.

@@ -28,6 +28,7 @@ from sfumato.releases.rows.model import RandomNumbers
 ROUNDS = 200
 CLOSE = 1e-6  # of the rows, over all cells of a margin: nearer than this nobody could tell
 TILTS = 8  # rounds in which a table is also brought to contrasts, which margins may rule out
+STALLED = 0.95  # of what margins were off by `TILTS` rounds before, from which on they contradict each other
 MOST_TILT = 0.5  # by which a half is changed in one round
 NONE: Mapping[Places, tuple[Sequence[Floats], float]] = {}
 LITTLE = 1e-12  # rows in a cell of a margin, below which nothing can be scaled up
@@ -60,14 +61,15 @@ def join_counts(
         joint = joint * spread_out(margin / (total if axis else 1.0), (at[axis],), range(joint.ndim))
     if possible is not None:
         joint = joint * possible.transpose(order)
+    offs: list[float] = []
     for number in range(ROUNDS if len(largest) > 1 else 1):
-        off = 0.0
         if number < TILTS:
             for tilt in tilts:
                 tilt.apply(joint)
-        for places, wanted in margins:
-            off = max(off, _fit(joint, places, wanted))
-        if off <= close * total and (not contrasts or number >= TILTS - 1):
+        offs.append(max((_fit(joint, places, wanted) for places, wanted in margins), default=0.0))
+        if offs[-1] <= close * total and (not contrasts or number >= TILTS - 1):
+            break
+        if number >= 2 * TILTS and offs[-1] > STALLED * offs[-1 - TILTS]:
             break
     if possible is not None and joint.sum() > 0:  # margins with noise may ask for rows where none can be
         joint *= total / joint.sum()

@@ -339,7 +339,7 @@ class NestedMargins(ContentOfCells):
             codes[name] = np.broadcast_to(np.asarray(along, dtype=np.int64), table.shape).reshape(-1)
         merged = 1 if self.domain.size > 2**62 else self.domain.size // max(1, prod(table.shape))
         names = tuple(self.domain.names[axis] for axis in axes)
-        noises = NestedNoise(names, fine, table.shape, {"count": made})
+        noises = NestedNoise(names, fine, table.shape, {"count": lambda: made})
         return View(self.schema, Gathered(codes, {"count": table.reshape(-1)}, merged), noises, estimated=True)
 
     def _lines(self, kinds: Kinds) -> tuple[dict[str, Line], dict[str, Codes]]:

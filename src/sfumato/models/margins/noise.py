@@ -14,7 +14,7 @@ taken as normal; Laplace noise has longer tails, and narrow discrete noise has s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import lru_cache
 from itertools import combinations, dropwhile, takewhile
@@ -52,12 +52,22 @@ class ErrorsOf:
 
 @dataclass(frozen=True, eq=False)
 class JoinedNoise(NoiseSource):
-    """Errors of all statistics of a joined table. names: of its axes; kinds: class of every value of an attribute."""
+    """Errors of all statistics of a joined table. names: of its axes; kinds: class of every value of an attribute.
+
+    errors_of: error model of each statistic, made once it is asked for.
+    """
 
     names: tuple[str, ...]
     kinds: Mapping[str, Codes]
     shape: tuple[int, ...]
-    errors: Mapping[str, ErrorsOf]
+    errors_of: Mapping[str, Callable[[], ErrorsOf]]
+    known: dict[str, ErrorsOf] = field(default_factory=dict)  # as they are asked for
+
+    def errors(self, of: str) -> ErrorsOf:
+        """Error model of a statistic."""
+        if of not in self.known:
+            self.known[of] = self.errors_of[of]()
+        return self.known[of]
 
     def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[Terms]:
         """Noise and model error terms of the sums of every group; None for a group with an unmeasured component."""
@@ -68,11 +78,12 @@ class JoinedNoise(NoiseSource):
         where = tuple(self.kinds[self.names[axis]][groups.code(self.names[axis])] for axis in axes)
         noise, model = (np.zeros((len(groups.present), len(columns), len(columns))) for _ in range(2))
         unknown = np.zeros(len(groups.present), dtype=bool)
-        for of, errors in self.errors.items():
+        for of in self.errors_of:
             split = [self._weights(side.split, of, end) for side, end in columns]
             whole = [self._weights(side.whole, of, end) for side, end in columns]
             if all(weights is None for weights in (*split, *whole)):
                 continue
+            errors = self.errors(of)
             noise += errors.noise.covariances(split, whole, axes)[where]
             model += errors.model.covariances(split, whole, axes)[where]
             if errors.unknown.variances:
@@ -93,10 +104,13 @@ class JoinedNoise(NoiseSource):
         """
         axes = tuple(sorted(self.names.index(name) for name in groups.names if name in self.names))
         shares: dict[tuple[int, ...], float] = {}
-        for of, errors in self.errors.items():
+        for of in self.errors_of:
             split, whole = (self._weights(kind, of, "value") for kind in (side.split, side.whole))
+            if split is None and whole is None:
+                continue
+            errors = self.errors(of)
             parts = {places: variances for places, variances in errors.model.variances.items() if variances.any()}
-            if (split is None and whole is None) or len(parts) * prod(self.shape) > MOST_TOLD_APART:
+            if len(parts) * prod(self.shape) > MOST_TOLD_APART:
                 continue
             for places, variances in parts.items():
                 blocks = [

@@ -12,7 +12,7 @@ half a row accepts none or one, as otherwise rare cells would stay empty in ever
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import cached_property
 
 import numpy as np
@@ -53,6 +53,7 @@ class Drawing:
     ties: Floats
     steps: tuple[Step, ...]
     wanted: Wanted
+    proposals: dict[tuple[int, int], Step] = field(default_factory=dict)  # of an attribute given another, so far
 
     @classmethod
     def by(cls, one_way: Sequence[Floats], known: Mapping[Places, Floats], first: Places = ()) -> Drawing:
@@ -132,8 +133,10 @@ class Drawing:
         if not ends[-1] > 0:
             return np.asarray(rows[place])
         other = int(np.searchsorted(ends / ends[-1], chances[0], side="right"))
-        table = self.known[min(place, other), max(place, other)]
-        return Step.by(place, (other,), table if other < place else table.T).at(rows, chances[1:])
+        if (place, other) not in self.proposals:
+            table = self.known[min(place, other), max(place, other)]
+            self.proposals[place, other] = Step.by(place, (other,), table if other < place else table.T)
+        return self.proposals[place, other].at(rows, chances[1:])
 
 
 def alike(codes: Codes, bad: Codes, good: Codes, random: RandomNumbers) -> tuple[Codes, Codes]:
@@ -284,13 +287,15 @@ class Mending:
         window: of the rows. values: (window,). chances: uniform numbers, (window,).
         """
         along, rows = self._wanted.along[place], self.rows[:, window]
-        bases, steps = along.bases(rows), along.steps[:, None]
-        left, entered = bases + steps * rows[place], bases + steps * values
-        gain = self._coming[along.cells][entered].sum(axis=0) + self._going[along.cells][left].sum(axis=0)
-        better = np.flatnonzero((gain > 0) & (values != rows[place]))
-        must = gain[better] > NEVER / 2
-        worth = np.where(must, 0.0, gain[better])
-        left, entered = left[:, better], entered[:, better]
+        other = np.flatnonzero(values != rows[place])  # hardly any, of an attribute with one frequent value
+        bases, steps = along.bases(rows[:, other]), along.steps[:, None]
+        left, entered = bases + steps * rows[place, other], bases + steps * values[other]
+        gain = self._coming[along.cells].take(entered).sum(axis=0) + self._going[along.cells].take(left).sum(axis=0)
+        gains = np.flatnonzero(gain > 0)
+        better, gain = other[gains], gain[gains]
+        must = gain > NEVER / 2
+        worth = np.where(must, 0.0, gain)
+        left, entered = left[:, gains], entered[:, gains]
         accepted = must | (chances[better] < self._odds(along, left, entered, worth))
         change = along.change(left[:, accepted], entered[:, accepted])
         changed = np.flatnonzero(change)

@@ -17,7 +17,7 @@ why.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property, reduce
 from heapq import heappop, heappush
@@ -182,6 +182,7 @@ class Haar:
         """Haar signs of the classes, (contrasts, classes)."""
         return np.asarray(self.signs[:, np.unique(self.classes, return_index=True)[1]], dtype=np.int64)
 
+    @cached_property
     def turned(self) -> tuple[Floats, Codes]:
         """Rotation of the two contrasts of quarters into even and odd, (contrasts, contrasts), and parity of each row.
 
@@ -276,7 +277,7 @@ def _largest_gain(worth: Floats, sizes: Floats, noise: Floats) -> int:
 
 
 def corrected(
-    tables: Mapping[Places, Table], contrasts: Mapping[Places, Contrasts], told: Sequence[Places]
+    tables: Mapping[Places, Table], contrasts: Mapping[Places, Contrasts], told: Collection[Places]
 ) -> tuple[dict[Places, Table], dict[Places, Scaled]]:
     """Correct pair tables by the posterior mean of their measured contrasts; return tables and remaining spreads.
 
@@ -287,19 +288,19 @@ def corrected(
     claimed = {p: np.maximum(item.rows(tables[p].noise + tables[p].model), LEAST) for p, item in looked.items()}
     result, spreads, roughness = dict(tables), dict[Places, Scaled](), dict[Places, tuple[int, Floats]]()
     means, left, noises = ({places: np.zeros(item.shape) for places, item in off.items()} for _ in range(3))
-    turned = {places: [haar.turned() for haar in item.signs] for places, item in looked.items()}
+    turned = {places: [haar.turned for haar in item.signs] for places, item in looked.items()}
     turns = {places: [turn for turn, _ in each] for places, each in turned.items()}
     for places, turn in turns.items():  # noise of one variance stays what it is under a rotation
         off[places] = along_all(turn, off[places])
         claimed[places] = along_all([each**2 for each in turn], claimed[places])
     rows = {p: along_all([turn**2 for turn in turns[p]], item.rows(tables[p].estimate)) for p, item in looked.items()}
-    for family, kin, measured in product(range(MEASURED), range(3), (False, True)):
-        every = [p for p in looked if (p in told) == measured and family < looked[p].depth]
-        items = [
-            (p, np.nonzero((looked[p].families() == family) & (_kinship(*(parity for _, parity in turned[p])) == kin)))
-            for p in every
-        ]
-        items = [(p, here) for p, here in items if len(here[0])]
+    kinds: dict[tuple[int, int, bool], list[tuple[Places, tuple[Codes, ...]]]] = {}
+    for places, item in looked.items():
+        families, kinship = item.families(), _kinship(*(parity for _, parity in turned[places]))
+        kind = np.where(families < item.depth, 3 * families + kinship, -1)
+        for each in np.unique(kind[kind >= 0]).tolist():
+            kinds.setdefault((*divmod(each, 3), places in told), []).append((places, np.nonzero(kind == each)))
+    for (family, _, _), items in sorted(kinds.items()):
         sizes = learned_sizes([(off[p][at], claimed[p][at], looked[p].variance) for p, at in items])
         for (places, at), weights in zip(items, sizes, strict=True):
             mean, variance, noise = posterior(off[places][at], claimed[places][at], looked[places].variance, weights)

@@ -283,6 +283,8 @@ MOST_CELLS = 2**18  # of a pair that is measured, or kept if it was not
 MOST_TOGETHER = 2400  # values of all attributes that mediate, likewise
 
 NO_ZEROS: Mapping[Places, Flags] = {}
+Kin = Mapping[int, frozenset[int]]
+NO_KIN: Kin = {}
 NO_TABLES: Mapping[Places, Floats] = {}
 Pairs = Mapping[Places, Floats]
 Along = dict[Places, tuple[Directions, Directions]]
@@ -294,14 +296,16 @@ def all_pairs(
     seen: Mapping[Places, Noisy],
     ordered: Sequence[bool],
     zeros: Mapping[Places, Flags] = NO_ZEROS,
+    kin: Kin = NO_KIN,
     expected: Mapping[Places, Floats] = NO_TABLES,
 ) -> dict[Places, Table]:
     """Estimates of two-way tables: all, but for those of more than `MOST_CELLS` cells that nothing is known of.
 
     one_way: margins, with one sum. seen: noisy pairs; the others are predicted from these. zeros: for pairs with
-    structural zeros, flags of their possible cells. expected: predictions of pairs from elsewhere, such as earlier
-    periods, another prior mean beside the others. A table that is left out is the product of its margins wherever it is
-    asked for.
+    structural zeros, flags of their possible cells. kin: attributes that follow from each one, or it from them: their
+    pairs were pooled, share noise, and do not predict each other. expected: predictions of pairs from elsewhere, such
+    as earlier periods, another prior mean beside the others. A table that is left out is the product of its margins
+    wherever it is asked for.
     """
     total, axes = float(one_way[0].sum()), len(one_way)
     seen = {**seen, **{places: with_zeros(seen[places], flags) for places, flags in zeros.items() if places in seen}}
@@ -326,7 +330,7 @@ def all_pairs(
     further = {places: [fitted(places, expected[places])] if expected else [] for places in near}
     alone = shrink_pairs(near, among, further, by_order)
     known = among | {places: fitted(places, each.estimate) for places, each in alone.items()}
-    said = mediated(one_way, known, RIDGES)
+    said = _by_others(one_way, known, kin)
     for each in said:
         each.update({places: fitted(places, each[places]) for places in zeros if places in each})
     by_others = _along(shares, ordered, _variation(one_way, known, among, list(near)), list(near))
@@ -399,6 +403,19 @@ def of_one_shape(pairs: Iterable[Places], sizes: Sequence[int]) -> Iterator[list
         yield from (batch[start : start + together] for start in range(0, len(batch), together))
 
 
+def _by_others(one_way: Sequence[Floats], pairs: Pairs, kin: Kin) -> list[dict[Places, Floats]]:
+    """Predict every pair from pairs of other attributes that are no kin of its own, for every ridge."""
+    of_kin: dict[frozenset[int], list[Places]] = {}
+    for a, b in pairs:
+        of_kin.setdefault((kin.get(a, frozenset()) | kin.get(b, frozenset())) - {a, b}, []).append((a, b))
+    results: list[dict[Places, Floats]] = [{} for _ in RIDGES]
+    for without, batch in of_kin.items():
+        others = {places: table for places, table in pairs.items() if not without & {*places}}
+        for result, found in zip(results, mediated(one_way, others, RIDGES), strict=True):
+            result |= {places: found[places] for places in batch}
+    return [{places: result[places] for places in pairs} for result in results]
+
+
 def mediated(one_way: Sequence[Floats], pairs: Pairs, ridges: Sequence[float]) -> list[dict[Places, Floats]]:
     """Predict every pair linearly from all other pairs; ridges: each added to the diagonal of the matrix of all pairs.
 
@@ -422,18 +439,34 @@ def mediated(one_way: Sequence[Floats], pairs: Pairs, ridges: Sequence[float]) -
     results = list[dict[Places, Floats]]()
     for ridge in ridges:
         sizes = np.maximum(lengths + ridge, ridge / 2.0)  # noise can make it indefinite
-        every, inverse = (vectors * sizes) @ vectors.T, (vectors / sizes) @ vectors.T
+        raised = sizes > lengths + ridge
+        whole = every + (vectors[:, raised] * (sizes - lengths - ridge)[raised]) @ vectors[:, raised].T  # off-diagonal
+        scaled = vectors / np.sqrt(sizes)
+        inverse = scaled @ scaled.T
+        alone = {axis: np.linalg.inv(inverse[at[axis], at[axis]]) for axis in axes}
         result: dict[Places, Floats] = {}
         for batch in of_one_shape(pairs, [len(margin) for margin in one_way]):
             first, second = (np.array([values[pair[side]] for pair in batch]) for side in (0, 1))
-            both, size = np.concatenate([first, second], axis=1), first.shape[1]
-            own = np.linalg.inv(inverse[both[:, :, None], both[:, None, :]])[:, :size, size:]
             block = first[:, :, None], second[:, None, :]
-            explained = (every[block] - own + expected[block]) * expected[block] * total
+            own = _off_diagonal(inverse, (first, second), [[alone[pair[side]] for pair in batch] for side in (0, 1)])
+            explained = (whole[block] - own + expected[block]) * expected[block] * total
             rows, columns = (np.array([one_way[pair[side]] for pair in batch]) for side in (0, 1))
             result |= zip(batch, fit_margins(explained, rows, columns, FITTING_ROUNDS // 2), strict=True)
         results.append({places: result[places] for places in pairs})
     return results
+
+
+def _off_diagonal(matrix: Floats, sides: tuple[Codes, Codes], inverses: Sequence[Sequence[Floats]]) -> Floats:
+    """Blocks ab of the inverses of submatrices of rows and columns a, b: -A^-1 B (D - B' A^-1 B)^-1, A the larger one.
+
+    sides: (batch, values) each. inverses: of the diagonal blocks of both sides.
+    """
+    large, small = (0, 1) if sides[0].shape[1] >= sides[1].shape[1] else (1, 0)
+    cross = matrix[sides[large][:, :, None], sides[small][:, None, :]]
+    moved = np.array(inverses[large]) @ cross
+    left = matrix[sides[small][:, :, None], sides[small][:, None, :]] - cross.transpose(0, 2, 1) @ moved
+    result = -moved @ np.linalg.inv(left)
+    return np.asarray(result.transpose(0, 2, 1) if large else result, dtype=np.float64)
 
 
 def _variation(

@@ -80,7 +80,7 @@ def sum_kinds(values: Floats, kinds: Sequence[Codes]) -> Floats:
             continue
         member = np.zeros((number, len(kind)))
         member[kind, np.arange(len(kind))] = 1.0
-        values = np.moveaxis(np.tensordot(member, values, axes=(1, axis)), 0, axis)
+        values = along(member, values, axis)
     return np.asarray(values, dtype=np.float64)
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.arrays import Codes, Flags, Floats
-from sfumato.models.margins.joining import CLOSE, LITTLE, MOST_TILT, ROUNDS, TILTS, join_counts
+from sfumato.models.margins.joining import CLOSE, LITTLE, MOST_TILT, ROUNDS, STALLED, TILTS, join_counts
 from sfumato.models.margins.table import Places
 
 # Where pairs contradict each other, factors drift apart without end while their product does not: such a table is
@@ -102,11 +102,15 @@ class _Stack:
     def _fitted(self, close: float) -> list[Floats]:
         result: dict[int, Floats] = {}
         left: Codes = np.arange(len(self.tables))
+        before: list[Floats] = []  # what margins were off by, round by round
         for number in range(ROUNDS):
             if self.tilted and number < TILTS:
                 self._tilt()
             off = np.max([self._fit(pair) for pair in range(3)], axis=0)
             done = (off <= close * self.totals) & (not self.tilted or number >= TILTS - 1)
+            before.append(off)
+            if number >= 2 * TILTS:
+                done |= off > STALLED * before[-1 - TILTS]
             if number % LOOKS == LOOKS - 1:
                 done |= ~self._near
             if number == ROUNDS - 1:
@@ -118,6 +122,7 @@ class _Stack:
                 if not len(left):
                     break
                 self._keep(~done)
+                before = [each[~done] for each in before[-TILTS:]]
         return [result[index] for index in range(len(self.tables))]
 
     @property

@@ -103,23 +103,24 @@ class TreeFit(ByModel, OfOneMeasurement):
 
     def errors(self, columns: Floats) -> Errors:
         """Posterior covariance of weighted sums of leaves; columns: (leaves, sums)."""
-        sums = columns.shape[1]
-        weights, model = columns[self.tree.order], np.zeros((sums, sums))
-        slopes, variances = self.slopes / FINE, self.deviations[1:] ** 2
-        end = len(slopes)
-        for level in range(self.tree.height - 1, -1, -1):
+        varying = np.flatnonzero((columns != columns[0]).any(axis=0))  # any other sum has no halves that differ
+        weights, root = columns[self.tree.order][:, varying], columns[0].copy()
+        split = np.zeros((len(varying), len(varying)))
+        variances, end = self.deviations[1:] ** 2, len(self.slopes)
+        for level in range(self.tree.height - 1, -1, -1) if len(varying) else ():
             here = slice(end - self.tree.nodes(level), end)
-            pair = self.tree.pair(level, np.arange(self.tree.nodes(level)))
-            first = weights[pair[0]]
-            second = np.where(pair[1][:, None] >= 0, weights[pair[1]], first)
-            apart = first - second
-            model += apart.T @ (variances[here, None] * apart)
+            halves = self.tree.halves[level]
+            second = weights.take(halves[1:] - 1, axis=0)  # of a node with one child, that child
+            apart = weights.take(halves[:-1], axis=0) - second
+            split += apart.T @ (variances[here, None] * apart)
             slices = self.tree.slices[level]
             if slices is not None:
                 together = _summed(self.leanings[here, None] * apart, slices)
-                model += together.T @ together
-            weights, end = second + slopes[here, None] * apart, here.start
-        model += self.deviations[0] ** 2 * np.outer(weights[0], weights[0])
+                split += together.T @ together
+            weights, end = second + (self.slopes[here] / FINE)[:, None] * apart, here.start
+        root[varying] = weights[0]
+        model = self.deviations[0] ** 2 * np.outer(root, root)
+        model[np.ix_(varying, varying)] += split
         return Errors.all_model(self.measurement.design, model)
 
     def errors_by_group(self, asked: Grouped) -> list[Errors]:

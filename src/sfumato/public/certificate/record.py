@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
@@ -19,11 +20,15 @@ from sfumato.plain_text import aligned, printable
 from sfumato.public.certificate.certified import Certified, Facts
 from sfumato.public.certificate.croissant import croissant_record
 from sfumato.public.certificate.registry import missing_fields, registry_record
-from sfumato.releases.file.artifact import read_artifact
+from sfumato.releases.contents.content import Content
+from sfumato.releases.file.artifact import is_series, read_artifact
+from sfumato.releases.file.manifest import Manifest
 from sfumato.releases.group_privacy import group_privacy
 from sfumato.releases.group_privacy import in_words as families
+from sfumato.releases.parts import receipt_in_words
 from sfumato.releases.release import read_content
 from sfumato.releases.signature import check_signature, read_signature, signature_beside
+from sfumato.schema.parts import Budget
 from sfumato.version import __version__
 
 FAMILIES = (1, 2, 3, 4)
@@ -38,7 +43,9 @@ class Certificate(Certified):
         about, unit = self.manifest, self.schema.privacy_unit
         promised, stated = about.guarantee, self.schema.budget
         groups = group_privacy(promised.epsilon, delta=promised.delta, rho=promised.rho, people=FAMILIES)
-        total = None if stated is None else readable(stated.epsilon)
+        total = {"total_epsilon": None if stated is None or stated.epsilon is None else readable(stated.epsilon)}
+        if stated is not None and stated.rho is not None:
+            total["total_rho"] = readable(stated.rho)
         return {
             "format": "sfumato-certificate",
             "version": 1,
@@ -57,7 +64,7 @@ class Certificate(Certified):
                 "noise": list(self.noises),
                 "publishes": self.content.about.extent,
             },
-            "budget": {"total_epsilon": total, "receipt": about.receipt},
+            "budget": {**total, "receipt": about.receipt},
             "software": {
                 "written_by": about.written_by,
                 "format_version": about.version,
@@ -99,25 +106,41 @@ def certificate(
     require_signature, most_cells: as `sfumato.open` takes them.
     """
     stated = Facts.of(facts or {})
-    artifact = read_artifact(path, most_cells)
+    digest, manifest, content = _certified(path, most_cells)
     if require_signature is None:
         signature = read_signature(signature_beside(path))
     else:
-        signature = check_signature(path, artifact.digest, require_signature)
+        signature = check_signature(path, digest, require_signature)
     raw = Path(path).read_bytes()
     return Certificate(
         Path(path).name,
         hashlib.sha256(raw).hexdigest(),
         len(raw),
-        artifact.digest,
-        artifact.manifest,
-        artifact.schema,
-        read_content(artifact),
+        digest,
+        manifest,
+        content.schema,
+        content,
         stated,
         signature,
         require_signature is not None,
         datetime.fromtimestamp(Path(path).stat().st_mtime, UTC).date().isoformat(),
     )
+
+
+def _certified(path: str | PathLike[str], most_cells: int | None) -> tuple[str, Manifest, Content]:
+    """Digest, manifest and content of a release file.
+
+    Of a series all parts are checked; its manifest is that of the newest part, with the guarantee of all of them.
+    """
+    if not is_series(path):
+        artifact = read_artifact(path, most_cells)
+        return artifact.digest, artifact.manifest, read_content(artifact)
+    from sfumato.releases.series import checked_series, release_of
+
+    file = checked_series(path, most_cells)
+    newest, release = file.artifact(file.head.parts[-1]), release_of(file)
+    manifest = replace(newest.manifest, guarantee=release.guarantee, private=release.private, receipt=None)
+    return file.digest, manifest, release.content
 
 
 def in_words(of: Certificate) -> str:
@@ -132,6 +155,12 @@ def in_words(of: Certificate) -> str:
     return "\n\n".join("\n".join(map(printable, part)) for part in parts)
 
 
+def _total(stated: Budget) -> str:
+    """Total budget of a schema in words."""
+    kind, amount = ("epsilon", stated.epsilon) if stated.rho is None else ("rho", stated.rho)
+    return "" if amount is None else f"{kind} {readable(amount)}"
+
+
 def facts_of(of: Certificate) -> list[tuple[str, str]]:
     """List the statements of a certificate as names and texts."""
     about, promised, unit = of.manifest, of.manifest.guarantee, of.schema.privacy_unit
@@ -139,7 +168,6 @@ def facts_of(of: Certificate) -> list[tuple[str, str]]:
     amounts = [("epsilon", readable(promised.epsilon))]
     if promised.rho is not None:
         amounts += [("delta", readable(promised.delta)), ("rho", readable(promised.rho))]
-    receipt = about.receipt or {}
     listed = [
         ("definition", promised.definition),
         *amounts,
@@ -150,8 +178,8 @@ def facts_of(of: Certificate) -> list[tuple[str, str]]:
         *(("option", f"{name} = {value}") for name, value in about.mechanism.options.items()),
         ("noise", ", ".join(of.noises)),
         ("holds", of.content.about.extent),
-        ("total budget", "" if stated is None else f"epsilon {readable(stated.epsilon)}, as the schema states it"),
-        ("ledger", f"{receipt.get('ledger')}, entry {receipt.get('entry')}" if receipt else "no receipt"),
+        ("total budget", "" if stated is None else f"{_total(stated)}, as the schema states it"),
+        ("ledger", receipt_in_words(about.receipt)),
         ("written by", f"{about.written_by}, format {about.version}"),
         ("file", f"{of.file}, {of.bytes:,} bytes"),
         ("sha256 of file", of.sha256),

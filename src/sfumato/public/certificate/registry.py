@@ -15,6 +15,7 @@ from sfumato.kernel.budget import readable
 from sfumato.plain_text import printable
 from sfumato.public.certificate.certified import Certified
 from sfumato.releases.contents.content import Content
+from sfumato.releases.parts import PARTS, receipt_in_words
 from sfumato.schema.columns import columns_of
 from sfumato.schema.schema import what_is_counted
 
@@ -113,7 +114,7 @@ def _basic(of: Certified) -> dict[str, Any]:
 def _implementation(of: Certified) -> dict[str, str]:
     recipe = of.recipe
     noise = f" Noise: {' and '.join(of.noises)}." if of.noises else ""
-    rules = "; ".join(what_is_counted(of.schema))
+    rules = "; ".join(what_is_counted(of.content.table))
     about = f"{recipe['name']}: {recipe['summary']}." if "summary" in recipe else f"{recipe['name']}."
     source = f" The mechanism follows: {recipe['from']}." if recipe.get("from") else ""
     return {
@@ -150,6 +151,8 @@ def _receipt(of: Certified) -> str:
     receipt = of.manifest.receipt
     if receipt is None:
         return "No ledger receipt."
+    if PARTS in receipt:
+        return printable(f"Combined of ledger {receipt_in_words(receipt)}.")
     return printable(f"Entry {receipt.get('entry')} of ledger {receipt.get('ledger')}.")
 
 

@@ -25,6 +25,7 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.budget import readable
 from sfumato.plain_text import printable
 from sfumato.public.comparison.comparison import LEAST, Compared, Comparison, clearest_first, difference
+from sfumato.releases.parts import draws_of
 from sfumato.schema.schema import what_is_counted
 from sfumato.sql import compile_statement
 
@@ -92,8 +93,8 @@ def _both(ours: Axis, theirs: Axis) -> tuple[Label, ...]:
     """Match the cells of both by meaning: values by their names, bins by their ends."""
     if ours.ordered != theirs.ordered or (ours.ordered and ours.kind != theirs.kind):
         return ()
-    others = set(theirs.labels())
-    return tuple(label for label in ours.labels() if label in others)
+    others = {label for cell, label in enumerate(theirs.labels()) if cell not in theirs.gaps}
+    return tuple(label for cell, label in enumerate(ours.labels()) if cell not in ours.gaps and label in others)
 
 
 def _listed(names: Sequence[str] | dict[str, Axis]) -> str:
@@ -183,8 +184,11 @@ def _estimate(cell: object) -> Estimate:
 
 
 def _same_draw(first: Release, second: Release) -> bool:
-    """Check whether both show the same noise: one ledger entry is one draw, whatever became of the file."""
-    return first is second or (first.receipt is not None and first.receipt == second.receipt)
+    """Check whether both show the same noise: one ledger entry is one draw, whatever became of the file.
+
+    A combined release shows the noise of all its parts.
+    """
+    return first is second or bool(draws_of(first.receipt) & draws_of(second.receipt))
 
 
 def _about_the_two(first: Release, second: Release) -> list[str]:
@@ -199,7 +203,7 @@ def _about_the_two(first: Release, second: Release) -> list[str]:
                 notes[0] += (
                     f", as entries {places[0]} and {places[1]} of one ledger for {printable(first.schema.dataset)}"
                 )
-    ours, theirs = what_is_counted(first.schema), what_is_counted(second.schema)
+    ours, theirs = what_is_counted(first.content.table), what_is_counted(second.content.table)
     if set(ours) != set(theirs):
         odd = [
             f"{which}: {rule}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.answers.answer import answer_select
+from sfumato.answers.answer import answer_select, select_as
 from sfumato.answers.question import Manner
 from sfumato.answers.results import Estimate
 from sfumato.arrays import Codes, Floats
@@ -21,11 +21,12 @@ from sfumato.domain.predicates import Predicate
 from sfumato.domain.values import Place, ValueSet
 from sfumato.errors import SfumatoError
 from sfumato.frozen import dataclass
+from sfumato.releases.contents.content import ContentOfCells
 from sfumato.sql import Amount, Column, Select
 
 if TYPE_CHECKING:
     from sfumato.domain import Axis
-    from sfumato.releases.contents.content import Content, ContentOfCells
+    from sfumato.releases.contents.content import Content
     from sfumato.releases.release import Release
 
 OTHERS = "all others"
@@ -75,8 +76,11 @@ class Cut:
 
     def where(self, place: int) -> Predicate:
         """Predicate of the rows of one group."""
-        sets = [self.axis.values_in(int(cell)) for cell in self.groups[place]]
-        return Predicate.where(self.axis.name, united(sets))
+        cells = self.groups[place]
+        starts = np.flatnonzero(np.diff(cells, prepend=-2) != 1)
+        ends = np.append(starts[1:], len(cells)) - 1
+        runs = [self.axis.values_from(int(cells[a]), int(cells[b])) for a, b in zip(starts, ends, strict=True)]
+        return Predicate.where(self.axis.name, united(runs))
 
 
 def cut_periods(axis: Axis) -> dict[int, tuple[int, int]]:
@@ -229,11 +233,28 @@ def counts_of(
     content: Content, cuts: tuple[Cut, ...], confidence: float, manner: Manner | None = None
 ) -> tuple[Estimate, ...]:
     """Counts of all groups of one cut, or of all pairs of groups of two, row by row."""
+    if isinstance(content, ContentOfCells) and content.groups_by_class:
+        return _counts_by_class(content, cuts, confidence, manner or Manner())
     wheres = [cuts[0].where(place) for place in range(cuts[0].size)]
     for other in cuts[1:]:
         across = [other.where(place) for place in range(other.size)]
         wheres = [one & more for one in wheres for more in across]
     return counts_where(content, wheres, confidence, manner)
+
+
+def _counts_by_class(
+    content: ContentOfCells, cuts: tuple[Cut, ...], confidence: float, manner: Manner
+) -> tuple[Estimate, ...]:
+    """Counts of all combinations of groups of some cuts, row by row, answered as one table."""
+    asked = sorted(cuts, key=lambda one: one.axis.name)
+    classes = {one.axis.name: one.as_asked for one in asked}
+    every = Predicate.everything()
+    select = Select((Column("count", (Amount(every, None),)),), tuple(classes), every)
+    counts = [row[-1] for row in select_as(content, select, confidence, manner, classes).rows]
+    index = np.arange(len(counts)).reshape([one.size for one in asked])
+    own = np.ix_(*(classes[one.axis.name][[int(cells[0]) for cells in one.groups]] for one in asked))
+    index = index[own].transpose([asked.index(one) for one in cuts])
+    return tuple(count for place in index.ravel() if isinstance(count := counts[place], Estimate))
 
 
 def counts_where(

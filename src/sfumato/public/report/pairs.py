@@ -8,9 +8,10 @@ twice what noise makes of independent attributes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import insort
+from collections.abc import Mapping, Sequence
 from itertools import combinations
-from math import isfinite, sqrt
+from math import inf, isfinite, sqrt
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -111,20 +112,30 @@ def strongest_pairs(release: Release, known: Mapping[str, Distribution], confide
     cuts = {name: one for name, one in cuts.items() if one.size > 1}
     quick = isinstance(content, ContentOfCells)
     looked = list(combinations(cuts, 2))[: MOST_PAIRS if quick else MOST_SLOW]
-    found = []
-    for first, second in looked:
-        strength = _strength(content, cuts[first], cuts[second])
-        if strength > 0.0:
-            found.append((strength, cuts[first], cuts[second]))
-    found.sort(key=lambda one: -one[0])
     pairs = []
-    for strength, first_cut, second_cut in found[:PICTURES]:
+    for strength, first_cut, second_cut in _strongest(content, [(cuts[a], cuts[b]) for a, b in looked]):
         rows, columns = _turned(first_cut, second_cut)
         each = of_each(confidence, rows.size * columns.size)
         pair = Pair(rows, columns, counts_of(content, (rows, columns), each, Manner(one_of_many=True)), strength)
         if (pair.certainty > 1.0).any():
             pairs.append(pair)
     return pairs
+
+
+def _strongest(content: Content, looked: Sequence[tuple[Cut, Cut]]) -> list[tuple[float, Cut, Cut]]:
+    """Strongest of some pairs, by strength. Noise only lessens it, so weaker tables are not asked for their errors."""
+    tables = [_table(content, first, second) for first, second in looked]
+    most = [0.0 if table is None else strength_of(table[0], 0.0) for table in tables]
+    found: list[tuple[float, int]] = []
+    for place in sorted(range(len(looked)), key=lambda place: -most[place]):
+        table, least = tables[place], -found[PICTURES - 1][0] if len(found) >= PICTURES else 0.0
+        if table is None or most[place] == 0.0 or most[place] < least:
+            break
+        values, variance = table
+        error = _variance(content, *looked[place]) if isinstance(content, ContentOfCells) else variance
+        if isfinite(error) and (strength := strength_of(values, error)) > 0.0:
+            insort(found, (-strength, place))
+    return [(-less, *looked[place]) for less, place in found[:PICTURES]]
 
 
 def _cut(one: Distribution, most: int) -> Cut:
@@ -140,20 +151,28 @@ def _turned(one: Cut, other: Cut) -> tuple[Cut, Cut]:
     return (other, one) if one.size < other.size else (one, other)
 
 
-def _strength(content: Content, first: Cut, second: Cut) -> float:
+def _table(content: Content, first: Cut, second: Cut) -> tuple[Floats, float] | None:
+    """Estimated counts of a pair, and their median variance if that came with them; None where there are none."""
     try:
         if isinstance(content, ContentOfCells):
-            values = _laid_out(content, first, second)
-            few = [(first.size * at // 3, second.size * at // 3) for at in range(3)]
-            wheres = [first.where(row) & second.where(column) for row, column in few]
-            variance = median(error**2 for error in errors_where(content, wheres))
+            values, variance = _laid_out(content, first, second), inf
         else:
             counts = counts_of(content, (first, second), 0.95)
             values = np.array([one.value for one in counts]).reshape(first.size, second.size)
             variance = median(one.stderr**2 for one in counts)
     except SfumatoError:
-        return 0.0
-    return strength_of(values, variance) if np.isfinite(values).all() and isfinite(variance) else 0.0
+        return None
+    return (values, variance) if np.isfinite(values).all() else None
+
+
+def _variance(content: ContentOfCells, first: Cut, second: Cut) -> float:
+    """Median variance of a few cells of a pair; infinite where it is unknown."""
+    few = [(first.size * at // 3, second.size * at // 3) for at in range(3)]
+    wheres = [first.where(row) & second.where(column) for row, column in few]
+    try:
+        return median(error**2 for error in errors_where(content, wheres))
+    except SfumatoError:
+        return inf
 
 
 def _laid_out(content: ContentOfCells, first: Cut, second: Cut) -> Floats:

@@ -100,6 +100,11 @@ class Content(ABC):
         return self.schema.domain
 
     @property
+    def table(self) -> Schema:
+        """Schema of the table that was read, whose rules of counting hold; of a series, that of the newest part."""
+        return self.schema
+
+    @property
     def threshold(self) -> int | None:
         """Least noisy count that was published; None where every cell is."""
         return None
@@ -218,6 +223,11 @@ class ContentOfCells(Content):
 
         kinds: the attributes, with the class of each of their values; values of one class may be merged.
         """
+
+    @property
+    def groups_by_class(self) -> bool:
+        """Whether a view tells apart single values, or exactly the classes asked for: these can then be groups."""
+        return False
 
     def select(self, select: Select, confidence: float) -> Result:
         from sfumato.answers.question import Manner

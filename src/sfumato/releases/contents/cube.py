@@ -101,6 +101,10 @@ class Cube(ContentOfCells):
         return View(self.schema, gathered(self.domain, summed, axes), noises)
 
     @property
+    def groups_by_class(self) -> bool:
+        return True
+
+    @property
     def independent(self) -> bool:
         return self.plain
 

@@ -118,6 +118,10 @@ class SeriesContent(ContentOfCells):
         return cls(schema, series, tuple(last[label] for label in order), file)
 
     @property
+    def table(self) -> Schema:
+        return max(self.parts, key=lambda part: part.number).release.schema
+
+    @property
     def axis(self) -> Axis:
         return self.domain[PERIOD]
 

@@ -15,9 +15,10 @@ from sfumato.errors import BudgetError, SchemaError
 from sfumato.kernel.budget import epsilon_for
 from sfumato.plain_text import unit_in_words, write_fraction
 from sfumato.releases.contents.content import kind_named
-from sfumato.releases.file.manifest import BLOCKS, SCALED_VERSION, SOLVED_VERSION, Guarantee, Manifest, guarantee_of
+from sfumato.releases.file.manifest import BLOCKS, SCALED_VERSION, SOLVED_VERSION, Manifest, guarantee_of
 from sfumato.releases.file.members import Columns, check_sizes
 from sfumato.releases.file.records import FAMILIES, leaves_out_estimates, refusal
+from sfumato.releases.parts import follows_from_parts, parts_in
 from sfumato.schema import Schema
 from sfumato.schema.schema import axis_sizes
 
@@ -67,7 +68,7 @@ def check_manifest(manifest: Manifest, most_cells: int | None = None) -> Schema:
     check_sizes(manifest.members.values())
     check_room(manifest, axis_sizes(manifest.schema), most_cells)  # before the schema lays out its axes
     schema = _schema(manifest)
-    _check_guarantee(manifest.guarantee, schema)
+    _check_guarantee(manifest, schema)
     _check_receipt(manifest, schema)
     _check_files(manifest)
     if (manifest.version == SCALED_VERSION) != (BLOCKS in manifest.members):
@@ -105,14 +106,20 @@ def saying_what_is_missing(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {**schema, "measures": said}
 
 
-def _check_guarantee(guarantee: Guarantee, schema: Schema) -> None:
-    """Check that epsilon follows from rho, and that the guarantee's words match its numbers and the privacy unit."""
-    try:
-        follows = guarantee.rho is None or epsilon_for(guarantee.rho, guarantee.delta) <= guarantee.epsilon
-    except BudgetError:
-        follows = False
-    if not follows:
-        raise refusal("its guarantee does not follow from its rho")
+def _check_guarantee(manifest: Manifest, schema: Schema) -> None:
+    """Check that epsilon follows from rho, or from the parts of a combined file, and that the words match it."""
+    guarantee = manifest.guarantee
+    if parts := parts_in(manifest.receipt):
+        amounts = (guarantee.epsilon, guarantee.delta, guarantee.rho)
+        if not follows_from_parts(parts, amounts, by_row=schema.privacy_unit.column is None):
+            raise refusal("its guarantee does not follow from its parts")
+    else:
+        try:
+            follows = guarantee.rho is None or epsilon_for(guarantee.rho, guarantee.delta) <= guarantee.epsilon
+        except BudgetError:
+            follows = False
+        if not follows:
+            raise refusal("its guarantee does not follow from its rho")
     whom = unit_in_words(schema.privacy_unit.column, schema.privacy_unit.contributions)
     delta, rho = guarantee.delta, guarantee.rho
     worded = [guarantee_of(guarantee.epsilon, whom, delta=delta, rho=rho, derived=view) for view in (False, True)]

@@ -167,6 +167,7 @@ FAMILIES = _Families(
         "regional": "sfumato.models.partition.fit.PartitionFit",
         "nested": "sfumato.models.partition.shrinkage.ShrinkageFit",
         "solved": "sfumato.models.linear.fit.SolvedFit",
+        "summed": "sfumato.models.linear.fit.SummedFit",
         "shaped": "sfumato.models.weights.fit.ScaledShape",
         "measured-nested": "sfumato.models.calibration.families.MeasuredShrinkage",
         "measured-regional": "sfumato.models.calibration.families.MeasuredPartition",

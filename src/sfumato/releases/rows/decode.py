@@ -12,7 +12,7 @@ import numpy as np
 
 from sfumato.frozen import dataclass
 from sfumato.releases.rows.listed_values import Listed
-from sfumato.releases.rows.model import Block, RandomNumbers, RowModel
+from sfumato.releases.rows.model import Block, RandomNumbers, RowModel, arrow_numbers
 from sfumato.releases.rows.ordered_values import Numbers, Times
 from sfumato.releases.rows.wish import Lot, check_number, check_total
 from sfumato.schema import Schema
@@ -92,7 +92,7 @@ class Decoder:
         for block in blocks:
             rows = len(next(iter(block.codes.values())))
             numbers = np.arange(first, first + rows)  # of units: a release does not tell which rows belong together
-            drawn = [values.draw(block, random) if values else pa.array(numbers) for _, values in self.columns]
+            drawn = [values.draw(block, random) if values else arrow_numbers(numbers) for _, values in self.columns]
             first += rows
             yield pa.record_batch(drawn, schema=types)
 

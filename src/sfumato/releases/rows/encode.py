@@ -13,6 +13,7 @@ from sfumato.arrays import Codes, Floats
 from sfumato.domain import EPOCH, Axis
 from sfumato.errors import QueryError, TableError
 from sfumato.releases.rows.listed_values import cell_of
+from sfumato.releases.rows.model import numpy_numbers
 from sfumato.schema import Schema
 from sfumato.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number
 from sfumato.schema.dialect import PLAIN, Dialect, same_name
@@ -162,22 +163,27 @@ def _codes(column: Any, attribute: Attribute, axis: Axis, dates: str | None, *, 
 
     kind = column.type
     if isinstance(attribute, Integer | Number) and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        return _places(
-            column.cast(pa.float64(), safe=False).to_numpy(), axis, whole=whole and isinstance(attribute, Integer)
-        )
+        return _places(_floats(column), axis, whole=whole and isinstance(attribute, Integer))
     if (
         isinstance(attribute, Date)
         and (pa.types.is_date(kind) or pa.types.is_timestamp(kind))
         and getattr(kind, "tz", None) is None
     ):
-        seconds = column.cast(pa.timestamp("s"), safe=False).cast(pa.int64()).cast(pa.float64()).to_numpy()
-        return _places(_moments(seconds, attribute), axis)
+        seconds = column.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
+        return _places(_moments(_floats(seconds), attribute), axis)
     coded = column.combine_chunks().dictionary_encode()
     shown = {str(label): cell for cell, label in enumerate(axis.labels()) if label is not None}
     values = [*coded.dictionary.to_pylist(), None]
     cells = np.array([_cell(value, attribute, axis, dates, shown) for value in values])
-    places = coded.indices.fill_null(len(cells) - 1).to_numpy(zero_copy_only=False)
+    places = numpy_numbers(coded.indices, len(cells) - 1)
     return np.asarray(cells[places], dtype=np.int64)
+
+
+def _floats(column: Any) -> Floats:
+    """Numbers of an Arrow column, NaN for nulls."""
+    import pyarrow as pa
+
+    return numpy_numbers(column.combine_chunks().cast(pa.float64(), safe=False), np.nan)
 
 
 def _places(numbers: Floats, axis: Axis, *, whole: bool = False) -> Codes:

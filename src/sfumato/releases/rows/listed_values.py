@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato.domain import Axis
 from sfumato.frozen import dataclass
-from sfumato.releases.rows.model import Block, RandomNumbers
+from sfumato.releases.rows.model import Block, RandomNumbers, arrow_numbers, arrow_texts
 from sfumato.schema.attributes import Attribute, Boolean, Category, Integer, Number
 from sfumato.schema.attributes.lists import OTHER, as_number, folded
 
@@ -103,15 +103,13 @@ class Listed:
 
     def draw(self, block: Block, random: RandomNumbers) -> Any:
         """Value of every row; deterministic."""
-        import pyarrow as pa
-
         (_, first), *others = self.parts
         if not others:
-            return self._cells.take(pa.array(block.codes[first.name]))
+            return self._cells.take(arrow_numbers(block.codes[first.name]))
         codes = np.stack([block.codes[axis.name] for _, axis in self.parts], axis=1)
         seen, places = np.unique(codes, axis=0, return_inverse=True)
         texts = [self._text(tuple(map(int, cells))) for cells in seen]
-        return self._typed(texts).take(pa.array(places.reshape(-1)))
+        return self._typed(texts).take(arrow_numbers(places.reshape(-1)))
 
     @cached_property
     def _cells(self) -> Any:
@@ -132,8 +130,11 @@ class Listed:
 
         kind = self.type
         if kind == pa.string():
-            return pa.array(texts, kind)
+            return arrow_texts(texts)
         if kind == pa.bool_():
-            return pa.array([None if text is None else text == "true" for text in texts], kind)
+            true, missing = np.array([text == "true" for text in texts]), np.array([text is None for text in texts])
+            return arrow_numbers(true.astype(np.int8), missing).cast(kind)
         numbers = [None if text is None else as_number(text) for text in texts]
-        return pa.array([number if number is None or kind != pa.int64() else int(number) for number in numbers], kind)
+        values = np.array([number or 0.0 for number in numbers])
+        missing = np.array([number is None for number in numbers])
+        return arrow_numbers(values.astype(np.int64) if kind == pa.int64() else values, missing)

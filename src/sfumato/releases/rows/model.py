@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sfumato.arrays import Codes, Floats
+from sfumato.arrays import Codes, Flags, Floats
 from sfumato.domain import Axis
 from sfumato.domain.predicates import Predicate
 from sfumato.frozen import dataclass
 from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy, TestingEntropy
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class RandomNumbers:
@@ -158,3 +162,38 @@ def volumes(groupings: Sequence[Grouping], sizes: Mapping[str, int]) -> Floats:
     for name, size in sizes.items():
         cells = cells if name in named else cells * float(size)
     return cells
+
+
+def arrow_numbers(values: NDArray[Any], missing: Flags | None = None) -> pa.Array:
+    """Arrow array of NumPy's numbers, null where `missing`; pyarrow's own way to one imports pandas.
+
+    >>> arrow_numbers(np.array([4, 5, 6]), np.array([False, True, False])).to_pylist()
+    [4, None, 6]
+    """
+    import pyarrow as pa
+
+    valid = None if missing is None else pa.py_buffer(np.packbits(~missing, bitorder="little"))
+    numbers = pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [valid, numbers])
+
+
+def arrow_texts(texts: Sequence[str | None]) -> pa.Array:
+    """Arrow array of texts, null for None; without pandas too."""
+    import pyarrow as pa
+
+    builder = pa.lib.StringBuilder()
+    builder.append_values(texts)
+    return builder.finish()
+
+
+def numpy_numbers(column: pa.Array, null: float) -> NDArray[Any]:
+    """NumPy array of an Arrow array of numbers, with `null` for nulls; without pandas too."""
+    kind, end = np.dtype(str(column.type)), column.offset + len(column)
+    if not len(column):
+        return np.zeros(0, dtype=kind)
+    valid, numbers = column.buffers()
+    values = np.frombuffer(numbers, kind, end)[column.offset :]
+    if not column.null_count:
+        return values
+    there = np.unpackbits(np.frombuffer(valid, np.uint8), count=end, bitorder="little")[column.offset :]
+    return np.where(there > 0, values, np.array(null, dtype=kind))

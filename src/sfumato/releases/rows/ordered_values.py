@@ -18,7 +18,7 @@ from sfumato.arrays import Floats
 from sfumato.domain import EPOCH, Axis
 from sfumato.frozen import dataclass
 from sfumato.releases.rows.measures import of_present, spread_values
-from sfumato.releases.rows.model import Block, RandomNumbers
+from sfumato.releases.rows.model import Block, RandomNumbers, arrow_numbers
 from sfumato.schema.attributes import Date
 from sfumato.schema.parts import Measure, missing_of
 
@@ -83,8 +83,6 @@ class Numbers:
 
     def draw(self, block: Block, random: RandomNumbers) -> Any:
         """Draw a number for every row."""
-        import pyarrow as pa
-
         if self.measure is None:
             spans = common_spans(self.axes, block, widest(self.axes))
             return self._column(self._inside(spans, block, random), spans.missing)
@@ -95,7 +93,7 @@ class Numbers:
         if not self.axes:
             values = spread_values(measure, means, random)
             gone = None if missing is None else random.uniform(len(means)) < missing
-            return pa.array(values.astype(np.int64) if self.whole else values, mask=gone)
+            return self._column(values, gone)
         # Beyond its bounds a measure counts as its bound, so what lies there says no more than the bound does.
         least, most = float(measure.lower), float(measure.upper)
         spans = common_spans(self.axes, block, widest(self.axes, [(least, np.nextafter(most, np.inf))]))
@@ -117,9 +115,7 @@ class Numbers:
         return np.floor(inside) if self.whole else inside
 
     def _column(self, values: Floats, missing: Any) -> Any:
-        import pyarrow as pa
-
-        return pa.array(values.astype(np.int64) if self.whole else values, mask=missing)
+        return arrow_numbers(values.astype(np.int64) if self.whole else values, missing)
 
 
 ANY_MONDAY = (date(2024, 1, 1) - EPOCH).days
@@ -153,8 +149,8 @@ class Times:
         seconds = np.floor(low + random.uniform(len(low)) * (high - low)).astype(np.int64)
         missing = np.all([block.codes[axis.name] == axis.places for _, axis in self.parts], axis=0)
         if self.type == pa.date32():
-            return pa.array((seconds // DAY).astype(np.int32), mask=missing).cast(pa.date32())
-        return pa.array(seconds, mask=missing).cast(pa.timestamp("s"))
+            return arrow_numbers((seconds // DAY).astype(np.int32), missing).cast(pa.date32())
+        return arrow_numbers(seconds, missing).cast(pa.timestamp("s"))
 
     def _spans(self, block: Block, more: int) -> tuple[Floats, Floats]:
         """Interval of each row in seconds since 1970, (rows,) each. more: days beyond the bounds that count too."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
+from math import erfc, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtr
 
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
@@ -117,7 +117,8 @@ def _largest(spread: Floats) -> float:
     positive = spread[spread > 0]
     for _ in range(60):
         middle = (low + high) / 2
-        above = 2 * ndtr(-middle / positive).sum()
+        positive = positive[positive > low / 9]  # of the others, none is ever the largest
+        above = sum(map(erfc, (middle / (sqrt(2) * positive)).tolist()))
         low, high = (middle, high) if above > np.log(2) else (low, middle)
     return (low + high) / 2
 

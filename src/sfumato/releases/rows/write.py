@@ -14,6 +14,7 @@ from sfumato.errors import ReleaseFileError
 from sfumato.frozen import dataclass
 from sfumato.plain_text import file_safe
 from sfumato.releases.file.artifact import replaced_when_written
+from sfumato.releases.rows.model import arrow_texts
 from sfumato.schema.dialect import PLAIN, Dialect, same_name
 
 if TYPE_CHECKING:
@@ -117,10 +118,8 @@ class StatedCsv:
 
 def _safe_labels(column: pa.Array) -> pa.Array:
     """Make labels safe for files, each distinct one once."""
-    import pyarrow as pa
-
     encoded = column.dictionary_encode()
-    return pa.array([file_safe(label) for label in encoded.dictionary.to_pylist()], pa.string()).take(encoded.indices)
+    return arrow_texts([file_safe(label) for label in encoded.dictionary.to_pylist()]).take(encoded.indices)
 
 
 def check_place(path: Path) -> None:

@@ -1,0 +1,210 @@
+"""Combine published releases into one file: of the same table, or of disjoint tables with the same schema.
+
+All of it is work on what was published: no table is read and no budget is spent. Releases of one table hold independent
+measurements of the same counts, so they are fused by precision. Disjoint tables add up: estimates are sums, and so are
+variances. What the fused file promises follows from its parts (releases/parts.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+
+from sfumato.errors import QueryError, ReleaseFileError, SfumatoError
+from sfumato.frozen import dataclass
+from sfumato.kernel.ledger.book import same_dataset
+from sfumato.publishing.prepare import what_is_released
+from sfumato.releases.contents.content import Content
+from sfumato.releases.file.artifact import read_artifact
+from sfumato.releases.file.manifest import guarantee_of
+from sfumato.releases.parts import MOST_PARTS, Part, combined_receipt, cost_of_parts, parts_in
+from sfumato.releases.release import Release, read_content
+
+SURE = 1.0 - 1e-6  # that two releases of one table are not taken for those of two
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A release file to be combined, with its parts: itself, or those that it was combined of."""
+
+    path: str
+    release: Release
+    parts: tuple[Part, ...]
+
+    @classmethod
+    def read(cls, path: str | PathLike[str], most_cells: int | None) -> Source:
+        """Open an untrusted file."""
+        artifact = read_artifact(path, most_cells)
+        about, shown = artifact.manifest, artifact.path
+        promised, receipt = about.guarantee, about.receipt
+        if not receipt or (not parts_in(receipt) and not {"ledger", "nonce", "entry"} <= {*receipt}):
+            raise ReleaseFileError(
+                f"{shown} has no receipt of a ledger, so that nobody can tell which table it is of; combine releases "
+                "as `sfumato release` wrote them"
+            )
+        options = {name: str(value) for name, value in about.mechanism.options.items()}
+        facts = (about.mechanism.name, promised, about.private, receipt)
+        cost = (promised.epsilon, promised.delta, promised.rho)
+        alone = Part(0, artifact.digest, about.mechanism.name, *cost, receipt)
+        found = Release(read_content(artifact), *facts, options=options)
+        return cls(shown, found, parts_in(receipt) or (alone,))
+
+    @property
+    def tables(self) -> int:
+        """Number of disjoint tables that it is of."""
+        return 1 + max(part.table for part in self.parts)
+
+
+def combine(
+    *paths: str | PathLike[str], disjoint: bool = False, most_cells: int | None = None, allow_not_private: bool = False
+) -> Release:
+    """Fuse release files into one release; `save` writes it. Reads no table and spends nothing.
+
+    disjoint: they are of tables without a common row and with one schema, so that counts add up. Without it they are
+    of one table, by the receipts of one ledger. most_cells, allow_not_private: as `sfumato.open` takes them.
+    """
+    if not 2 <= len(paths) <= MOST_PARTS:
+        raise ReleaseFileError(f"combine takes 2 to {MOST_PARTS} release files, not {len(paths):,}; name them at once")
+    sources = [Source.read(path, most_cells) for path in paths]
+    if not allow_not_private:
+        for source in sources:
+            source.release.refuse_unless_private()
+    _refuse_shared_noise(sources)
+    _refuse_other_rules(sources, disjoint=disjoint)
+    _refuse_other_tables(sources, disjoint=disjoint)
+    content = _fused(sources, disjoint=disjoint)
+    return _released(sources, content, disjoint=disjoint)
+
+
+def _refuse_shared_noise(sources: Sequence[Source]) -> None:
+    """Refuse a release that is given twice, or that is a part of another one."""
+    known: dict[tuple[object, object], str] = {}
+    for source in sources:
+        for part in source.parts:
+            if part.draw in known:
+                raise ReleaseFileError(
+                    f"{source.path} and {known[part.draw]} hold the same noise: they are one release, or one is a part "
+                    "of the other, and to count it twice would claim too small an error; name each release once"
+                )
+        known |= {part.draw: source.path for part in source.parts}
+    if (number := len(known)) > MOST_PARTS:
+        raise ReleaseFileError(f"these files are of {number} releases together, and {MOST_PARTS} can be combined")
+
+
+def _refuse_other_rules(sources: Sequence[Source], *, disjoint: bool) -> None:
+    """Refuse schemas that differ in what a release holds, by the first key that does."""
+    first = sources[0]
+    ours = what_is_released(first.release.schema)
+    for source in sources[1:]:
+        theirs = what_is_released(source.release.schema)
+        for key in sorted({*ours, *theirs} - ({"dataset"} if disjoint else set())):
+            if ours.get(key) == theirs.get(key):
+                continue
+            where, mine, other = key, ours.get(key), theirs.get(key)
+            if isinstance(mine, dict) and isinstance(other, dict):
+                odd = next(name for name in {**mine, **other} if mine.get(name) != other.get(name))
+                where = f"{key}.{odd}"
+            more = "; two tables with one schema but two names are combined with --disjoint" if key == "dataset" else ""
+            raise ReleaseFileError(
+                f"{first.path} and {source.path} have different schemas: {where} differs; combine releases that were "
+                f"made with one schema{more}"
+            )
+
+
+def _refuse_other_tables(sources: Sequence[Source], *, disjoint: bool) -> None:
+    """Refuse releases that are not of one table, or with `disjoint` those that are."""
+    where = [
+        {(part.receipt.get("ledger"), same_dataset(str(part.receipt.get("dataset")))) for part in source.parts}
+        for source in sources
+    ]
+    first = sources[0]
+    for source, ledgers in zip(sources[1:], where[1:], strict=True):
+        if disjoint and ledgers & set().union(*where[: sources.index(source)]):
+            raise ReleaseFileError(
+                f"{source.path} is of a dataset that another file is of too, by the receipts of their ledger: that is "
+                "one table, not two; combine those of one table first, without --disjoint"
+            )
+        if not disjoint and (source.tables > 1 or first.tables > 1):
+            raise ReleaseFileError(
+                "a file of disjoint tables cannot be fused with another; combine the releases of each table first, and "
+                "then those of all tables with --disjoint"
+            )
+        if not disjoint and ledgers != where[0]:
+            raise ReleaseFileError(
+                f"{first.path} and {source.path} have receipts of two ledgers or datasets, so that they are not known "
+                "to be of one table; if they are of two tables without a common row, say so: --disjoint"
+            )
+        if not disjoint:
+            _refuse_real_differences(first, source)
+
+
+def _refuse_real_differences(first: Source, second: Source) -> None:
+    """Refuse two releases of one dataset whose counts differ by more than their noise: the table has changed."""
+    from sfumato.public.comparison.compare import compare
+
+    try:
+        real = compare(first.release, second.release, confidence=SURE).real
+    except QueryError:  # too many cells to compare, or no counts: the receipts must do
+        return
+    if real:
+        raise ReleaseFileError(
+            f"{first.path} and {second.path} differ by more than their noise can explain, so the table has changed "
+            "between them; `sfumato compare` shows where. Only releases of one and the same table can be fused"
+        )
+
+
+def _fused(sources: Sequence[Source], *, disjoint: bool) -> Content:
+    """Content of all releases together; kinds that cannot be fused are refused by name."""
+    from sfumato.public.combination.linear import fuse_cubes
+    from sfumato.releases.contents.cube import Cube
+
+    contents, names = [source.release.content for source in sources], [source.release.mechanism for source in sources]
+    cubes = [content for content in contents if isinstance(content, Cube)]
+    try:
+        if len(cubes) == len(contents):
+            return fuse_cubes(cubes, names, disjoint=disjoint)
+    except SfumatoError as problem:
+        raise ReleaseFileError(f"{problem}", kind=problem.kind) from None
+    odd = next(name for name, content in zip(names, contents, strict=True) if not isinstance(content, Cube))
+    raise ReleaseFileError(f"a release by {odd} cannot be combined with others; {CAN}")
+
+
+CAN = (
+    "of those by cells, hierarchical, wavelet, matrix and laplace the measurements are fused; others can be compared "
+    "(`sfumato compare`) but not combined"
+)
+
+
+def _released(sources: Sequence[Source], content: Content, *, disjoint: bool) -> Release:
+    """Release of a fused content, with the guarantee and the receipts of all parts."""
+    parts, table = list[Part](), 0
+    for source in sources:
+        parts += [replace(part, table=part.table + table) for part in source.parts]
+        table += source.tables if disjoint else 0
+    schema, releases = sources[0].release.schema, [source.release for source in sources]
+    epsilon, delta, rho = cost_of_parts(parts, by_row=schema.privacy_unit.column is None)
+    views = any("view" in each.guarantee.neighbours for each in releases)
+    promise = guarantee_of(epsilon, releases[0].guarantee.unit, delta=delta, rho=rho, derived=views)
+    names = [*dict.fromkeys(part.mechanism for part in parts)]
+    private = all(each.private for each in releases)
+    receipt = combined_receipt(schema.dataset, parts, epsilon, delta)
+    options = releases[0].options if all(each.options == releases[0].options for each in releases) else {}
+    return Release(content, " and ".join(names), promise, private, receipt, options=options)
+
+
+def combine_into(
+    paths: Sequence[str | PathLike[str]], out: Path, *, disjoint: bool = False, most_cells: int | None = None
+) -> tuple[Release, Path | None]:
+    """Combine files into a new one; return the release, and where an earlier file of that name went."""
+    from sfumato.publishing.prepare import check_place
+    from sfumato.releases.file.artifact import keep_earlier
+
+    check_place(out)
+    if out.exists() and any(Path(path).exists() and out.samefile(path) for path in paths):
+        raise ReleaseFileError(f"{out} is one of the files to be combined; name another with -o")
+    made = combine(*paths, disjoint=disjoint, most_cells=most_cells)
+    kept = keep_earlier(out)
+    made.save(out)
+    return made, kept

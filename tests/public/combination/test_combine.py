@@ -1,0 +1,282 @@
+"""Releases fused into one: as exact as least squares says, never twice the same noise, a guarantee that follows."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from curators import curator_of
+from running import sfumato
+from scipy.stats import binom
+from small_release import refused
+
+import sfumato as sf
+from sfumato.errors import ReleaseFileError, SfumatoError
+from sfumato.kernel.budget import Budget, epsilon_for
+from sfumato.kernel.ledger.ledger import Ledger
+from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
+from sfumato.models import find_mechanism
+from sfumato.public.combination.linear import fuse_cubes
+from sfumato.queries import Identity, Stack, Total
+from sfumato.releases.parts import MOST_PARTS, parts_in
+
+SCHEMA = {
+    "dataset": "visits",
+    "privacy_unit": "row",
+    "budget": {"rho": 20},
+    "attributes": {
+        "age": {"type": "integer", "lower": 0, "upper": 15},
+        "sex": {"type": "category", "values": ["F", "M"]},
+    },
+    "measures": {"charge": {"lower": 0, "upper": 100, "step": 1}},
+}
+ROWS = pd.DataFrame(
+    {"age": [n * n % 16 for n in range(600)], "sex": [*"FFM"] * 200, "charge": [7 * n % 101 for n in range(600)]}
+)
+ASKED = "SELECT sex, COUNT(*) AS n, SUM(charge) AS c FROM release WHERE age BETWEEN 3 AND 11 GROUP BY sex"
+
+
+def made(
+    folder: Path, name: str, *, seed: int, rows=ROWS, schema=SCHEMA, ledger="l", mechanism="hierarchical", **cost
+) -> Path:
+    """A release file by the testing generator."""
+    cost = cost or {"rho": "0.1", "delta": "1e-9"}
+    entropy = TestingEntropy(seed)
+    book = Ledger(folder / f"{ledger}.sqlite")
+    found = sf.release(
+        rows, sf.Schema.from_dict(schema), ledger=book, mechanism=mechanism, again=True, entropy=entropy, **cost
+    )
+    found.save(folder / name)
+    return folder / name
+
+
+def combined(*paths: Path, **more) -> sf.Release:
+    return sf.combine(*paths, allow_not_private=True, **more)
+
+
+def opened(path: Path) -> sf.Release:
+    return sf.open(path, allow_not_private=True)
+
+
+def refusal(*paths, **more) -> str:
+    with pytest.raises(ReleaseFileError) as caught:
+        combined(*paths, **more)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore:a NEW ledger")
+@pytest.mark.parametrize("mechanism", ["hierarchical", "wavelet", "matrix"])
+def test_two_of_a_rho_are_one_of_twice_the_rho(tmp_path, mechanism):
+    first, second = (made(tmp_path, f"{n}.sfumato", seed=n, mechanism=mechanism) for n in (1, 2))
+    whole = made(tmp_path, "w.sfumato", seed=3, mechanism=mechanism, rho="0.2", delta="1e-9")
+    fused = combined(first, second)
+    fused.save(tmp_path / "c.sfumato")
+    again = opened(tmp_path / "c.sfumato")
+    for ours, theirs, one, two, back in zip(
+        *(found.query(ASKED).rows for found in (fused, opened(whole), opened(first), opened(second), again)),
+        strict=True,
+    ):
+        for column in (1, 2):
+            assert ours[column].stderr <= 1.001 * theirs[column].stderr  # by the exact formula: nothing is lost
+            assert ours[column].stderr == pytest.approx(one[column].stderr / np.sqrt(2), rel=1e-6)
+            assert ours[column].value == pytest.approx((one[column].value + two[column].value) / 2, abs=1.0)
+            assert back[column].value == pytest.approx(ours[column].value, abs=1e-6)
+            assert (back[column].low, back[column].high) == pytest.approx((ours[column].low, ours[column].high))
+    promise = fused.guarantee
+    assert promise.rho == Fraction(1, 5) and promise.delta == 2 * Fraction(1, 10**9)
+    assert float(promise.epsilon) == pytest.approx(float(epsilon_for(promise.rho, promise.delta)), rel=1e-5)
+    assert promise.epsilon >= epsilon_for(promise.rho, promise.delta)
+    account = Ledger(tmp_path / "l.sqlite").account("visits")
+    assert account.spent_rho == Fraction(2, 5)
+
+
+@pytest.mark.filterwarnings("ignore:a NEW ledger")
+def test_unequal_releases_and_mechanisms_are_weighed_by_precision(tmp_path):
+    small = made(tmp_path, "1.sfumato", seed=1, rho="0.02", delta="1e-9")
+    large = made(tmp_path, "2.sfumato", seed=2, rho="0.5", delta="1e-9")
+    cells = made(tmp_path, "3.sfumato", seed=3, mechanism="cells", epsilon=1)
+    for files in ((small, large), (small, cells), (large, cells), (small, large, cells)):
+        fused = combined(*files)
+        for column in (1, 2):
+            alone = [opened(path).query(ASKED).rows[0][column].stderr for path in files]
+            error = fused.query(ASKED).rows[0][column].stderr
+            assert error <= 1.0001 / np.sqrt(sum(1 / each**2 for each in alone))  # no worse than the answers, weighed
+    assert combined(small, large).guarantee.rho == Fraction(52, 100)
+    mixed = combined(small, cells)
+    assert mixed.mechanism == "hierarchical and cells" and mixed.guarantee.rho == Fraction(52, 100)
+    pure = combined(cells, made(tmp_path, "4.sfumato", seed=4, mechanism="cells", epsilon="1/2"))
+    assert (pure.guarantee.epsilon, pure.guarantee.delta, pure.guarantee.rho) == (Fraction(3, 2), 0, None)
+
+
+@pytest.mark.filterwarnings("ignore:a NEW ledger")
+def test_what_was_combined_is_combined_further_but_no_noise_twice(tmp_path):
+    files = [made(tmp_path, f"{n}.sfumato", seed=n) for n in (1, 2, 3)]
+    combined(*files[:2]).save(tmp_path / "12.sfumato")
+    by_steps, at_once = combined(tmp_path / "12.sfumato", files[2]), combined(*files)
+    assert by_steps.guarantee == at_once.guarantee and len(parts_in(by_steps.receipt)) == 3
+    assert by_steps.query(ASKED).rows[0][1].stderr == pytest.approx(at_once.query(ASKED).rows[0][1].stderr)
+    assert "the same noise" in refusal(files[0], files[0])
+    assert "the same noise" in refusal(files[2], tmp_path / "12.sfumato", files[1])
+    files[0].with_name("copy.sfumato").write_bytes(files[0].read_bytes())
+    assert "the same noise" in refusal(files[0], tmp_path / "copy.sfumato")
+    found = sf.compare(opened(files[0]), opened(tmp_path / "12.sfumato"))
+    assert not found.independent if hasattr(found, "independent") else "same release" in " ".join(found.notes)
+
+
+@pytest.mark.filterwarnings("ignore:a NEW ledger")
+def test_what_is_not_of_one_table_is_refused(tmp_path):
+    first = made(tmp_path, "1.sfumato", seed=1)
+    other_ledger = made(tmp_path, "2.sfumato", seed=2, ledger="m")
+    assert "two ledgers" in refusal(first, other_ledger) and "--disjoint" in refusal(first, other_ledger)
+    named = made(tmp_path, "3.sfumato", seed=3, schema={**SCHEMA, "dataset": "others"})
+    assert "dataset differs" in refusal(first, named)
+    ages = {**SCHEMA["attributes"], "age": {"type": "integer", "lower": 0, "upper": 14}}
+    older = made(tmp_path, "4.sfumato", seed=4, schema={**SCHEMA, "attributes": ages})
+    assert "attributes.age differs" in refusal(first, older) and "attributes.age differs" in refusal(
+        first, older, disjoint=True
+    )
+    changed = made(tmp_path, "5.sfumato", seed=5, rows=ROWS[:200])
+    assert "the table has changed" in refusal(first, changed)
+    model = made(tmp_path, "6.sfumato", seed=6, mechanism="sfumato")
+    assert "sfumato" in refusal(first, model) and "cannot be combined" in refusal(first, model)
+    for number in (1, MOST_PARTS + 1, 10**6):
+        assert f"2 to {MOST_PARTS}" in refusal(*[first] * number)
+    with pytest.raises(SfumatoError, match="NOT PRIVATE"):
+        sf.combine(first, made(tmp_path, "7.sfumato", seed=7))
+
+
+@pytest.mark.filterwarnings("ignore:a NEW ledger")
+@pytest.mark.parametrize("unit", ["row", "person"])
+def test_disjoint_tables_add_up(tmp_path, unit):
+    schema = SCHEMA if unit == "row" else {**SCHEMA, "privacy_unit": {"column": "id", "contributions": 1}}
+    rows = ROWS.assign(id=range(len(ROWS)))
+    north = made(tmp_path, "n.sfumato", seed=1, rows=rows[:250], ledger="n", schema=schema)
+    south = made(tmp_path, "s.sfumato", seed=2, rows=rows[250:], ledger="s", schema=schema, rho="0.3", delta="1e-9")
+    both = combined(north, south, disjoint=True)
+    both.save(tmp_path / "b.sfumato")
+    for ours, one, two, back in zip(
+        *(found.query(ASKED).rows for found in (both, opened(north), opened(south), opened(tmp_path / "b.sfumato"))),
+        strict=True,
+    ):
+        for column in (1, 2):
+            assert ours[column].value == pytest.approx(one[column].value + two[column].value, abs=0.1)
+            assert ours[column].stderr == pytest.approx(np.hypot(one[column].stderr, two[column].stderr), rel=1e-4)
+            assert (back[column].low, back[column].high) == pytest.approx((ours[column].low, ours[column].high))
+    # A row lies in one table: the larger cost. A person may have rows in both: the costs of both.
+    assert both.guarantee.rho == (Fraction(3, 10) if unit == "row" else Fraction(4, 10))
+    more = made(tmp_path, "m.sfumato", seed=3, rows=rows[:250], ledger="n", schema=schema)
+    assert "one table, not two" in refusal(north, more, disjoint=True)
+    assert "disjoint tables cannot be fused" in refusal(tmp_path / "b.sfumato", more)
+    combined(north, more).save(tmp_path / "nm.sfumato")
+    three = combined(tmp_path / "nm.sfumato", south, disjoint=True)
+    assert three.guarantee.rho == (Fraction(3, 10) if unit == "row" else Fraction(1, 2))
+    assert [part.table for part in parts_in(three.receipt)] == [0, 0, 1]
+
+
+@pytest.mark.parametrize("disjoint", [False, True])
+def test_intervals_hold(disjoint):
+    """300 pairs of real draws, 17 intervals of 90 % each; a pair's misses are not independent, so pairs are counted by
+    the total alone (300 trials) and by one cell each (300): a false alarm in 1e-6."""
+    schema = sf.Schema.from_dict({**SCHEMA, "measures": {}})
+    counts = np.arange(32) % 7 * 5
+    queries, truth, entropy = Stack(Total(32), Identity(32)), np.append(counts.sum(), counts), SystemEntropy()
+    mechanisms = [("hierarchical", Budget.zcdp("0.05")), ("cells", Budget.pure("0.4"))]
+    missed = np.zeros(2, dtype=int)
+    for trial in range(300):
+        cubes = []
+        for name, budget in mechanisms:
+            cost = {"rho": budget.rho} if budget.rho else {"epsilon": budget.epsilon}
+            curator = curator_of(schema, counts, entropy=entropy, **cost)
+            cubes.append(find_mechanism(name).run(curator, schema, budget, None))
+        fused = fuse_cubes(cubes, ["hierarchical", "cells"], disjoint=disjoint)
+        answers = fused.linear(queries, 0.9)
+        for place, which in enumerate((0, 1 + trial % 32)):
+            held = answers[which].low <= truth[which] * (2 if disjoint else 1) <= answers[which].high
+            missed[place] += not held
+    low, high = binom.ppf([0.25e-6, 1 - 0.25e-6], 300, 0.1)
+    assert (missed >= low).all() and (missed <= high).all(), missed
+
+
+@pytest.mark.filterwarnings("ignore:a NEW ledger")
+def test_a_receipt_that_was_tampered_with_is_refused(tmp_path):
+    fused = combined(*(made(tmp_path, f"{n}.sfumato", seed=n) for n in (1, 2)))
+    from dataclasses import replace
+
+    from sfumato.releases.file.manifest import guarantee_of
+
+    parts = fused.receipt["parts"]
+    wrong = [
+        [parts[0]],
+        [parts[0], parts[0]],
+        [parts[0], {**parts[1], "more": 1}],
+        [parts[0], {**parts[1], "table": 2}],
+        [parts[0], {**parts[1], "rho": None}],
+        [parts[0], {**parts[1], "delta": "2"}],
+        [parts[0], {**parts[1], "receipt": {}}],
+        [parts[0], {**parts[1], "rho": "1/1000"}],
+        "parts",
+        parts * 60,
+    ]
+    for listed in wrong:
+        with pytest.raises(ReleaseFileError, match=r"parts|part twice"):
+            replace(fused, receipt={**fused.receipt, "parts": listed}).save(tmp_path / "x.sfumato")
+        assert not (tmp_path / "x.sfumato").exists()
+    less = guarantee_of(Fraction(1), fused.guarantee.unit, delta=fused.guarantee.delta, rho=fused.guarantee.rho)
+    with pytest.raises(ReleaseFileError, match="does not follow from its parts"):
+        receipt = {**fused.receipt, "epsilon": "1/1"}
+        replace(fused, guarantee=less, receipt=receipt).save(tmp_path / "x.sfumato")
+
+
+def test_the_command(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ages = "{type: integer, lower: 0, upper: 15}"
+    text = f"dataset: visits\nprivacy_unit: row\nbudget: {{rho: 2}}\nattributes:\n  age: {ages}\n"
+    Path("s.yaml").write_text(text)
+    ROWS.to_csv("t.csv", index=False)
+    for name in "ab":
+        run = sfumato(
+            "release",
+            "t.csv",
+            "--schema",
+            "s.yaml",
+            "--rho",
+            "0.1",
+            "--mechanism",
+            "hierarchical",
+            "--again",
+            "-o",
+            f"{name}.sfumato",
+        )
+        assert run.returncode == 0, run.stderr
+    run = sfumato("combine", "a.sfumato", "b.sfumato", "-o", "c.sfumato")
+    assert run.returncode == 0 and "rho 0.2" in run.stdout and "of 2 releases by hierarchical" in run.stdout, run.stderr
+    said = json.loads(sfumato("combine", "a.sfumato", "b.sfumato", "-o", "d.sfumato", "--json").stdout)
+    assert said["releases"] == 2 and said["guarantee"]["rho"] == "0.2"
+    assert sfumato("query", "c.sfumato", "SELECT COUNT(*) FROM visits").returncode == 0
+    before = Path("c.sfumato").read_bytes()
+    refused(sfumato("combine", "a.sfumato", "c.sfumato", "-o", "e.sfumato"), "the same noise")
+    refused(sfumato("combine", "a.sfumato", "-o", "e.sfumato"), "2 to")
+    refused(
+        sfumato("combine", "a.sfumato", "none.sfumato", "-o", "e.sfumato"),
+        "none.sfumato",
+        code=sfumato("info", "none.sfumato").returncode,
+    )
+    refused(sfumato("combine", "a.sfumato", "b.sfumato", "-o", "none/e.sfumato"), "cannot be written")
+    refused(sfumato("combine", "a.sfumato", "b.sfumato", "-o", "a.sfumato"), "one of the files")
+    raw = bytearray(Path("b.sfumato").read_bytes())
+    raw[len(raw) // 2] ^= 1
+    Path("broken.sfumato").write_bytes(raw)
+    refused(
+        sfumato("combine", "a.sfumato", "broken.sfumato", "-o", "e.sfumato"),
+        "broken.sfumato",
+        code=sfumato("info", "broken.sfumato").returncode,
+    )
+    assert not Path("e.sfumato").exists() and Path("c.sfumato").read_bytes() == before
+    assert zipfile.is_zipfile("c.sfumato")
+    assert "entries 1 and 2" in sfumato("certificate", "c.sfumato").stdout
