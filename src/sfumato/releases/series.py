@@ -76,7 +76,9 @@ def guarantee_of_parts(parts: Sequence[PartRecord], series: Series, schema: Sche
     promise, unit = series.promise, schema.privacy_unit
     whom = Unit(unit.column, Promise(promise.words, promise.most, promise.alone)).in_words(unit.contributions)
     losses = [
-        Loss(part.epsilon, part.delta, part.rho, None if promise.most is None else Period(part.period, promise.most, ""))
+        Loss(
+            part.epsilon, part.delta, part.rho, None if promise.most is None else Period(part.period, promise.most, "")
+        )
         for part in parts
     ]
     found = composed(losses, None)
