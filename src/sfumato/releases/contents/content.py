@@ -137,6 +137,17 @@ class Content(ABC):
         """Content with the unbiased measurements in place of model-based estimates."""
         raise QueryError(f"this kind of release holds no unbiased counts; {NOT_UNBIASED}")
 
+    def leaning(self, others: Sequence[Content], before: int) -> Content:
+        """Estimates of one period of a series that lean on other periods, of which so many came before; by default none.
+
+        Post-processing of published numbers: nothing is spent, and guaranteed intervals stay as they are.
+        """
+        return self
+
+    def as_of(self, period: str) -> Content:
+        """Parts of a series up to a period, with estimates that lean on each other."""
+        raise QueryError("this release is no series, so no period of it leans on others; ask without as_of")
+
     @abstractmethod
     def select(self, select: Select, confidence: float) -> Result:
         """Answer a compiled SELECT, with an interval for every number."""
