@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.answers.fieller import Functional, NormalErrors, linear_interval
-from sfumato.answers.normal_intervals import linear_intervals
+from sfumato.answers.fieller import Functional, NormalErrors, linear_interval, ratio_interval
+from sfumato.answers.normal_intervals import linear_intervals, ratio_intervals
 
 GROUPS = 60
 
@@ -46,3 +46,27 @@ def test_a_slice_of_errors_is_that_of_its_groups():
     errors = NormalErrors(noise, 0.0 * noise, np.zeros(4, dtype=bool), np.zeros(3, dtype=np.int64))
     assert [*errors[1:3]] == [errors[1], errors[2]]
     assert errors[1] != errors[2]
+
+
+@pytest.mark.parametrize("bounds", [None, (0.0, 1.0)])
+@pytest.mark.parametrize(("sums", "back"), [(2, [0, 0, 0, 1, 1, 1]), (6, [0, 1, 2, 3, 4, 5])])
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.9999])
+def test_all_ratios_at_once_are_as_one_after_the_other(sums, back, confidence, bounds):
+    """Denominators are many errors from zero, or a few, or none: the last two need brackets, and are left to them."""
+    rng = np.random.default_rng(6)
+    noise, model = (covariances(rng, sums, 1e-3) for _ in range(2))
+    model[1::7] = 0.0
+    errors = NormalErrors(noise, model, np.arange(GROUPS) % 11 == 10, np.array(back))
+    size = np.sqrt(np.diagonal(noise + model, axis1=1, axis2=2).max(axis=1)) + 1e-3
+    bottom = size * rng.choice([100.0, 20.0, 1.0, -1.0], GROUPS, p=[0.4, 0.4, 0.1, 0.1])
+    top = bottom * rng.uniform(-0.2 if bounds is None else 0.0, 0.9, GROUPS)
+    wide = size * rng.random(GROUPS) if sums > 2 else np.zeros(GROUPS)
+    tops, bottoms = ((each, each - wide, each + wide) for each in (top, bottom))
+    found, known = ratio_intervals(tops, bottoms, errors, confidence, bounds)
+    assert 0.5 < known.mean() < 0.95
+    for group, one in enumerate(found.at(confidence)):
+        if known[group]:
+            sides = (Functional(*(float(part[group]) for part in side)) for side in (tops, bottoms))
+            wanted = ratio_interval(*sides, errors[group], confidence, bounds)
+            for name in ("value", "stderr", "low", "high", "noise", "model"):
+                assert getattr(one, name) == pytest.approx(getattr(wanted, name), rel=1e-9, abs=1e-12)

@@ -63,46 +63,6 @@ def test_margins_are_those_of_the_rows(sizes, count, largest, block, seed):
                 assert list(aggregate.sums) == ["m"] and (aggregate.counts > 0).all()
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.integers(0, 30), st.integers(0, 2**32))
-def test_margins_of_classes_are_those_of_the_rows(sizes, count, seed):
-    domain, random = boxes(sizes), np.random.default_rng(seed)
-    codes = random.integers(0, sizes, (count, len(sizes)))
-    rows = rows_of(domain, codes, {"m": np.ones(count, dtype=np.int64)})
-    classes = {axis.name: random.integers(0, 3, axis.size) for axis in domain}
-    sets = [names for k in range(len(sizes) + 1) for names in combinations(domain.names, k)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(margin_counts, "BLOCK_OF_CLASSES", int(random.integers(1, 9)))
-        patch.setattr(margin_counts, "MOST_KEPT", int(random.integers(0, 60)))
-        for source in (rows, rows.gathered):
-            margins = MarginCounts(domain, source)
-            for names in sets * 2:  # what was kept serves the second time
-                view, aggregate = margins.in_classes(names, {name: classes[name] for name in names})
-                total = np.zeros(view.shape, dtype=np.int64)
-                for row in codes.tolist():
-                    total[tuple(classes[name][row[domain.place(name)]] for name in names)] += 1
-                assert dense(aggregate, view.size, "count") == total.reshape(-1).tolist()
-                assert view.names == names and not aggregate.sums
-
-
-@pytest.mark.parametrize(
-    ("classes", "why"),
-    [
-        ({"a0": [0, 1]}, "of each of its attributes"),
-        ({"a0": [0, 1], "a1": [0, 0, 1], "a2": [0]}, "of each of its attributes"),
-        ({"a0": [0, 1], "a1": [0, 0]}, "for every value"),
-        ({"a0": [0, 1], "a1": [0, -1, 0]}, "numbers from 0"),
-        ({"a0": [0, 2**16], "a1": [0, 0, 1]}, "numbers from 0"),
-        ({"a0": [0, 0.5], "a1": [0, 0, 1]}, "whole numbers"),
-        ({"a0": [0, 2**16 - 1], "a1": [0, 0, 2**16 - 1]}, "too large to hold"),
-    ],
-)
-def test_classes_that_cannot_be(classes, why):
-    margins = MarginCounts(boxes([2, 3]), rows_of(boxes([2, 3]), np.array([[1, 2]])))
-    with pytest.raises(QueryError, match=why):
-        margins.in_classes(["a0", "a1"], classes)
-
-
 def test_cells_with_more_rows_than_doubles_can_count():
     domain = boxes([2, 2])
     counts = np.array([2**62, 2**62 + 1, 2**61, 1])

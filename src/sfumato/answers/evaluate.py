@@ -325,11 +325,19 @@ class Evaluation:
         sides = [self.sum_of(amounts) for amounts in (column.numerator, column.denominator) if amounts is not None]
         values = [self.values_of(side) for side in sides]
         every = self.terms(sides)
-        if isinstance(every, NormalErrors) and len(every) > 1 and len(sides) == 1:
-            from sfumato.answers.normal_intervals import linear_intervals
+        if isinstance(every, NormalErrors) and len(every) > 1:
+            from sfumato.answers.normal_intervals import linear_intervals, ratio_intervals
 
-            self.undetermined.extend([column] * int(every.unknown.sum()))
-            intervals = linear_intervals([part[self.groups.present] for part in values[0]], every, self.confidence)
+            top, *bottom = ([part[self.groups.present] for part in side] for side in values)
+            if bottom:
+                intervals, known = ratio_intervals(top, bottom[0], every, self.confidence, column.bounds)
+                others = np.flatnonzero(~known)
+                if len(others):
+                    terms = [every[place] for place in others.tolist()]
+                    intervals = intervals.replaced(others, self._one_by_one(column, sides, values, terms, others))
+            else:
+                self.undetermined.extend([column] * int(every.unknown.sum()))
+                intervals = linear_intervals(top, every, self.confidence)
         else:
             intervals = Intervals.of(self._one_by_one(column, sides, values, every))
         if self.view.estimated and column.denominator is None and _counts_rows(column):
@@ -338,20 +346,30 @@ class Evaluation:
         return estimates if column.scale == 1.0 else [one.times(column.scale) for one in estimates]
 
     def _one_by_one(
-        self, column: Column, sides: Sequence[Sum], values: Sequence[tuple[Floats, ...]], every: Sequence[Terms]
+        self,
+        column: Column,
+        sides: Sequence[Sum],
+        values: Sequence[tuple[Floats, ...]],
+        every: Sequence[Terms],
+        some: Codes | slice = slice(None),
     ) -> list[Interval]:
-        """Interval of an aggregate for each present group. values: of its sums; every: their noise terms."""
-        intervals, shared = [], Shared()
+        """Interval of an aggregate for some present groups. values: of its sums; every: noise terms of these groups."""
+        intervals, shared, ratios = [], Shared(), dict[tuple[int, Functional, Functional], Interval]()
         schema = self.view.schema
         signed = any(a.factor < 0.0 or row_bounds(a.of, schema)[0] < 0.0 for a in column.denominator or ())
-        for group, terms in zip(self.groups.present, every, strict=True):
+        for group, terms in zip(self.groups.present[some], every, strict=True):
             top, *bottom = (Functional(*(float(part[group]) for part in side)) for side in values)
             if terms is None:
                 self.undetermined.append(column)
                 interval = Interval(nan, nan, *(column.bounds or (-inf, inf)), nan)
             elif bottom:
-                noises = shared.noises(terms)
-                interval = ratio_interval(top, bottom[0], noises, self.confidence, column.bounds, signed=signed)
+                same = id(terms), top, bottom[0]  # as of equal counts with noise of their own
+                if same not in ratios:
+                    noises = shared.noises(terms)
+                    ratios[same] = ratio_interval(
+                        top, bottom[0], noises, self.confidence, column.bounds, signed=signed
+                    )
+                interval = ratios[same]
             else:
                 interval = linear_interval(top, shared.noises(terms), self.confidence)
                 if self.view.suppressed is not None and _counts_rows(column) and column.numerator[0].present is None:

@@ -350,6 +350,13 @@ class Intervals:
         fields = [(one.value, one.stderr, one.low, one.high, one.noise, one.model) for one in intervals]
         return cls(*np.array(fields, dtype=np.float64).reshape(len(fields), 6).T)
 
+    def replaced(self, groups: Codes, others: Sequence[Interval]) -> Intervals:
+        """Intervals with those of some groups in place of theirs."""
+        columns = [getattr(self, field.name).copy() for field in fields(self)]
+        for column, field in zip(columns, fields(self), strict=True):
+            column[groups] = getattr(Intervals.of(others), field.name)
+        return Intervals(*columns)
+
     def at(self, confidence: float) -> list[Estimate]:
         """Estimates with these intervals at a confidence."""
         rest = {field.name: field.default for field in fields(Estimate)[7:]}

@@ -53,8 +53,14 @@ class Errors:
     @classmethod
     def all_model(cls, design: Design, covariance: Floats) -> Errors:
         """Errors whose covariance (sums, sums) counts as the model's altogether, with no noise term."""
-        nothing, sums = Design(design.queries[:1], design.noises[:1]), len(covariance)
-        return cls(nothing, np.zeros((1, sums)), covariance, np.zeros(sums, dtype=np.bool_))
+        return cls.all_models(design, [covariance])[0]
+
+    @classmethod
+    def all_models(cls, design: Design, covariances: Sequence[Floats] | Floats) -> list[Errors]:
+        """Errors of many groups, each with a covariance (sums, sums) that counts as the model's altogether."""
+        nothing, sums = Design(design.queries[:1], design.noises[:1]), len(covariances[0]) if len(covariances) else 0
+        weights, unknown = np.zeros((1, sums)), np.zeros(sums, dtype=np.bool_)
+        return [cls(nothing, weights, covariance, unknown) for covariance in covariances]
 
 
 class Fit(Protocol):

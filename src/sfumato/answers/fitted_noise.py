@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.answers.evaluate import NoiseSource, Sign, Sum, Terms, distinct_ends, signs_of_rows
-from sfumato.answers.fieller import NEGLIGIBLE, Term, normal_terms
+from sfumato.answers.fieller import NEGLIGIBLE, NormalErrors, Term, normal_terms
 from sfumato.answers.fit import ByGroup, Errors, Fit, Grouped
 from sfumato.answers.question import ByStatistic, Gathered, Groups
 from sfumato.arrays import Codes, Floats
@@ -221,6 +221,8 @@ class FittedNoise(NoiseSource):
             if split.any() or whole.any():
                 query = SumWeights(fit, split, whole, tuple(cells.codes), group, answer)
                 by_statistic.append(self._of_statistic(query, groups.present))
+        if len(by_statistic) == 1 and isinstance(by_statistic[0], NormalErrors):
+            return by_statistic[0]
         cache: dict[tuple[int, ...], Terms] = {}  # groups with the same noises get them as the same value
         result = []
         for parts in zip(*by_statistic, strict=True) if by_statistic else [() for _ in groups.present]:
@@ -230,13 +232,15 @@ class FittedNoise(NoiseSource):
             result.append(cache[same])
         return result
 
-    def _of_statistic(self, query: SumWeights, present: Codes) -> list[Terms]:
+    def _of_statistic(self, query: SumWeights, present: Codes) -> Sequence[Terms]:
         """Noise terms of each present group in one statistic, by the quickest way that the fit offers."""
         fit, result = query.fit, dict[int, Terms]()
         if (merged := fit.merged(self.domain)) is not None:
             result = merged_terms(query, merged, self.domain, present)
         elif isinstance(fit, ByGroup) and len(present) > 1:
-            result = dict(enumerate(self._at_once(fit, query, present) or ()))
+            every = self._at_once(fit, query, present)
+            if every is not None:
+                return every
         left = [place for place in range(len(present)) if place not in result]
         block = max(1, at_once(self.domain.size) // query.split.shape[1])
         for start in range(0, len(left), block):
@@ -257,7 +261,7 @@ class FittedNoise(NoiseSource):
             result += signs
         return result
 
-    def _at_once(self, fit: ByGroup, query: SumWeights, present: Codes) -> list[Terms] | None:
+    def _at_once(self, fit: ByGroup, query: SumWeights, present: Codes) -> Sequence[Terms] | None:
         """Noise terms of all groups in `present`, computed together; None where the fit needs them group by group."""
         group, number = query.group, np.full(int(query.group.max(initial=0)) + 1, -1)
         here = present[present < len(number)]
@@ -267,7 +271,12 @@ class FittedNoise(NoiseSource):
         errors = fit.errors_by_group(Grouped.of_cells(number[group][cells], len(present), query.split[cells], whole))
         if errors is None:
             return None
-        return [_terms_if_known(one, query.answer) for one in errors]
+        if any(one.weights.any() for one in errors):
+            return [_terms_if_known(one, query.answer) for one in errors]
+        sums, back = np.unique(query.answer, return_inverse=True)
+        model = np.stack([one.model for one in errors])[:, sums[:, None], sums]
+        unknown = np.stack([one.unknown for one in errors])[:, sums].any(axis=1)
+        return NormalErrors(np.zeros_like(model), model, unknown, back)
 
     def _laid_out(self, query: SumWeights, present: Codes) -> list[Terms]:
         """Noise terms of some groups from dense weights over the domain."""

@@ -1,6 +1,6 @@
-"""Intervals of linear answers in many groups at once, where all errors are normal.
+"""Intervals of linear answers and of ratios in many groups at once, where all errors are normal.
 
-What `linear_interval` (fieller.py) does for one group is done for all of them as arrays, to the same digits. A sum of
+What `linear_interval` and `ratio_interval` (fieller.py) do for one group is done for all as arrays, to the same digits. A sum of
 several normal errors is normal: its width is z standard errors. A single one keeps the width that noise_sum.py finds
 on the lattice that stands for a normal distribution, so that an answer does not depend on how many groups are asked.
 """
@@ -13,10 +13,11 @@ from math import nan
 
 import numpy as np
 
-from sfumato.answers.fieller import NEGLIGIBLE, NORMAL, SMOOTH, Intervals, NormalErrors
+from sfumato.answers.fieller import NEGLIGIBLE, NORMAL, ROUNDS, SETTLED, SMOOTH, Bounds, Intervals, NormalErrors
 from sfumato.answers.noise_sum import FINEST, cornish_fisher, half_width_of, moments_of
 from sfumato.answers.noise_sum import NEGLIGIBLE as NO_NOISE
-from sfumato.arrays import Codes, Floats
+from sfumato.arrays import Codes, Flags, Floats
+from sfumato.frozen import dataclass
 
 _VARIANCE, _SIGMA_SQUARED = moments_of(NORMAL)
 
@@ -38,17 +39,96 @@ def linear_intervals(answers: Sequence[Floats], errors: NormalErrors, confidence
     return Intervals(*(np.where(errors.unknown, none, part) for part, none in known))
 
 
+def ratio_intervals(
+    tops: Sequence[Floats], bottoms: Sequence[Floats], errors: NormalErrors, confidence: float, bounds: Bounds | None
+) -> tuple[Intervals, Flags]:
+    """Fieller intervals of ratios, and which groups have them; others need brackets (`end_of_interval`).
+
+    tops, bottoms: value, low and high, (groups,) each. bounds: the range of the ratio over all tables.
+    """
+    least, most = bounds if bounds is not None else (-np.inf, np.inf)
+    noise, model = (_factors(covariance, errors.back) for covariance in (errors.noise, errors.model))
+    weights = np.moveaxis(np.concatenate([noise, model], axis=1), 2, 0)  # (six ends, groups, errors)
+    ends, d, bottom = weights[:3], weights[3:], np.where(bottoms[0] > 0.0, bottoms[0], nan)
+    with np.errstate(all="ignore"):
+        value = np.clip(tops[0] / bottom, least, most)
+        left = _VARIANCE * (ends[0] - value[:, None] * d[0]) ** 2
+        by_noise, by_model = (
+            np.sqrt(part.sum(axis=1)) / bottom for part in np.split(left, [noise.shape[1]], axis=1)
+        )
+        spread = np.maximum(tops[2] - tops[1] + np.abs(value) * (bottoms[2] - bottoms[1]), 0.0) / bottom
+        by_model = np.hypot(spread / np.sqrt(12.0), by_model)
+        positive = bottoms[1] > np.sqrt((_VARIANCE * d[1] ** 2).sum(axis=1) / (1.0 - confidence))
+        positive |= bottoms[1] > _widths(d[1], confidence)
+        above = _Sides(tops[2], ends[2], (bottoms[1], bottoms[2]), (d[1], d[2]), confidence)
+        below = _Sides(-tops[1], -ends[1], (bottoms[1], bottoms[2]), (d[1], d[2]), confidence)
+        low, high = -below.ends(-value, -least), above.ends(value, most)
+    known = positive & np.isfinite(low) & np.isfinite(high) & ~errors.unknown
+    return Intervals(value, np.hypot(by_noise, by_model), low, high, by_noise, by_model), known
+
+
+@dataclass(frozen=True, eq=False)
+class _Sides:
+    """Upper ends of Fieller intervals in many groups: `fieller.Side`, with arrays (groups,) and (groups, errors)."""
+
+    top: Floats
+    n: Floats
+    bottom: tuple[Floats, Floats]
+    d: tuple[Floats, Floats]
+    confidence: float
+
+    def ends(self, start: Floats, limit: float) -> Floats:
+        """Greatest r <= limit with room, by fixed-point iteration from a start; NaN where it does not converge."""
+        guessed = self._solved(np.full(len(start), cornish_fisher(0.0, self.confidence)))
+        r = np.where((start < guessed) & (guessed < limit), guessed, start)
+        found, going = np.where(start >= limit, start, nan), start < limit
+        for _ in range(ROUNDS):
+            onward = self._solved(self._reach(r))
+            going &= ~np.isnan(onward)
+            stays = going & (r == start) & (onward <= start)
+            onward = np.minimum(np.maximum(onward, start), limit)
+            settles = going & (np.abs(onward - r) <= SETTLED * (onward - start))
+            outwards = np.minimum(np.maximum(onward, r) + SETTLED * (onward - start), limit)
+            found = np.where(stays, start, np.where(settles, outwards, found))
+            going &= ~(stays | settles)
+            r = np.where(going, onward, r)
+            if not going.any():
+                break
+        return np.asarray(found)
+
+    def _reach(self, r: Floats) -> Floats:
+        """Quantile of the noise of N - r D in standard errors, (groups,)."""
+        weights = self.n - r[:, None] * np.where((r < 0.0)[:, None], self.d[1], self.d[0])
+        error = np.sqrt((_VARIANCE * weights**2).sum(axis=1))
+        return np.where(error > 0.0, _widths(weights, self.confidence) / error, 0.0)
+
+    def _solved(self, q: Floats) -> Floats:
+        """Upper end r >= N / D at which N - r D is q of its standard errors from 0, (groups,); NaN if unbounded."""
+        error = np.sqrt((_VARIANCE * self.n**2).sum(axis=1))
+        negative = self.top + q * error < 0.0
+        bottom, d = np.where(negative, *self.bottom[::-1]), np.where(negative[:, None], *self.d[::-1])
+        bottom = np.where(bottom > 0.0, bottom, nan)
+        ratio = self.top / bottom
+        left = self.n - ratio[:, None] * d
+        with_itself, with_d, of_d = ((_VARIANCE * a * b).sum(axis=1) for a, b in ((left, left), (left, d), (d, d)))
+        square = bottom * bottom - q * q * of_d
+        square = np.where(square > 0.0, square, nan)
+        half = -(q * q) * with_d
+        found = ratio + (half + np.sqrt(half * half + square * (q * q) * with_itself)) / square
+        return np.where(np.isfinite(found), found, nan)
+
+
 def _factors(covariance: Floats, back: Codes) -> Floats:
-    """Weights of independent normal errors with given covariances, (groups, errors, value, low and high).
+    """Weights of independent normal errors with given covariances, (groups, errors, ends): value, low and high of sums.
 
     As `fieller.normal_terms`, which does it for one group; covariance: (groups, sums, sums).
     """
     if covariance.shape[1] == 1:
-        return np.asarray((np.sqrt(np.maximum(covariance, 0.0)) / SMOOTH)[:, :, back[:3]])
+        return np.asarray((np.sqrt(np.maximum(covariance, 0.0)) / SMOOTH)[:, :, back])
     values, vectors = np.linalg.eigh(covariance)
     kept = values > NEGLIGIBLE * np.maximum(values.max(axis=1, keepdims=True), 0.0)
     factors = vectors * np.sqrt(np.where(kept, values, 0.0))[:, None, :] / SMOOTH
-    return np.asarray(np.swapaxes(factors, 1, 2)[:, :, back[:3]])
+    return np.asarray(np.swapaxes(factors, 1, 2)[:, :, back])
 
 
 def _widths(weights: Floats, confidence: float) -> Floats:

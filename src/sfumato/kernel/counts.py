@@ -30,10 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arrays import MOST_DENSE, Codes, Whole
-from sfumato.domain import LARGEST_NUMBER, Axis, Domain
+from sfumato.domain import LARGEST_NUMBER, Domain
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
-from sfumato.queries.arrays import codes as checked_codes
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # no repr: private counts must not reach a log or a traceback
@@ -240,8 +239,6 @@ def _touching(union: frozenset[str], about: Mapping[str, dict[frozenset[str], No
 BLOCK = 2**16  # rows that are looked at together; more for a margin of more cells
 MOST_AT_ONCE = 2**22  # numbers of margins that are counted in the same blocks
 MOST_KEPT = 2**24  # numbers of margins that are kept for a second question; others are counted again
-MOST_CLASSES = 2**16  # of an attribute's values
-BLOCK_OF_CLASSES = 2**20  # rows whose classes are looked at together
 EXACT = 2**53  # below this, sums of whole numbers are exact in doubles
 
 
@@ -254,8 +251,6 @@ class MarginCounts:
         self._values: dict[str, NDArray[Any] | None] = {}
         self._kept: dict[tuple[str, tuple[str, ...]], Whole] = {}
         self._room = MOST_KEPT
-        self._classes: dict[tuple[str, bytes, int], Short] = {}
-        self._room_of_classes = 8 * MOST_KEPT  # bytes
 
     def domain_along(self, names: Sequence[str]) -> Domain:
         """The domain that some attributes span, in the order of the table's; refused if it is too large to hold."""
@@ -275,45 +270,6 @@ class MarginCounts:
         ((_, counts),) = self.counts([domain])
         held = np.flatnonzero(counts)
         return domain, Aggregate(held, counts[held], _SumsInCells(self, domain, held))
-
-    def in_classes(self, names: Sequence[str], classes: Mapping[str, Codes]) -> tuple[Domain, Aggregate]:
-        """Domain of a margin of classes of values, and the private counts of its cells, without sums.
-
-        classes: for each attribute the class of every value, numbered from 0.
-        """
-        domain = self._domain.along(names)
-        if {*classes} != {*domain.names}:
-            raise QueryError("a margin of classes needs the classes of each of its attributes, and of no other")
-        # A copy: nobody may change it while it is counted.
-        copied = {name: checked_codes(classes[name], MOST_CLASSES, f"classes of {name}") for name in domain.names}
-        if any(len(copied[axis.name]) != axis.size for axis in domain):
-            raise QueryError("a margin of classes needs a class for every value of its attributes")
-        numbers = {name: int(each.max()) + 1 for name, each in copied.items()}
-        coarse = Domain(tuple(Axis(name, "integer", np.arange(number + 1.0)) for name, number in numbers.items()))
-        if coarse.size > MOST_DENSE:
-            raise QueryError(f"a margin of {coarse.size:.3g} classes is too large to hold; take fewer attributes")
-        counts, values = np.zeros(coarse.size, dtype=np.int64), self._values_of("count")
-        for start in range(0, self._number, BLOCK_OF_CLASSES):
-            these = slice(start, min(start + BLOCK_OF_CLASSES, self._number))
-            places: Short = np.zeros(these.stop - start, dtype=np.uint32)
-            for name, number in numbers.items():
-                places *= np.uint32(number)
-                places += self._class_codes(name, copied[name], these)
-            _add(counts, places, None if values is None else values[these])
-        held = np.flatnonzero(counts)
-        return coarse, Aggregate(held, counts[held])
-
-    def _class_codes(self, name: str, classes: Codes, these: slice) -> Short:
-        """Classes of some rows or non-empty cells along an attribute; kept, as many sets of attributes share them."""
-        key = name, classes.tobytes(), these.start
-        if key not in self._classes:
-            kind = np.uint8 if int(classes.max()) < 2**8 else np.uint16
-            found: Short = np.take(classes.astype(kind), self._codes(name, these))
-            if found.nbytes > self._room_of_classes:
-                return found
-            self._classes[key] = found
-            self._room_of_classes -= found.nbytes
-        return self._classes[key]
 
     @property
     def _number(self) -> int:

@@ -1,8 +1,9 @@
 """The curator: holds the private counts (`holding.py`) and is the only one who adds noise to them.
 
-Seven verbs spend: `measure`, `measure_misfit`, `measure_margin_misfits`, `select`, `select_margin`, `first_above` and
-`best_partition`; four restrict: `reduce`, `margin`, `recode` and `subset`; `lines` does both. The budget is stated
-once: the noise scale is derived from the charge, or the charge from the noise scale; callers never state both.
+Eight verbs spend: `measure`, `measure_margins`, `measure_misfit`, `measure_margin_misfits`, `select`, `select_margin`,
+`first_above` and `best_partition`; four restrict: `reduce`, `margin`, `recode` and `subset`; `lines` does both. The
+budget is stated once: the noise scale is derived from the charge, or the charge from the noise scale; callers never
+state both.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from sfumato.kernel.verbs.measuring import (
     misfit_load,
     misfit_noise,
     noise_of_margins,
+    noise_of_queries,
     noises_of,
     pure_epsilon,
 )
@@ -112,6 +114,26 @@ class Curator(Holding):
                 answers[rows] += draw(noise, len(rows), self._entropy)
         answers.setflags(write=False)
         return Measurement(of, queries, answers, noises, which)
+
+    def measure_margins(self, asked: Sequence[tuple[Sequence[str], Queries]], budget: Budget) -> Measurement:
+        """Answer queries about several margins, all with the same noise, charged to every cell.
+
+        asked: the attributes of each margin, and the queries about its cells. The answers come margin by margin. Costs
+        what `margin` and `measure` do one after the other with this noise.
+        """
+        check_kind(budget, self.charge)
+        listed = [(self._margins.domain_along(names), queries) for names, queries in asked]
+        for domain, queries in listed:
+            self._check(queries, domain)
+        noise, load = self._noise_of_queries([queries for _, queries in listed], budget)
+        self.charge.admit([load])
+        ends = np.cumsum([queries.rows for _, queries in listed])
+        answers = draw(noise, int(ends[-1]), self._entropy)
+        for place, counts in self._margins.counts([domain for domain, _ in listed]):
+            queries = listed[place][1]  # modulo 2^64, like all sums here
+            answers[ends[place] - queries.rows : ends[place]] += queries.apply_wrapping(counts)
+        answers.setflags(write=False)
+        return Measurement("count", Identity(len(answers)), answers, (noise,))
 
     def select(self, score: Score, budget: Budget) -> int:
         """Choose a candidate by the exponential mechanism on its score; charged to every cell the score reads."""
@@ -240,18 +262,12 @@ class Curator(Holding):
             everywhere=self._everywhere,
         )
 
-    def margin(self, names: Sequence[str], classes: Mapping[str, Codes] | None = None) -> Curator:
+    def margin(self, names: Sequence[str]) -> Curator:
         """Curator over the marginal table of some attributes, on the same charge.
 
         A row lies in one cell of every margin, so what is measured in a margin is charged, at its fullest cell, to
         every cell of the table: this needs no number for each of them, however many there are.
-        classes: the class of every value of each attribute, in a public way, numbered from 0: the table is that of
-        classes, and has counts alone.
         """
-        if classes is not None:
-            domain, aggregate = self._margins.in_classes(names, classes)
-            units = {"count": self._units["count"]}
-            return Curator(domain, aggregate, units, self.charge, self._entropy, everywhere=True)
         domain, aggregate = self._margins.along(names)
         return Curator(domain, aggregate, self._units, self.charge, self._entropy, everywhere=True)
 
@@ -336,6 +352,9 @@ class Curator(Holding):
 
     def _margin_noise(self, labels: Codes, groups: int, budget: Budget) -> tuple[Noise, Load]:
         return noise_of_margins(labels, groups, budget, self.charge.contributions)
+
+    def _noise_of_queries(self, asked: Sequence[Queries], budget: Budget) -> tuple[Noise, Load]:
+        return noise_of_queries(asked, budget, self.charge.contributions)
 
     def _noises(
         self,

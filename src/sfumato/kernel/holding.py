@@ -147,14 +147,15 @@ class Holding:
             raise QueryError(f"no statistic {of!r}; there are {', '.join(self._units)}")
         return self._units[of]
 
-    def _check(self, queries: Queries) -> None:
+    def _check(self, queries: Queries, domain: Domain | None = None) -> None:
         # The proof leans on column_sums, so only families whose column_sums is tested may be measured.
         if not trusted(queries):
             raise PrivacyError("only the query families of sfumato.queries can be measured; their bounds are proved")
         if not queries.integral:
             raise QueryError("queries must have whole-number weights; put weights into the noise scales instead")
-        if queries.columns != self.domain.size:
-            raise QueryError(f"the queries span {queries.columns} cells, the domain has {self.domain.size}")
+        cells = (self.domain if domain is None else domain).size
+        if queries.columns != cells:
+            raise QueryError(f"the queries span {queries.columns} cells, the domain has {cells}")
 
     def _check_size(self) -> None:
         """Refuse, before any charge, a domain too large to lay out."""

@@ -2,12 +2,16 @@
 
 Whatever can be refused from names and types alone is refused before anything is spent. Then the budget is reserved in
 the ledger and committed to disk, and only then is the table read. A crash at any later moment leaves the reservation
-in place: the ledger can over-count, never under-count.
+in place: the ledger can over-count, never under-count. So can the register of a series, which is written when it is
+known who would be counted, and before anybody is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.errors import SchemaError
 from sfumato.frozen import dataclass
@@ -17,7 +21,9 @@ from sfumato.kernel.counts import Aggregate, Rows
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.ledger.book import Series, Unit
 from sfumato.kernel.ledger.ledger import Account, Ledger, Receipt
+from sfumato.kernel.ledger.register import Register
 from sfumato.kernel.ledger.reservation import Wanted
+from sfumato.kernel.reading.engines import Admit
 from sfumato.kernel.reading.table import Table
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.schema import Schema
@@ -54,6 +60,7 @@ class Terms:
 
     def __post_init__(self) -> None:
         series = self.schema.series
+        self.schema.check_span()
         if series is None and self.period is not None:
             raise SchemaError("a period is named, but the schema states no series; add `series`, or name no period")
         if series is not None and (self.period is None or series.label(self.period) != self.period):
@@ -92,7 +99,7 @@ def unit_of(schema: Schema) -> Unit:
         return Unit(schema.privacy_unit.column)
     promise = one.promise
     planned = one.periods if promise.most is None else None
-    return Unit(schema.privacy_unit.column, Series(promise.words, promise.most, promise.alone, planned))
+    return Unit(schema.privacy_unit.column, Series(promise.words, promise.most, promise.alone, planned, schema.per))
 
 
 def open_curator(
@@ -103,23 +110,45 @@ def open_curator(
     nonce: under which the ledger knows the reservation, 32 hexadecimal digits drawn for this one.
     for_margins: whether the mechanism counts margins alone, which says how rows are best held.
     """
-    schema, cost = terms.schema, terms.cost
+    schema, cost, wanted = terms.schema, terms.cost, terms.wanted
     step("check")
-    table.check(schema)
+    register = _checked(table, terms, ledger)
     key = int.from_bytes(entropy.bytes(7), "big")  # which of a person's rows survive the cap depends on it
     # What can be spent and what is reserved come from one value, so that neither can be more than the other.
     budget = cost.budget
     step("reserve")
-    receipt = ledger.reserve(terms.wanted, nonce)
+    receipt = ledger.reserve(wanted, nonce)
     step("read")
-    held = table.read(schema, key, for_margins=for_margins)
+    # Whom a release counts is on disk, in the register, before it counts anybody.
+    admit = None if register is None else _admitting(register, receipt, terms.period or "", step)
+    held = table.read(schema, key, for_margins=for_margins, period=terms.period, admit=admit)
     return Opened(curator_of(schema, held, budget, entropy), receipt)
 
 
 def rehearse(table: Table, terms: Terms, *, ledger: Ledger) -> Account:
     """Refuse what `open_curator` would refuse from names and types; reserves nothing and reads no row."""
-    table.check(terms.schema)
+    _checked(table, terms, ledger)
     return ledger.foresee(terms.wanted)
+
+
+def _admitting(register: Register, receipt: Receipt, period: str, step: Step) -> Admit:
+    def admit(people: Sequence[bytes]) -> NDArray[np.bool_]:
+        step("register")
+        return register.admit(receipt, period, people)
+
+    return admit
+
+
+def _checked(table: Table, terms: Terms, ledger: Ledger) -> Register | None:
+    """The register that the terms need, after whatever can be refused from names, types and registers."""
+    unit = terms.wanted.unit
+    register = None
+    if unit.series is not None and unit.series.keeps_register:
+        register = Register(ledger, terms.schema.dataset, unit)
+    table.check(terms.schema, terms.period, with_people=register is not None)
+    if register is not None:
+        register.check()
+    return register
 
 
 def curator_of(

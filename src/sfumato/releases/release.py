@@ -101,7 +101,7 @@ class Release:
 
             made = f"{self.content.about.extent}, mechanism {self.mechanism}"
             found = describe_columns(self.schema, confidence, (self.guarantee.statement, made))
-            return replace(found, counted=counted_in_short(self.content.table))
+            return replace(found, counted=counted_in_short(self.content.table_schema))
         manner = Manner(interval, possible, simultaneous, selected, unbiased)
         if as_of is not None:
             if unbiased:
@@ -117,7 +117,7 @@ class Release:
                 errors=errors,
             )
         result = self._answer(sql, confidence, strict, manner, errors)
-        return replace(result, counted=counted_in_short(self.content.table), errors=errors)
+        return replace(result, counted=counted_in_short(self.content.table_schema), errors=errors)
 
     def _answer(self, sql: str, confidence: float, strict: bool, manner: Manner, errors: bool) -> Result:
         """Answer a statement that is no DESCRIBE."""
@@ -162,7 +162,8 @@ class Release:
         if any(one.half_width is None for one in typical):  # it answers what it was made for and perhaps nothing else
             examples = tuple(text for text in examples if determines(self.query(text)))
         made = (self.schema, self.mechanism, self.guarantee, about.extent, about.errors)
-        return Description(*made, typical, confidence, what_is_counted(self.content.table), examples, about.findings)
+        rules = what_is_counted(self.content.table_schema)
+        return Description(*made, typical, confidence, rules, examples, about.findings)
 
     def answer(self, queries: Queries, *, confidence: float = 0.95, interval: str = "typical") -> Sequence[Estimate]:
         """Answer linear queries over the cells' counts, one estimate for each. interval: as in `query`."""

@@ -136,12 +136,14 @@ def test_contrasts_are_measured_to_a_depth_and_cost_a_count_for_each_two_levels(
     schema, counts = schema_of(16, 9), np.random.default_rng(7).integers(0, 90, (16, 9))
     curator = curator_of(schema, counts, entropy=TestingEntropy(2), rho=Fraction(10**6))
     signs = Haar.of(counts.sum(axis=1).astype(float)), Haar.of(counts.sum(axis=0).astype(float))
-    found, handed = measure_contrasts(curator, schema, (0, 1), signs, Budget.zcdp(Fraction(10**6)), depth)
+    chosen = {(0, 1): (signs, depth)}
+    seen, (handed,) = measure_contrasts(curator, schema, chosen, Budget.zcdp(Fraction(10**6)))
+    found = seen[0, 1]
     inside = found.families() < depth
     assert found.depth == depth and len(handed.answers) == inside.sum()
     assert np.allclose(found.noisy, np.where(inside, Contrasts(signs, np.zeros(()), 0.0).of(counts), 0.0), atol=1)
     assert curator.charge.fullest == curator.charge.limit
     wanted = Fraction(1, 1000)
     costly = curator_of(schema, counts, entropy=TestingEntropy(2), rho=wanted)
-    noise = measure_contrasts(costly, schema, (0, 1), signs, Budget.zcdp(wanted), depth)[0].variance
+    noise = measure_contrasts(costly, schema, chosen, Budget.zcdp(wanted))[0][0, 1].variance
     assert noise == pytest.approx((1, 3, 6)[depth - 1] * 500, rel=0.01)

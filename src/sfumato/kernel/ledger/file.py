@@ -14,7 +14,7 @@ import secrets
 import sqlite3
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -249,33 +249,49 @@ def seal_of(connection: sqlite3.Connection, version: int = FORMAT) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def create_file(path: Path) -> None:
-    """Create a ledger atomically: written beside its place and linked in, so that an empty file is always damage."""
+def create_ledger(connection: sqlite3.Connection) -> None:
+    """Write the tables of a new ledger."""
+    for statement in TABLES:
+        connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {APPLICATION}")
+    connection.execute(f"PRAGMA user_version = {FORMAT}")
+    connection.execute("INSERT INTO meta VALUES (?, '')", (secrets.token_hex(16),))
+    connection.execute("UPDATE meta SET seal = ?", (seal_of(connection),))
+
+
+def create_file(path: Path, fill: Callable[[sqlite3.Connection], None] = create_ledger) -> None:
+    """Create a database atomically: written beside its place and linked in, so that an empty file is always damage.
+
+    Only its owner may read it. fill: writes what is in it at first.
+    """
     for folder in reversed([folder for folder in path.parents if not folder.is_dir()]):
         folder.mkdir(mode=0o700, exist_ok=True)
         _sync(folder.parent)  # or a loss of power could take the new folder, and the ledger in it, away
     if Path(f"{path}-journal").exists() and not is_present(path):
         # SQLite would play the old journal into the new ledger.
-        raise LedgerError(f"the ledger {path} is gone but {path}-journal is still there; {RESTORE}")
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
-    os.close(handle)
-    try:
+        raise LedgerError(f"{path} is gone but {path}-journal is still there; {RESTORE}")
+    with appearing(path) as name:
         connection = sqlite3.connect(name, isolation_level=None)
         try:
             connection.execute("PRAGMA synchronous = EXTRA")
             connection.execute("PRAGMA journal_mode = MEMORY")  # nobody sees this file before it is complete
             connection.execute("BEGIN")
-            for statement in TABLES:
-                connection.execute(statement)
-            connection.execute(f"PRAGMA application_id = {APPLICATION}")
-            connection.execute(f"PRAGMA user_version = {FORMAT}")
-            connection.execute("INSERT INTO meta VALUES (?, '')", (secrets.token_hex(16),))
-            connection.execute("UPDATE meta SET seal = ?", (seal_of(connection),))
+            fill(connection)
             connection.execute("COMMIT")
         finally:
             connection.close()
-        with suppress(FileExistsError):  # another process was first, and its ledger is the one
+
+
+@contextmanager
+def appearing(path: Path) -> Iterator[str]:
+    """Context that yields the name of a new file, which only its owner may read, and links it to its place, whole."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
+    os.close(handle)
+    try:
+        yield name
+        with suppress(FileExistsError):  # another process was first, and its file is the one
             path.hardlink_to(name)
+        _sync(path.parent)
     finally:
         Path(name).unlink()
 
@@ -290,19 +306,36 @@ def _sync(folder: Path) -> None:
             os.close(handle)
 
 
-def is_present(path: Path) -> bool:
-    with explained(path):
+def is_present(path: Path, what: str = "ledger") -> bool:
+    with explained(path, what):
         try:
             mode = path.stat().st_mode
         except FileNotFoundError:
             return False
     if not stat.S_ISREG(mode):
-        raise LedgerError(f"the ledger {path} is a folder or a device, not a file; name another (--ledger)")
+        raise LedgerError(f"the {what} {path} is a folder or a device, not a file; name another (--ledger)")
     return True
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
+def transaction(path: Path, begin: str, timeout: float, what: str = "ledger") -> Iterator[sqlite3.Connection]:
+    """Context of one transaction, durable when it ends and rolled back if it fails."""
+    with explained(path, what):
+        # mode=rw never creates a file, and nothing but SQLite may open it: POSIX drops all locks a process holds
+        # on a file as soon as it closes any descriptor of that file.
+        connection = sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=timeout, isolation_level=None)
+        try:
+            connection.execute("PRAGMA synchronous = EXTRA")
+            connection.execute("PRAGMA fullfsync = ON")  # macOS: a plain fsync stops at the drive's cache
+            connection.execute(begin)
+            yield connection
+            connection.execute("COMMIT")
+        finally:
+            connection.close()  # rolls back what was not committed
+
+
+@contextmanager
+def explained(path: Path, what: str = "ledger") -> Iterator[None]:
     """Context that turns errors of SQLite or the system into a LedgerError with a remedy."""
     try:
         yield
@@ -310,7 +343,7 @@ def explained(path: Path) -> Iterator[None]:
         # The low byte is the kind of error; without a code, Python met bytes that are not text.
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
         problem = PROBLEMS.get(code, f"cannot be used ({error}); {RESTORE}")
-        raise LedgerError(f"the ledger {path} {problem}", kind="damaged" if "damaged" in problem else None) from error
+        raise LedgerError(f"the {what} {path} {problem}", kind="damaged" if "damaged" in problem else None) from error
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise LedgerError(f"the ledger {path} cannot be used ({reason}); {PERMIT}") from error
+        raise LedgerError(f"the {what} {path} cannot be used ({reason}); {PERMIT}") from error

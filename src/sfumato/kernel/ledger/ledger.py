@@ -61,6 +61,7 @@ from sfumato.kernel.ledger.file import (
     open_book,
     record_change,
     seal_of,
+    transaction,
     upgrade,
 )
 from sfumato.kernel.ledger.reservation import Wanted, delta_of, refuse_missing, refuse_other_ledger
@@ -137,6 +138,12 @@ class Ledger:
             change = "UPDATE entries SET state = 'published', digest = ? WHERE number = ?"
             connection.execute(change, (digest, entry.number))
 
+    def registered(self, receipt: Receipt, seal: str) -> None:
+        """Record that the register, in this state, has everybody whom a reserved release may count."""
+        with self._writing(create=False) as (connection, book):
+            entry = _matching(book, receipt)
+            connection.execute("UPDATE entries SET registered = ? WHERE number = ?", (seal, entry.number))
+
     def verify(self, receipt: Receipt, digest: str) -> None:
         """Check a release against the ledger; silent when they agree."""
         book = self._book()
@@ -205,7 +212,7 @@ class Ledger:
             if self.required:
                 refuse_missing(self.path, None)
             return None
-        with self._transaction("BEGIN") as connection:
+        with transaction(self.path, "BEGIN", self.timeout) as connection:
             return open_book(connection, self.path)
 
     @contextmanager
@@ -219,7 +226,7 @@ class Ledger:
                 raise LedgerError(f"no ledger at {self.path}; name the one the reservation was made in (--ledger)")
             with explained(self.path):
                 create_file(self.path)
-        with self._transaction("BEGIN IMMEDIATE") as connection:
+        with transaction(self.path, "BEGIN IMMEDIATE", self.timeout) as connection:
             book = open_book(connection, self.path)
             refuse_other_ledger(book, self.path, required=self.required, identity=identity)
             blank = book.is_blank
@@ -230,22 +237,6 @@ class Ledger:
                 # Before the commit: whoever makes an error of this warning has spent nothing. And whoever was refused
                 # or killed with the file made but nothing in it is still told the next time.
                 _warn_of_new_ledger(book.id, self.path)
-
-    @contextmanager
-    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
-        with explained(self.path):
-            # mode=rw never creates a file, and nothing but SQLite may open it: POSIX drops all locks a process holds
-            # on a file as soon as it closes any descriptor of that file.
-            where = f"{self.path.as_uri()}?mode=rw"
-            connection = sqlite3.connect(where, uri=True, timeout=self.timeout, isolation_level=None)
-            try:
-                connection.execute("PRAGMA synchronous = EXTRA")
-                connection.execute("PRAGMA fullfsync = ON")  # macOS: a plain fsync stops at the drive's cache
-                connection.execute(begin)
-                yield connection
-                connection.execute("COMMIT")
-            finally:
-                connection.close()  # rolls back what was not committed
 
 
 def default_path() -> Path:

@@ -39,6 +39,7 @@ from sfumato.schema.attributes import Attribute, Boolean, Category, Date, Intege
 from sfumato.schema.attributes.lists import BLANKS, LOWER, UPPER, as_number
 from sfumato.schema.parts import as_day
 from sfumato.schema.rules import runs_of
+from sfumato.schema.series import Series
 
 SHORT_LIST = 32  # values that are compared in turn faster than they are looked up
 LONG_LIST = 1000  # values that DuckDB is given as one text
@@ -257,22 +258,44 @@ def _read_number(source: Column, engine: Engine) -> SQL:
     return exp.Coalesce(this=value, expressions=[choose(words, exp.Null())])
 
 
-def read_unit(source: Column, engine: Engine) -> SQL:
+def in_period(series: Series, label: str, source: Column, engine: Engine) -> SQL:
+    """SQL test whether a row is in a period, by its own value; not where that is missing or cannot be read.
+
+    A day has one period, and what is no day is compared with the period as it is written: no row is in two.
+    """
+    text = engine.bytes_of(_folded(_text(source, engine), ("spaces",)))
+    flag = _flag(exp.EQ(this=text, expression=engine.bytes_of(exp.Literal.string(label))))
+    first, last = series.first_day(label), series.last_day(label)
+    found = type_of(source, engine.dialect)
+    if first is not None and last is not None and (found is None or found in exp.DataType.TEMPORAL_TYPES):
+        date = engine.safe_cast(read_time(source, engine), source, "date")
+        within: SQL = exp.And(this=date.copy() >= day(first), expression=date.copy() <= day(last))
+        flag = choose([(is_present(date), _flag(within))], flag)
+    return exp.EQ(this=unless_missing(flag, source, engine), expression=whole(1))
+
+
+def _flag(test: SQL) -> SQL:
+    return choose([(test, whole(1))], whole(0))
+
+
+def read_unit(source: Column, engine: Engine, *, as_text: bool = False) -> SQL:
     """SQL of the privacy unit of a row; NULL if it has none.
+
+    as_text: by its text alone, by which people are known in tables of other types too.
 
     For privacy: texts are compared by their bytes, because a collation that takes two persons for one would let one of
     them decide which rows of the other are kept, and NaN would be a person whom many can join. Where each value has a
     type of its own, its type is part of who it is (`sfumato.kernel.reading.formats.origin.identity_of`).
     """
-    return unless_missing(_read_unit(source, engine), source, engine)
+    return unless_missing(_read_unit(source, engine, as_text), source, engine)
 
 
-def _read_unit(source: Column, engine: Engine) -> SQL:
-    if source.who is not None:
+def _read_unit(source: Column, engine: Engine, as_text: bool) -> SQL:
+    if source.who is not None and not as_text:
         return column(source.who)
     value = column(source.reference)
     found = type_of(source, engine.dialect)
-    if found is None or found in TEXTS:
+    if as_text or found is None or found in TEXTS:
         return engine.bytes_of(_text(source, engine))
     return engine.without_nan(value, source)
 

@@ -1,6 +1,7 @@
 """The SQL statement that turns private rows into counts by cell: the only code that touches rows, for every engine.
 
-    read     each row's values, as numbers, dates or text; what cannot be read is missing
+    read     each row's values, as numbers, dates or text; what cannot be read is missing; of a series, rows of other
+             periods fall out
     bound    clip to the bounds, look up in the lists; rows without a value or a unit fall out, but a measure may be
              missing; so do rows that the schema calls impossible
     place    the row's cell number and its measures in whole steps; the number comes in short words where rows are
@@ -23,6 +24,10 @@ Whether rows are gathered depends on the schema and the mechanism alone. Where t
 the answer, in no order that means anything, and adding them up is the kernel's work.
 
 An engine's answer is checked before anything else is done with it (`checked`): noise is calibrated to such an answer.
+
+Where a person is counted in some periods of a series only, rows come one by one with their person's name. Those of
+people who are not admitted fall out next (`admitted`), all rows of a person or none, which is why that may follow the
+cap.
 """
 
 from __future__ import annotations
@@ -41,11 +46,12 @@ from sqlglot import exp
 from sfumato.arrays import MOST_DENSE
 from sfumato.domain import LARGEST_NUMBER
 from sfumato.domain.structural import Structure
-from sfumato.errors import PrivacyError, SchemaError
+from sfumato.errors import LedgerError, PrivacyError, SchemaError
 from sfumato.kernel.counts import Aggregate, Rows, short, words_of
 from sfumato.kernel.reading.binning import (
     cell_along,
     cell_in_list,
+    in_period,
     in_steps_of_cells,
     long_lists,
     read_number,
@@ -54,7 +60,7 @@ from sfumato.kernel.reading.binning import (
     reads_whole,
     within_bounds,
 )
-from sfumato.kernel.reading.engines import Column, Engine
+from sfumato.kernel.reading.engines import Admit, Column, Engine
 from sfumato.kernel.reading.expressions import (
     SQL,
     cast,
@@ -80,7 +86,14 @@ T = TypeVar("T")
 
 
 def aggregate_statement(
-    schema: Schema, engine: Engine, columns: Mapping[str, Column], key: int, *, row_by_row: bool = False
+    schema: Schema,
+    engine: Engine,
+    columns: Mapping[str, Column],
+    key: int,
+    *,
+    row_by_row: bool = False,
+    period: str | None = None,
+    with_people: bool = False,
 ) -> SQL:
     """SQL statement for rows and sums by cell (columns cell, n, s0, s1, ..., cells rising), or for placed rows.
 
@@ -88,14 +101,21 @@ def aggregate_statement(
     in which it is missing; one where such rows fall out.
     columns: the engine's column for each name that the schema uses.
     key: which of a unit's rows survive the cap depends on it, and on that unit's rows.
-    row_by_row: as `comes_by_rows` says.
+    row_by_row: as `comes_by_rows` says. with_people: row by row with a last column, unit: whose row it is, as text.
+    period: the one that is read, where the table has a column for it.
     """
+    row_by_row = row_by_row or with_people
     steps = _names_of_sums(schema)
     in_whole = _in_whole(schema, engine, columns)
     cells = _cells(schema, in_whole, split=row_by_row)
-    rows = _placed(schema, in_whole, cells, _bounded(schema, engine, in_whole, _read(schema, engine, columns)))
+    values = _read(schema, engine, columns, unit_as_text=with_people)
+    if period is not None and schema.series is not None and schema.series.column is not None:
+        test = in_period(schema.series, period, columns[schema.series.column], engine)
+        values = values.where(test, copy=False)
+    rows = _placed(schema, in_whole, cells, _bounded(schema, engine, in_whole, values))
     if schema.privacy_unit.column is not None:
-        rows = _capped(rows, [*cells, *steps], schema.privacy_unit.contributions, engine, key)
+        carried = ["unit"] if with_people else []
+        rows = _capped(rows, [*cells, *steps], schema.privacy_unit.contributions, engine, key, carried)
     if row_by_row:
         return rows
     sums = [named(_clipped_sum(column(step)), f"s{place}") for place, step in enumerate(steps)]
@@ -141,13 +161,19 @@ def comes_by_rows(schema: Schema, *, for_margins: bool) -> bool:
 
 
 def _read(
-    schema: Schema, engine: Engine, columns: Mapping[str, Column], beside: Mapping[str, SQL] | None = None
+    schema: Schema,
+    engine: Engine,
+    columns: Mapping[str, Column],
+    beside: Mapping[str, SQL] | None = None,
+    *,
+    unit_as_text: bool = False,
 ) -> exp.Select:
     attributes = _numbered(schema.attributes)
     wanted = [named(read_value(part, columns[part.column], engine), f"a{place}") for place, part in attributes]
     wanted += [named(read_number(columns[part.column], engine), f"m{i}") for i, part in _numbered(schema.measures)]
     if schema.privacy_unit.column is not None:
-        wanted.append(named(read_unit(columns[schema.privacy_unit.column], engine), "unit"))
+        unit = read_unit(columns[schema.privacy_unit.column], engine, as_text=unit_as_text)
+        wanted.append(named(unit, "unit"))
     wanted += [named(value, name) for name, value in (beside or {}).items()]
     return exp.Select(expressions=wanted).from_(engine.table(), copy=False)
 
@@ -294,13 +320,16 @@ def _names_of_sums(schema: Schema) -> list[str]:
     return found
 
 
-def _capped(rows: exp.Select, kept: list[str], most: int, engine: Engine, key: int) -> exp.Select:
-    """SQL of at most `most` rows per unit, chosen by a hash of the row itself."""
+def _capped(
+    rows: exp.Select, kept: list[str], most: int, engine: Engine, key: int, carried: Sequence[str] = ()
+) -> exp.Select:
+    """SQL of at most `most` rows per unit, chosen by a hash of the row itself. carried: further columns to return."""
     drawn = engine.scramble([column("unit"), *map(column, kept), whole(key % 2**63)])
     order = exp.Order(expressions=[exp.Ordered(this=part) for part in (drawn, *map(column, kept))])
     place = exp.Window(this=exp.RowNumber(), partition_by=[column("unit")], order=order)
-    numbered = select([*map(column, kept), named(place, "place")], rows)
-    return select([*map(column, kept)], numbered).where(column("place") <= whole(most), copy=False)
+    wanted = [*kept, *carried]
+    numbered = select([*map(column, wanted), named(place, "place")], rows)
+    return select([*map(column, wanted)], numbered).where(column("place") <= whole(most), copy=False)
 
 
 def _clipped_sum(steps: SQL) -> SQL:
@@ -326,6 +355,29 @@ def checked(answer: pa.Table, schema: Schema, *, row_by_row: bool) -> Aggregate 
     del answer  # for privacy: a traceback keeps what this frame holds
     if found is None:
         raise PrivacyError(_NO_AGGREGATE)
+    return found
+
+
+def admitted(answer: pa.Table, admit: Admit) -> pa.Table:
+    """The rows, without their people, of those who are admitted; all are told to `admit` before any row is used."""
+    from pyarrow import array
+
+    found: pa.Table | None = None
+    said = _NO_AGGREGATE
+    try:
+        whose = answer.column("unit").combine_chunks().dictionary_encode()
+        if not whose.null_count:
+            names = whose.dictionary.to_pylist()
+            flags = admit([name.encode() if isinstance(name, str) else name for name in names])
+            kept = np.asarray(flags, dtype=bool)[whose.indices.to_numpy(zero_copy_only=False)]
+            found = answer.drop_columns(["unit"]).filter(array(kept))
+    except LedgerError as refused:
+        said = str(refused)
+    except Exception:  # noqa: S110 (for privacy: its text could quote a name)
+        pass
+    if found is None:
+        answer = whose = names = flags = kept = None  # type: ignore[assignment]  # for privacy, as above
+        raise LedgerError(said) if said != _NO_AGGREGATE else PrivacyError(said)
     return found
 
 

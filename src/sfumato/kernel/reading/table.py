@@ -18,6 +18,7 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.counts import Aggregate, Rows
 from sfumato.kernel.reading.engines import (
     NOTHING_DECLARED,
+    Admit,
     Column,
     Engine,
     is_other,
@@ -124,8 +125,8 @@ class Table:
         found: tuple[str, str] = declared()
         return found
 
-    def check(self, schema: Schema) -> None:
-        """Refuse, before anything is spent, a schema that this table cannot serve.
+    def check(self, schema: Schema, period: str | None = None, *, with_people: bool = False) -> None:
+        """Refuse, before anything is spent, a schema that this table cannot serve. Arguments as in `read`.
 
         What is refused depends on names, types and the schema, never on a row; an empty table is accepted, because to
         refuse it would tell that it is empty.
@@ -136,9 +137,18 @@ class Table:
         trial = getattr(self.engine, "trial", None)  # of servers that nobody can know to keep the meaning
         if trial is not None:
             trial(schema, columns)
-        self.engine.check(aggregate_statement(schema, self.engine, columns, key=0))
+        statement = aggregate_statement(schema, self.engine, columns, 0, period=period, with_people=with_people)
+        self.engine.check(statement)
 
-    def read(self, schema: Schema, key: int, *, for_margins: bool = False) -> Aggregate | Rows:
+    def read(
+        self,
+        schema: Schema,
+        key: int,
+        *,
+        for_margins: bool = False,
+        period: str | None = None,
+        admit: Admit | None = None,
+    ) -> Aggregate | Rows:
         """Read the private table: an aggregate of the non-empty cells, or placed rows where `comes_by_rows` holds.
 
         See `sfumato.kernel.reading.statement` for the rules.
@@ -148,24 +158,33 @@ class Table:
         (`missing: drop`).
         key: chooses which rows of a unit are kept; draw it afresh for every reading.
         for_margins: whether margins alone will be counted.
+        period: of a series; rows of others fall out where the table has a column for it.
+        admit: is told everybody who has a row that would be counted, and says whose are.
         """
-        from sfumato.kernel.reading.statement import aggregate_statement, checked, comes_by_rows
+        from sfumato.kernel.reading.statement import admitted, aggregate_statement, checked, comes_by_rows
 
         columns, row_by_row = self._columns(schema), comes_by_rows(schema, for_margins=for_margins)
-        statement = aggregate_statement(schema, self.engine, columns, key, row_by_row=row_by_row)
-        unit = {columns[name].reference for name in columns if name == schema.privacy_unit.column}
+        people = admit is not None
+        how = {"row_by_row": row_by_row, "with_people": people}
+        statement = aggregate_statement(schema, self.engine, columns, key, period=period, **how)
+        unit = {columns[name].reference for name in columns if name == schema.privacy_unit.column and not people}
         used = [
             column if column.reference in unit else replace(column, who=None)  # worked out where they are used
             for column in used_columns(self.engine, columns)
         ]
         try:
-            return checked(self.engine.run(statement, used), schema, row_by_row=row_by_row)
+            if admit is None:
+                return checked(self.engine.run(statement, used), schema, row_by_row=row_by_row)
+            rows = checked(admitted(self.engine.run(statement, used), admit), schema, row_by_row=True)
+            return rows.gathered if isinstance(rows, Rows) and not row_by_row else rows
         finally:
             self.engine.close()
 
-    def aggregate(self, schema: Schema, key: int) -> Aggregate:
+    def aggregate(
+        self, schema: Schema, key: int, *, period: str | None = None, admit: Admit | None = None
+    ) -> Aggregate:
         """Read as `read` does, and aggregate by cell wherever cells can be numbered."""
-        found = self.read(schema, key)
+        found = self.read(schema, key, period=period, admit=admit)
         return found.gathered if isinstance(found, Rows) else found
 
     def look(self, schema: Schema) -> Checked:
@@ -206,6 +225,8 @@ def _wanted(schema: Schema) -> Iterator[tuple[str, str, str]]:
         yield f"measures.{name}", "measure", measure.column
     if schema.privacy_unit.column is not None:
         yield "privacy_unit", "unit", schema.privacy_unit.column
+    if schema.series is not None and schema.series.column is not None:
+        yield "series", "period", schema.series.column
 
 
 def _match(columns: Sequence[Column], role: str, wanted: str) -> Column:
@@ -254,6 +275,7 @@ def _refuse_unfit(role: str, kind: str, column: Column, dialect: str) -> None:
         "boolean": (whole | text | {types.BOOLEAN}, "booleans, whole numbers or text"),
         "category": (names, "text, numbers, booleans or dates"),
         "unit": (names, "text, numbers, booleans or dates"),
+        "period": (names | days, "dates, or periods as they are written"),
     }.get(kind, (numbers, "numbers"))
     try:
         found = exp.DataType.build(column.type, dialect=dialect).this

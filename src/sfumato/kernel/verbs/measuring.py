@@ -221,7 +221,23 @@ def noise_of_margins(labels: Codes, groups: int, budget: Budget, contributions: 
     at most the number of its margins (docs/privacy.md, theorem 6).
     """
     members = np.bincount(labels, minlength=groups).tolist()
-    l1, l2_squared = sum(members), sum(count**2 for count in members)
+    return _noise_everywhere(sum(members), sum(count**2 for count in members), budget, contributions)
+
+
+def noise_of_queries(asked: Sequence[Queries], budget: Budget, contributions: int) -> tuple[Noise, Load]:
+    """Least noise for queries about several margins, and the load that it puts on every cell of the table.
+
+    A row lies in one cell of each margin and moves its answers by the column of that cell, so it moves all answers
+    together by at most the sum of the fullest columns (docs/privacy.md, section 9).
+    """
+    known = {id(queries): (int(queries.l1), int(queries.l2_squared)) for queries in {id(q): q for q in asked}.values()}
+    l1, l2_squared = (sum(known[id(queries)][power] for queries in asked) for power in (0, 1))
+    if not l1:
+        raise QueryError("these queries touch no cell")
+    return _noise_everywhere(l1, l2_squared, budget, contributions)
+
+
+def _noise_everywhere(l1: int, l2_squared: int, budget: Budget, contributions: int) -> tuple[Noise, Load]:
     noise = noise_for(budget, contributions, l1=Fraction(l1), l2_squared=Fraction(l2_squared))
     if isinstance(noise, Laplace):
         return noise, Load(l1, 1 / noise.scale)

@@ -337,7 +337,8 @@ class MeasuredFit(ByModel):
         errors = with_total(self.inner, columns)
         products = None if self.steadied is None else self.steadied.model.with_cells.T @ columns
         means = None if self.blocks is None else (self.blocks.means(columns), self.blocks.with_cells.T @ columns)
-        return self._scaled(errors, products, means, Questions.of_columns(self.domain, columns, self.estimate))
+        questions = Questions.of_columns(self.domain, columns, self.estimate)
+        return self._scaled(errors, products, means, *self.scales.of(questions, len(self.domain.axes)))
 
     def errors_by_group(self, asked: Grouped) -> list[Errors] | None:
         """Calibrated errors of every group's sums; None where the inner fit cannot give them at once."""
@@ -347,6 +348,7 @@ class MeasuredFit(ByModel):
         if by_group is None:
             return None
         questions = Questions.of_groups(self.domain, asked, self.estimate)
+        factors, hidden = self.scales.of(questions, len(self.domain.axes))
         products = None if self.steadied is None else self.steadied.products_by_group(asked)
         means = None if self.blocks is None else self.blocks.by_group(asked)
         result = []
@@ -354,19 +356,23 @@ class MeasuredFit(ByModel):
             own = slice(group * asked.sums, (group + 1) * asked.sums)
             along = None if products is None else products[group]
             blocks = None if means is None else (means[0][group], means[1][group])
-            result.append(self._scaled(errors, along, blocks, questions.some(own)))
+            result.append(self._scaled(errors, along, blocks, factors[own], hidden[own]))
         return result
 
     def _scaled(
-        self, errors: Errors, products: Floats | None, means: tuple[Floats, Floats] | None, questions: Questions
+        self,
+        errors: Errors,
+        products: Floats | None,
+        means: tuple[Floats, Floats] | None,
+        factors: Floats,
+        hidden: Floats,
     ) -> Errors:
         """Scale the unexplained part of the model covariance by the factors of the queries' kinds.
 
         errors: of the sums, with the total as last sum. products: (runs, sums), covariances with one-way runs.
-        means: block means of the weights and covariances with blocks, (B, sums) each.
+        means: block means of the weights and covariances with blocks, (B, sums) each. factors, hidden: see `Scales.of`.
         """
         sure, residual = parts_of(errors.model, products, self.steadied, self.blocks, means)
-        factors, hidden = self.scales.of(questions, len(self.domain.axes))
         claimed = np.diagonal(residual)
         sizes = factors**2 * claimed + hidden
         stretch = np.sqrt(np.divide(sizes, claimed, out=np.zeros_like(sizes), where=claimed > 0.0))

@@ -21,6 +21,7 @@ from math import comb, inf, prod
 import numpy as np
 
 from sfumato.arrays import Codes, Floats, Whole
+from sfumato.domain import Axis
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
@@ -86,16 +87,23 @@ def scale_of(doubts: Sequence[Doubt], measured: float, error: float, least: floa
     mislead more than ones that are too large. The factor lies between `least` and `most`.
     """
     every = Doubt.together(doubts)
-    claimed = every.size(1.0)
+    caps = np.broadcast_to(every.most, every.sure.shape)
+    free = OF_NORMAL * np.sqrt(every.sure + least * every.doubtful) < caps  # others err by their most at any scale
+    bound, every = float(caps[~free].sum()), Doubt(every.sure[free], every.doubtful[free], caps[free])
+
+    def size(scale: float) -> float:
+        return bound + every.size(scale)
+
+    claimed = size(1.0)
     trust = claimed**2 / max(claimed**2 + error**2, 1e-300)
     wanted = claimed + trust * (measured + error / 2.0 - claimed)
     # Near the most that cells can be off by, the sum tells that their variances are large and not how large.
-    wanted = min(wanted, NEARLY_ALL * every.size(inf))
-    if every.size(least) >= wanted:
+    wanted = min(wanted, NEARLY_ALL * size(inf))
+    if size(least) >= wanted:
         return least
-    if every.size(most) <= wanted:
+    if size(most) <= wanted:
         return most
-    return min(max(crossing(lambda scale: every.size(scale) - wanted, 1.0), least), most)
+    return min(max(crossing(lambda scale: size(scale) - wanted, 1.0), least), most)
 
 
 # Shares of what is looked at, by the number of attributes and the level of each.
@@ -198,10 +206,9 @@ class _Sizing:
 
     def contrast(self, sets: Mapping[Places, tuple[Haar, ...]], budget: Budget) -> None:
         """Measure contrasts of the halves of three attributes each; correct joined tables and prior spreads by them."""
-        content, seen = self.content(), dict[Places, Contrasts]()
-        for (places, signs), share in zip(sets.items(), budget.evenly(len(sets)), strict=True):
-            seen[places], handed = measure_contrasts(self.curator, self.schema, places, signs, share)
-            self.measured.append(handed)
+        content, chosen = self.content(), {places: (signs, MEASURED) for places, signs in sets.items()}
+        seen, handed = measure_contrasts(self.curator, self.schema, chosen, budget)
+        self.measured.extend(handed)
         self.halves = of_three(seen, _halves_of(content, sets))
         # Sets whose halves were far off are likely off at finer scales, too.
         far = {places: max(1.0, each.before) ** ALIKE for places, each in self.halves.items()}
@@ -254,22 +261,33 @@ class _Sizing:
 
 
 def measure_contrasts(
-    curator: Curator, schema: Schema, places: Places, signs: tuple[Haar, ...], budget: Budget, depth: int = MEASURED
-) -> tuple[Contrasts, Measurement]:
-    """Measure noisy Haar contrasts of some attributes, in families below a depth.
+    curator: Curator, schema: Schema, chosen: Mapping[Places, tuple[tuple[Haar, ...], int]], budget: Budget
+) -> tuple[dict[Places, Contrasts], list[Measurement]]:
+    """Measure noisy Haar contrasts of several sets of attributes, all with the same noise.
 
-    signs: of each attribute. Returns the contrasts, and the measurement as it is kept.
+    chosen: for each set the signs of its attributes, and the depth below which families are measured; an attribute has
+    the same signs in all sets. Returns the contrasts, and the measurements as they are kept.
     """
-    names = [schema.domain.names[place] for place in places]
-    seen = curator.margin(names, {name: haar.classes for name, haar in zip(names, signs, strict=True)})
-    listed, queries = _families(tuple((haar.of_classes.tobytes(), tuple(haar.level.tolist())) for haar in signs), depth)
-    measured, noisy, ahead = seen.measure(queries, budget), np.zeros([len(haar.level) for haar in signs]), 0
-    for rows in listed:
-        shape = [len(here) for here in rows]
-        noisy[np.ix_(*rows)] = measured.answers[ahead : ahead + prod(shape)].reshape(shape)
-        ahead += prod(shape)
-    handed = Measurement("contrast", Identity(queries.rows), measured.answers, (measured.noise,))
-    return Contrasts(signs, noisy, measured.noise.continuous_variance, depth), handed
+    names, axes, families = schema.domain.names, dict[str, tuple[Axis, Codes]](), []
+    for places, (signs, depth) in chosen.items():
+        key = tuple((haar.of_classes.tobytes(), tuple(haar.level.tolist())) for haar in signs)
+        families.append(_families(key, depth))
+        for place, haar in zip(places, signs, strict=True):
+            classes = Axis(names[place], "integer", np.arange(haar.of_classes.shape[1] + 1.0))
+            axes.setdefault(names[place], (classes, haar.classes))
+    asked = [([names[place] for place in places], each) for places, (_, each) in zip(chosen, families, strict=True)]
+    measured = curator.recode(axes).measure_margins(asked, budget)
+    result, kept, ahead = dict[Places, Contrasts](), list[Measurement](), 0
+    for (places, (signs, depth)), (listed, queries) in zip(chosen.items(), families, strict=True):
+        own = measured.answers[ahead : ahead + queries.rows]
+        ahead += queries.rows
+        kept.append(Measurement("contrast", Identity(queries.rows), own, measured.noises))
+        noisy = np.zeros([len(haar.level) for haar in signs])
+        for rows in listed:
+            shape = [len(here) for here in rows]
+            noisy[np.ix_(*rows)], own = own[: prod(shape)].reshape(shape), own[prod(shape) :]
+        result[places] = Contrasts(signs, noisy, measured.noise.continuous_variance, depth)
+    return result, kept
 
 
 @lru_cache(maxsize=128)

@@ -322,43 +322,56 @@ class Margins(ContentOfCells):
         halves, quarters and finer along all axes, and then stripes: values of one axis with halves of the other, which
         carry no noise of their own.
         """
+        if (of, places) not in self._known_blocks:  # stored when it is whole, as other threads may ask too
+            self._known_blocks[of, places] = self._block_variances(of, places)
+        return self._known_blocks[of, places]
+
+    def _block_variances(self, of: str, places: Places) -> list[tuple[Places, Floats, Floats]]:
         result: list[tuple[Places, Floats, Floats]] = []
         scaled = self.spreads.get(of, Spreads()).of_blocks(places) if len(places) > 1 else None
         if scaled is None:
             return result
         for level in range(min(LEVELS, len(scaled.noise))):
             levels = (level,) * len(places)
-            rows, noise, model = self._in_blocks(of, places, levels)
+            rows = self._in_blocks(of, places, levels)
             if level < len(scaled.noise) - 1:
                 less = sum(scaled.stripes) if not level else 0.0
                 noise, model = scaled.noise[level + 1] * rows, (scaled.model[level + 1] + less) * rows
+            else:
+                noise, model = self._errors_in_blocks(of, places, levels)
             result.append((levels, scaled.noise[level] * rows - noise, scaled.model[level] * rows - model))
         for fine, spread in enumerate(scaled.stripes):
             levels = tuple(LEVELS if axis == fine else 0 for axis in range(len(places)))
-            rows = self._in_blocks(of, places, levels)[0]
+            rows = self._in_blocks(of, places, levels)
             result.append((levels, np.zeros(rows.shape), spread * rows))
         return result
 
-    def _in_blocks(self, of: str, places: Places, levels: Places) -> tuple[Floats, Floats, Floats]:
-        """Sizes of the blocks of some axes, and the noise and model variances that their cells add up to."""
-        if (of, places, levels) not in self._known_blocks:
-            blocks = [self.blocks[place][level] for place, level in zip(places, levels, strict=True)]
-            table, total = self.tables[of].get(places), float(self.tables["count"][()].estimate)
-            if table is not None:
-                rows, noise, model = (sum_kinds(each, blocks) for each in (table.estimate, table.noise, table.model))
-            else:
-                held = [sum_kinds(total * self._rows_of[p], [b]) for p, b in zip(places, blocks, strict=True)]
-                rows = independent(held, total)
-                noise, model = np.zeros(rows.shape), self.spreads[of].of(places) * rows
-            if not self._by_rows:
-                along = [sum_kinds(self._measures[p], [b]) for p, b in zip(places, blocks, strict=True)]
-                rows = sizes_of(rows, along, total)
-            self._known_blocks[of, places, levels] = rows, noise, model
-        return self._known_blocks[of, places, levels]
+    def _in_blocks(self, of: str, places: Places, levels: Places) -> Floats:
+        """Sizes of the blocks of some axes."""
+        blocks = [self.blocks[place][level] for place, level in zip(places, levels, strict=True)]
+        table, total = self.tables[of].get(places), float(self.tables["count"][()].estimate)
+        rows = self._spread_in_blocks(places, blocks) if table is None else sum_kinds(table.estimate, blocks)
+        along = [sum_kinds(self._measures[p], [b]) for p, b in zip(places, blocks, strict=True)]
+        return rows if self._by_rows else sizes_of(rows, along, total)
+
+    def _errors_in_blocks(self, of: str, places: Places, levels: Places) -> tuple[Floats, Floats]:
+        """Noise and model variances that the cells of the blocks of some axes add up to."""
+        blocks = [self.blocks[place][level] for place, level in zip(places, levels, strict=True)]
+        if (table := self.tables[of].get(places)) is not None:
+            return sum_kinds(table.noise, blocks), sum_kinds(table.model, blocks)
+        rows = self._spread_in_blocks(places, blocks)
+        return np.zeros(rows.shape), self.spreads[of].of(places) * rows
+
+    def _spread_in_blocks(self, places: Places, blocks: Sequence[Codes]) -> Floats:
+        """Rows of blocks as if the axes were independent."""
+        total = float(self.tables["count"][()].estimate)
+        return independent(
+            [sum_kinds(total * self._rows_of[p], [b]) for p, b in zip(places, blocks, strict=True)], total
+        )
 
     @cached_property
-    def _known_blocks(self) -> dict[tuple[str, Places, Places], tuple[Floats, Floats, Floats]]:
-        """Results of `_in_blocks` so far, by statistic, axes and level of each axis."""
+    def _known_blocks(self) -> dict[tuple[str, Places], list[tuple[Places, Floats, Floats]]]:
+        """Results of `block_variances` so far, by statistic and axes."""
         return {}
 
     @cached_property

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from fractions import Fraction
 from itertools import combinations
-from math import inf, prod, sqrt
+from math import exp2, inf, log2, prod, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # `auto` asks what is foretold wherever there are three attri
 NONE: Mapping[Places, Contrasts] = {}
 MOST_COMPARED = 2**22  # cells of a long attribute with another one, whose values are compared with their groups
 FINEST = 2**20  # parts in which shares of a budget are counted
+OCTAVE = 8  # steps from a share to its double: few shares make few scales of noise, each with a sampler to set up
 OF_A_PAIR, OF_A_CELL = 2**21, 2**7  # numbers changed for a pair of attributes and for each of its cells; see `_work`
 
 
@@ -216,7 +217,7 @@ class _Survey:
         if chosen:
             for_tables, for_contrasts = for_tables.split(1 - settings.contrasts, settings.contrasts)
             contrasts = self._contrasts(chosen, for_contrasts)
-        shares = for_tables.split(*(max(1, round(FINEST * each)) for each in worth.values()))
+        shares = for_tables.split(*map(_in_steps, worth.values()))
         return self._tables(first + self._measure_all(list(worth), shares), contrasts)
 
     def _broad_pairs(
@@ -247,15 +248,10 @@ class _Survey:
     ) -> dict[Places, Contrasts]:
         """Measure Haar contrasts of pairs, all with the same noise."""
         from sfumato.models.margins.calibration import measure_contrasts
-        from sfumato.models.margins.scales import levels_of
 
-        shares = budget.split(*(len(levels_of(*each)) for each in chosen.values()))
-        measured = {
-            places: measure_contrasts(self.curator, self.schema, places, signs, share, depth)
-            for (places, (signs, depth)), share in zip(chosen.items(), shares, strict=True)
-        }
-        self.measured.extend(((), measurement) for _, measurement in measured.values())
-        return {places: contrasts for places, (contrasts, _) in measured.items()}
+        contrasts, measured = measure_contrasts(self.curator, self.schema, chosen, budget)
+        self.measured.extend(((), measurement) for measurement in measured)
+        return contrasts
 
     def _misfits(self, sets: Sequence[Places], budget: Budget) -> Misfits:
         """Measure the L1 distance of the table of each set from the product of its margins."""
@@ -409,6 +405,16 @@ class _Survey:
 
             margins, unsure = coherent(self.schema.structure, total, margins, unsure)
         return total, margins, unsure
+
+
+def _in_steps(share: float) -> int:
+    """Share of a budget in parts of `FINEST`, rounded to a power of 2^(1 / `OCTAVE`).
+
+    >>> [_in_steps(each) for each in (0.5, 0.51, 0.55, 0.0)]
+    [524288, 524288, 571740, 1]
+    """
+    steps = round(OCTAVE * log2(max(share, 1.0 / FINEST))) / OCTAVE
+    return max(1, round(FINEST * exp2(steps)))
 
 
 def _pairs(schema: Schema, most: int) -> list[Places]:

@@ -443,7 +443,7 @@ def mediated(one_way: Sequence[Floats], pairs: Pairs, ridges: Sequence[float]) -
         whole = every + (vectors[:, raised] * (sizes - lengths - ridge)[raised]) @ vectors[:, raised].T  # off-diagonal
         scaled = vectors / np.sqrt(sizes)
         inverse = scaled @ scaled.T
-        alone = {axis: np.linalg.inv(inverse[at[axis], at[axis]]) for axis in axes}
+        alone = {axis: np.asarray(np.linalg.inv(inverse[at[axis], at[axis]]), np.float64) for axis in axes}
         result: dict[Places, Floats] = {}
         for batch in of_one_shape(pairs, [len(margin) for margin in one_way]):
             first, second = (np.array([values[pair[side]] for pair in batch]) for side in (0, 1))
@@ -457,7 +457,7 @@ def mediated(one_way: Sequence[Floats], pairs: Pairs, ridges: Sequence[float]) -
 
 
 def _off_diagonal(matrix: Floats, sides: tuple[Codes, Codes], inverses: Sequence[Sequence[Floats]]) -> Floats:
-    """Blocks ab of the inverses of submatrices of rows and columns a, b: -A^-1 B (D - B' A^-1 B)^-1, A the larger one.
+    """Blocks ab of inverses of submatrices of rows and columns a, b: -A^-1 B (D - B' A^-1 B)^-1, A the larger block.
 
     sides: (batch, values) each. inverses: of the diagonal blocks of both sides.
     """

@@ -131,7 +131,7 @@ class TreeFit(ByModel, OfOneMeasurement):
         covariance = tree_covariances(
             self.tree, self.slopes / FINE, self.deviations, self.leanings, asked.moved(position)
         )
-        return [Errors.all_model(self.measurement.design, model) for model in covariance]
+        return Errors.all_models(self.measurement.design, covariance)
 
     def covariances(self, columns: Floats) -> Floats:
         """Posterior covariances of every leaf with weighted sums of leaves, (leaves, sums)."""

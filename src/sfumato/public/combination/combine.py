@@ -12,7 +12,7 @@ from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
-from sfumato.errors import QueryError, ReleaseFileError, SfumatoError
+from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.frozen import dataclass
 from sfumato.kernel.ledger.book import same_dataset
 from sfumato.publishing.prepare import what_is_released
@@ -157,24 +157,22 @@ def _refuse_real_differences(first: Source, second: Source) -> None:
 
 def _fused(sources: Sequence[Source], *, disjoint: bool) -> Content:
     """Content of all releases together; kinds that cannot be fused are refused by name."""
-    from sfumato.public.combination.linear import fuse_cubes
+    from sfumato.models.margins.content import Margins
+    from sfumato.public.combination.linear import CAN, fuse_cubes, fuse_margins
     from sfumato.releases.contents.cube import Cube
 
     contents, names = [source.release.content for source in sources], [source.release.mechanism for source in sources]
     cubes = [content for content in contents if isinstance(content, Cube)]
-    try:
-        if len(cubes) == len(contents):
-            return fuse_cubes(cubes, names, disjoint=disjoint)
-    except SfumatoError as problem:
-        raise ReleaseFileError(f"{problem}", kind=problem.kind) from None
-    odd = next(name for name, content in zip(names, contents, strict=True) if not isinstance(content, Cube))
-    raise ReleaseFileError(f"a release by {odd} cannot be combined with others; {CAN}")
-
-
-CAN = (
-    "of those by cells, hierarchical, wavelet, matrix and laplace the measurements are fused; others can be compared "
-    "(`sfumato compare`) but not combined"
-)
+    if len(cubes) == len(contents):
+        return fuse_cubes(cubes, names, disjoint=disjoint)
+    unbiased = [content for content in contents if isinstance(content, Margins) and content.unbiased]
+    if len(unbiased) == len(contents) and not disjoint:
+        return fuse_margins(unbiased)
+    can = zip(names, contents, strict=True)
+    odd = next((name for name, content in can if not isinstance(content, Cube) and content not in unbiased), None)
+    if odd is None and not disjoint:
+        raise ReleaseFileError("a release of cells and one of tables by residual cannot be fused; combine either kind")
+    raise ReleaseFileError(f"a release by {odd or 'residual'} cannot be combined{' so' if odd is None else ''}; {CAN}")
 
 
 def _released(sources: Sequence[Source], content: Content, *, disjoint: bool) -> Release:

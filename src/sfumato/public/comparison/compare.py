@@ -75,7 +75,10 @@ def shared_tables(first: Release, second: Release, by: Sequence[str]) -> tuple[l
             notes.append(f"{printable(name)} is cut in different ways in the two releases and was not compared")
             continue
         alike[name] = labels
-        left = [(axis.size - len(labels), which) for axis, which in ((ours[name], "first"), (theirs[name], "second"))]
+        left = [
+            (axis.size - len(axis.gaps) - len(labels), which)
+            for axis, which in ((ours[name], "first"), (theirs[name], "second"))
+        ]
         if odd := [f"{number:,} that only the {which} has" for number, which in left if number]:
             notes.append(f"of {printable(name)}, values that both have are compared, without {' and '.join(odd)}")
     if by:
@@ -186,15 +189,21 @@ def _estimate(cell: object) -> Estimate:
 def _same_draw(first: Release, second: Release) -> bool:
     """Check whether both show the same noise: one ledger entry is one draw, whatever became of the file.
 
-    A combined release shows the noise of all its parts.
+    A combined release and a series show the noise of all their parts.
     """
-    return first is second or bool(draws_of(first.receipt) & draws_of(second.receipt))
+    return first is second or bool(_draws(first) & _draws(second))
+
+
+def _draws(release: Release) -> set[tuple[object, object]]:
+    return {one for part in release.content.releases or (release,) for one in draws_of(part.receipt)}
 
 
 def _about_the_two(first: Release, second: Release) -> list[str]:
     """Notes on the origin of both releases, for readers of the differences."""
     if _same_draw(first, second):
         notes = ["both are the same release, with the same noise: no difference can be more than how it was packed"]
+        if first.content.releases or second.content.releases:
+            notes = ["the two have noise in common: a part of one is in the other too"]
     else:
         notes = ["the two carry noise drawn independently"]
         if first.receipt and second.receipt and first.receipt.get("ledger") == second.receipt.get("ledger"):
@@ -203,7 +212,7 @@ def _about_the_two(first: Release, second: Release) -> list[str]:
                 notes[0] += (
                     f", as entries {places[0]} and {places[1]} of one ledger for {printable(first.schema.dataset)}"
                 )
-    ours, theirs = what_is_counted(first.content.table), what_is_counted(second.content.table)
+    ours, theirs = what_is_counted(first.content.table_schema), what_is_counted(second.content.table_schema)
     if set(ours) != set(theirs):
         odd = [
             f"{which}: {rule}"

@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # publishing needs neither SQL nor intervals nor rows, and st
     from sfumato.answers.guaranteed_columns import Source
     from sfumato.answers.question import Kinds, Manner
     from sfumato.answers.results import Estimate, Result
+    from sfumato.releases.release import Release
     from sfumato.releases.rows.model import RowModel
     from sfumato.sql import Select
 
@@ -100,7 +101,12 @@ class Content(ABC):
         return self.schema.domain
 
     @property
-    def table(self) -> Schema:
+    def releases(self) -> tuple[Release, ...]:
+        """Releases that a content is made of, as a series is; none of all others."""
+        return ()
+
+    @property
+    def table_schema(self) -> Schema:
         """Schema of the table that was read, whose rules of counting hold; of a series, that of the newest part."""
         return self.schema
 

@@ -1,9 +1,9 @@
 """Series: the releases of one table for many periods, asked as one table with a column `period`.
 
-Every part is a release with a content of its own, opened when a question touches its period. The cells of a question are
-the cells of the parts one after the other, with independent noise (answers/parts.py). The schema is the newest part's;
-it may have grown since earlier ones: a part answers what names neither a column nor a value that it did not have, and
-a question that does is refused with the condition on `period` that leaves such parts out.
+Every part is a release with a content of its own, opened when a question touches its period. The cells of a question
+are the cells of the parts one after the other, with independent noise (answers/parts.py). The schema is the newest
+part's; it may have grown since earlier ones: a part answers what names neither a column nor a value that it did not
+have, and a question that does is refused with the condition on `period` that leaves such parts out.
 """
 
 from __future__ import annotations
@@ -118,7 +118,11 @@ class SeriesContent(ContentOfCells):
         return cls(schema, series, tuple(last[label] for label in order), file)
 
     @property
-    def table(self) -> Schema:
+    def releases(self) -> tuple[Release, ...]:
+        return tuple(part.release for part in self.parts)
+
+    @property
+    def table_schema(self) -> Schema:
         return max(self.parts, key=lambda part: part.number).release.schema
 
     @property
@@ -405,4 +409,6 @@ def with_period(schema: Schema, attribute: Category | Periods) -> Schema:
     """The schema of a part with the column `period` before its own."""
     parts = {name: getattr(schema, name) for name in type(schema).model_fields if name != "series"}
     column = schema.series.column if schema.series is not None and schema.series.column else PERIOD
-    return Schema(**{**parts, "attributes": {PERIOD: attribute.model_copy(update={"column": column}), **schema.attributes}})
+    return Schema(
+        **{**parts, "attributes": {PERIOD: attribute.model_copy(update={"column": column}), **schema.attributes}}
+    )

@@ -26,8 +26,13 @@ from sfumato.errors import TableError
 from sfumato.frozen import dataclass
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
+    from numpy.typing import NDArray
     from sqlglot import exp
+
+
+Admit = Callable[[Sequence[bytes]], "NDArray[np.bool_]"]  # told all people with a row: which of them are counted
 
 
 @dataclass(frozen=True)

@@ -176,6 +176,8 @@ SQUARE = Domain((Axis("a", "integer", np.arange(3.0)), Axis("b", "integer", np.a
 GUESSES = ((("a",), (2, 0)), (("b",), (0, 1)), (("a", "b"), (0, 1, 0, 2)))  # of its margins
 BY_CELL: Sequence[Asked] = [(names, guess, None) for names, guess in GUESSES]
 IN_PARTS: Sequence[Asked] = ((("a",), (2, 0), None), (("b",), (1,), (0, 0)), (("a", "b"), (0, 2), (0, 1, 1, 0)))
+AT_ONCE = ((("a",), [[1, -1]]), (("a", "b"), [[1, -1, -1, 1], [1, 1, 1, 1]]))  # margins with weights of their cells
+IN_CLASSES = ((("a", "b"), [[1, 0], [0, 1]]), (("b",), [[1]]))  # the same for classes of values
 CLASSES = {"a": (1, 0), "b": (0, 0)}  # of the values of its attributes: turned round, and both in one
 GROUPINGS = {"each by itself": (0, 1, 2), "in two groups": (0, 1, 1), "in one group": (0, 0, 0)}
 PENALTIES = (0, 1, -1)  # public, on what is chosen between
@@ -205,32 +207,49 @@ def summing_margins(
 
 
 def measuring_margins(
-    margins: Sequence[Sequence[str]],
+    margins: Sequence[Sequence[str]], epsilon: Fraction, contributions: int, *, kind: type[Curator] = Curator
+) -> Law:
+    """Distribution of noisy counts along several margins, each with an even share of the budget."""
+
+    def measure(curator: Curator, budget: Budget) -> None:
+        for names, share in zip(margins, budget.evenly(len(margins)), strict=True):
+            seen = curator.margin(names)
+            seen.measure(Identity(seen.domain.size), share)
+
+    def distribution(counts: Counts, last: int) -> Sequence[Distribution]:
+        scales = _scales(watched(measure, counts, epsilon, contributions, kind, SQUARE))
+        truths = [twins.margin(SQUARE, names, counts) for names in margins]
+        pairs = zip(truths, scales, strict=True)
+        return [discrete_laplace(each, scale, FAR) for truth, scale in pairs for each in truth]
+
+    return distribution
+
+
+def measuring_margins_at_once(
+    asked: Sequence[tuple[tuple[str, ...], Sequence[Sequence[int]]]],
     epsilon: Fraction,
     contributions: int,
     *,
     kind: type[Curator] = Curator,
     classes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Law:
-    """Distribution of noisy counts along several margins, each with an even share of the budget.
+    """Distribution of noisy sums along several margins with one noise. asked: attributes, and weights of their cells.
 
-    classes: of the values of each attribute, along which margins are then counted.
+    classes: of the values of each attribute, by which the table is recoded before.
     """
 
-    def of(names: Sequence[str]) -> dict[str, tuple[int, ...]] | None:
-        return None if classes is None else {name: classes[name] for name in names}
-
-    def measure(curator: Curator, budget: Budget) -> None:
-        for names, share in zip(margins, budget.evenly(len(margins)), strict=True):
-            mine = of(names)
-            seen = curator.margin(names, None if mine is None else {n: np.array(each) for n, each in mine.items()})
-            seen.measure(Identity(seen.domain.size), share)
+    def measure(curator: Curator, budget: Budget) -> object:
+        listed = [(names, Weighted(np.array(weights))) for names, weights in asked]
+        axes = {n: (Axis(n, "integer", np.arange(max(c) + 2.0)), np.array(c)) for n, c in (classes or {}).items()}
+        return (curator.recode(axes) if axes else curator).measure_margins(listed, budget)
 
     def distribution(counts: Counts, last: int) -> Sequence[Distribution]:
-        scales = _scales(watched(measure, counts, epsilon, contributions, kind, SQUARE))
-        truths = [twins.margin(SQUARE, names, counts, of(names)) for names in margins]
-        pairs = zip(truths, scales, strict=True)
-        return [discrete_laplace(each, scale, FAR) for truth, scale in pairs for each in truth]
+        (scale,) = _scales(watched(measure, counts, epsilon, contributions, kind, SQUARE))
+        sums: list[int] = []
+        for names, weights in asked:
+            truth = twins.margin(SQUARE, names, counts, classes and {name: classes[name] for name in names})
+            sums += [sum(w * count for w, count in zip(row, truth, strict=True)) for row in weights]
+        return [discrete_laplace(each, scale, FAR) for each in sums]
 
     return distribution
 
@@ -276,7 +295,8 @@ def margin_findings(epsilon: Fraction = Fraction(4)) -> list[ExactFinding]:
         laws["a choice of margins"] = choosing_margins(epsilon, k)
         laws["attributes recoded"] = measuring_recoded(epsilon, k)
         laws["both margins"] = measuring_margins([["a"], ["b"]], epsilon, k)
-        laws["margins of classes"] = measuring_margins([["a", "b"], ["b"]], epsilon, k, classes=CLASSES)
+        laws["sums along margins at once"] = measuring_margins_at_once(AT_ONCE, epsilon, k)
+        laws["margins of classes at once"] = measuring_margins_at_once(IN_CLASSES, epsilon, k, classes=CLASSES)
         laws["both margins and the total"] = measuring_margins([["a"], ["b"], []], epsilon, k)
         findings += [found(name, epsilon, k, largest_loss(law, (SQUARE.size,), 4, k)) for name, law in laws.items()]
     return findings

@@ -78,6 +78,21 @@ class Recorder:
         asked = ("measure", _matrix(queries), of, noises, fingerprint(made.which), above)
         return self.__told(made, asked, truth.tolist(), noises)
 
+    def measure_margins(self, asked: Sequence[tuple[Sequence[str], Queries]], budget: Budget) -> Measurement:
+        """Forward `Curator.measure_margins` and record the call."""
+        self.__begin()
+        listed = [(tuple(names), queries) for names, queries in asked]
+        made = self.__inner.measure_margins(listed, budget)
+        counts = self.__inner._dense("count").tolist()
+        truths = [
+            queries.apply_wrapping(np.array(twins.margin(self.domain, names, counts), dtype=np.int64))
+            for names, queries in listed
+        ]
+        truth = np.concatenate(truths)
+        self.__compare((made, truth))
+        what = ("measure_margins", tuple((names, _matrix(queries)) for names, queries in listed), made.noises)
+        return self.__told(made, what, truth.tolist(), made.noises * len(truth))
+
     def select(self, score: Score, budget: Budget) -> int:
         """Forward `Curator.select` and record the call."""
         self.__begin()
@@ -180,9 +195,9 @@ class Recorder:
         """Recorder of `Curator.subset`, on the same tape."""
         return self.__before(self.__inner.subset(seed, number))
 
-    def margin(self, names: Sequence[str], classes: Mapping[str, Codes] | None = None) -> Recorder:
+    def margin(self, names: Sequence[str]) -> Recorder:
         """Recorder of `Curator.margin`, on the same tape."""
-        return self.__before(self.__inner.margin(names, classes))
+        return self.__before(self.__inner.margin(names))
 
     def recode(self, axes: Mapping[str, tuple[Axis, Codes]]) -> Recorder:
         """Recorder of `Curator.recode`, on the same tape."""

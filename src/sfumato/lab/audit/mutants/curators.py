@@ -155,8 +155,8 @@ class MissingInBothCurator(Curator):
 class ViewsApartCurator(Curator):
     """NOT PRIVATE: every view has a charge of its own, as if a row lay in one of the margins, bins or subsets only."""
 
-    def margin(self, names: Sequence[str], classes: Mapping[str, Codes] | None = None) -> Curator:
-        return self._apart(super().margin(names, classes))
+    def margin(self, names: Sequence[str]) -> Curator:
+        return self._apart(super().margin(names))
 
     def recode(self, axes: Mapping[str, tuple[Axis, Codes]]) -> Curator:
         return self._apart(super().recode(axes))

@@ -97,6 +97,18 @@ class MarginsAsOneCurator(Curator):
         return super()._margin_noise(np.arange(groups), groups, budget)
 
 
+def margins_at_once(curator: Curator, schema: Schema, budget: Budget) -> Measurement:
+    """Measure both margins and the square with one noise."""
+    return curator.measure_margins([(names, Identity(2 ** len(names))) for names in MARGINS], budget)
+
+
+class FullestMarginCurator(Curator):
+    """NOT PRIVATE: margins measured at once are charged as the fullest of them, where a row lies in them all."""
+
+    def _noise_of_queries(self, asked: Sequence[Queries], budget: Budget) -> tuple[Noise, Load]:
+        return super()._noise_of_queries([max(asked, key=lambda queries: queries.l1)], budget)
+
+
 class _TwoPartsMisfit(PartsMisfit):
     def total(self, counts: NDArray[np.int64]) -> np.int64:
         return np.int64(super().total(counts) + super().total(np.roll(counts, 1)))

@@ -41,7 +41,7 @@ def whole_numbers(found: pa.Table) -> pa.Table:
     import pyarrow as pa
 
     columns = [
-        column if pa.types.is_string(column.type) else column.cast(_kind(name))
+        column if pa.types.is_string(column.type) or pa.types.is_binary(column.type) else column.cast(_kind(name))
         for name, column in zip(found.column_names, found.columns, strict=True)
     ]
     return _placed(pa.table(columns, names=found.column_names))

@@ -146,8 +146,13 @@ class Session:
 
         columns: list[tuple[str, int]] = self.try_out(text)
         if any(kind not in _WIDTHS for _, kind in columns):
-            names = [name for name, _ in columns]
-            return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in self.rows(text)])
+            each = list(zip(*self.rows(text), strict=True)) or [()] * len(columns)
+            kinds = {4: pa.int32(), 8: pa.int64()}
+            arrays = [
+                pa.array(values, kinds.get(_WIDTHS.get(kind, 0)))
+                for (_, kind), values in zip(columns, each, strict=True)
+            ]
+            return pa.table(arrays, names=[name for name, _ in columns])
         widths = [_WIDTHS[kind] for _, kind in columns]
         schema = pa.schema([pa.field(name, pa.int32() if _WIDTHS[kind] == 4 else pa.int64()) for name, kind in columns])
         batches = []
