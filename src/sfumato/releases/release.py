@@ -157,7 +157,7 @@ class Release:
         from sfumato.schema.schema import what_is_counted
 
         about, countable = self.content.about, self.content.answers_counts
-        typical = typical_errors(self.content, confidence) if with_errors and countable else ()
+        typical = typical_errors(self.content.newest, confidence) if with_errors and countable else ()
         examples = about.examples or (example_queries(self.schema) if countable else ())
         if any(one.half_width is None for one in typical):  # it answers what it was made for and perhaps nothing else
             examples = tuple(text for text in examples if determines(self.query(text)))

@@ -8,6 +8,7 @@ shown, not over what is printed), so the most striking differences may be believ
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from math import prod
 from os import PathLike
@@ -156,7 +157,9 @@ def compare(
 def _opened(one: str | PathLike[str] | Release) -> Release:
     from sfumato.releases.release import Release, open_release
 
-    return one if isinstance(one, Release) else open_release(str(one))
+    opened = one if isinstance(one, Release) else open_release(str(one))
+    complete = opened.content.complete()
+    return opened if complete is opened.content else replace(opened, content=complete)
 
 
 def _ask(release: Release, table: SharedTable, confidence: float, interval: str) -> Cells:

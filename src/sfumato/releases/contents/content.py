@@ -106,6 +106,15 @@ class Content(ABC):
         return ()
 
     @property
+    def newest(self) -> Content:
+        """Content whose typical errors are told: of a series, the newest part."""
+        return self
+
+    def complete(self) -> Content:
+        """Content that answers for every column and value; of a series that has grown, the parts that have them all."""
+        return self
+
+    @property
     def table_schema(self) -> Schema:
         """Schema of the table that was read, whose rules of counting hold; of a series, that of the newest part."""
         return self.schema

@@ -122,8 +122,31 @@ class SeriesContent(ContentOfCells):
         return tuple(part.release for part in self.parts)
 
     @property
+    def newest(self) -> ContentOfCells:
+        return self._last.content
+
+    @property
+    def _last(self) -> Part:
+        return max(self.parts, key=lambda part: part.number)
+
+    def complete(self) -> SeriesContent:
+        """The parts that have every column and every value of the newest one."""
+
+        def has_all(part: Part) -> bool:
+            schema = part.release.schema
+            named = {*self.schema.attributes, *self.schema.measures} - {PERIOD}
+            there = named <= {*schema.attributes, *schema.measures}
+            return there and all(self.place(part, name) is None for name in self.schema.attributes if name != PERIOD)
+
+        kept = tuple(part for part in self.parts if has_all(part))
+        if len(kept) == len(self.parts):
+            return self
+        attribute, _ = period_attribute(self.series, [part.period for part in kept])
+        return replace(self, schema=with_period(self.table_schema, attribute), parts=kept)
+
+    @property
     def table_schema(self) -> Schema:
-        return max(self.parts, key=lambda part: part.number).release.schema
+        return self._last.release.schema
 
     @property
     def axis(self) -> Axis:
@@ -352,7 +375,7 @@ class SeriesContent(ContentOfCells):
 
     @property
     def about(self) -> About:
-        newest = max(self.parts, key=lambda part: part.number).content.about
+        newest = self.newest.about
         first, last = self.parts[0].period, self.parts[-1].period
         span = first if first == last else f"{first} to {last}"
         extent = f"{len(self.parts)} {'part' if len(self.parts) == 1 else 'parts'}, {span}; the newest has "
