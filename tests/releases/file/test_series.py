@@ -57,7 +57,7 @@ def test_it_is_opened_as_a_release_and_its_parts_are_releases(made):
 
 
 def test_appending_keeps_every_earlier_byte_of_the_chain(made):
-    path, _ = made
+    path, parts = made
     before = open_series(path).head
     append_part(path, replace(months_of("cells")[0], receipt=None, published=None).save(parts[0]), "2026-05")
     after = open_series(path).head
