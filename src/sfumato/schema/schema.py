@@ -33,16 +33,6 @@ from sfumato.errors import OldWordWarning, SchemaError
 from sfumato.plain_text import html_block, printable
 from sfumato.schema.attributes import Attribute, Boolean, Category, Column, Declared
 from sfumato.schema.dialect import PLAIN, Dialect, same_name
-from sfumato.schema.file import (
-    REMEDIES,
-    UNIT_FORMS,
-    counted,
-    in_plain_words,
-    path_of,
-    read_yaml,
-    refuse_blanks,
-    with_values_from_files,
-)
 from sfumato.schema.parts import (
     OLD_SHARE,
     Budget,
@@ -56,6 +46,7 @@ from sfumato.schema.parts import (
     missing_of,
     shown,
 )
+from sfumato.schema.remedies import REMEDIES, UNIT_FORMS, counted, in_plain_words, path_of, refuse_blanks
 from sfumato.schema.rules import Combinations, Functions, rules_in_words, structure_of
 from sfumato.schema.series import PERIOD, Series
 
@@ -130,6 +121,8 @@ class Schema(Declared):
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Schema:
         """Read a schema from a YAML file."""
+        from sfumato.schema.file import read_yaml, with_values_from_files
+
         try:
             mapping = with_values_from_files(read_yaml(Path(path)), Path(path).parent)
             found = cls.from_dict(mapping)
@@ -186,6 +179,11 @@ class Schema(Declared):
     def delta(self) -> Fraction | None:
         """The total delta, if the schema states one."""
         return self.budget.delta if self.budget else None
+
+    @property
+    def per(self) -> str | None:
+        """The span whose periods keep to the total together, if the schema states one."""
+        return self.budget.per if self.budget else None
 
     @property
     def rho(self) -> Fraction | None:
@@ -248,6 +246,14 @@ class Schema(Declared):
                 raise ValueError(f"has {twin!r} and {name!r}, which SQL does not tell apart; rename one, with `column`")
         return {name: part if part.column else part.model_copy(update={"column": name}) for name, part in parts.items()}
 
+    def check_span(self) -> None:
+        """Refuse a budget by the year where periods are no promises of their own, or have no year."""
+        if self.per is not None and not (self.series and self.series.promise.alone and self.series.period != "name"):
+            raise SchemaError(
+                f"budget.per is {self.per}, which is for a series whose unit is a person within a dated period; write "
+                "series: {period: month, unit: person in a month}, or leave per out"
+            )
+
     def _refuse_names_that_are_taken(self) -> None:
         taken = {name.lower() for name in (*self.attributes, *self.measures)}
         if self.series is not None:
@@ -259,6 +265,8 @@ class Schema(Declared):
                     "privacy_unit, or write person in a month or person for ever"
                 )
             taken.add(PERIOD)
+        if self.series is not None or PERIOD not in taken:  # of an open series, whose periods are a column
+            self.check_span()
         for name, attribute in self.attributes.items():
             for column in (attribute.groups or ()) if isinstance(attribute, Category) else ():
                 if column.lower() in taken:
