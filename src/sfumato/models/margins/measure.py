@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # `auto` asks what is foretold wherever there are three attri
 NONE: Mapping[Places, Contrasts] = {}
 MOST_COMPARED = 2**22  # cells of a long attribute with another one, whose values are compared with their groups
 FINEST = 2**20  # parts in which shares of a budget are counted
-OCTAVE = 8  # steps from a share to its double: few shares make few scales of noise, each with a sampler to set up
+OCTAVE = 16  # steps from a share to its double: few shares make few scales of noise, each with a sampler to set up
 OF_A_PAIR, OF_A_CELL = 2**21, 2**7  # numbers changed for a pair of attributes and for each of its cells; see `_work`
 
 
