@@ -15,8 +15,8 @@ BLOCK = re.compile(r"^```(console|python|yaml)\n(.*?)^```$", re.M | re.S)
 REFUSED = "# refused"
 
 
-def test_there_are_four():
-    assert PAGES == ["analyst", "codebook", "curator", "reviewer"]
+def test_there_are_five():
+    assert PAGES == ["analyst", "codebook", "curator", "reviewer", "series"]
 
 
 @pytest.mark.parametrize("name", PAGES)

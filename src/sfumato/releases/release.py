@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sfumato.arrays import Whole
 from sfumato.domain import Domain
-from sfumato.errors import PrivacyError, ReleaseFileError
+from sfumato.errors import PrivacyError, QueryError, ReleaseFileError
 from sfumato.frozen import dataclass
 from sfumato.plain_text import printable
 from sfumato.queries import Queries
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from sfumato.answers.question import Manner
     from sfumato.answers.results import Estimate, Result
     from sfumato.releases.description import Description
+    from sfumato.releases.file.series import PartRecord, SeriesFile
     from sfumato.releases.rows.to_file import Drawn
     from sfumato.releases.rows.wish import Lot
 
@@ -78,6 +79,7 @@ class Release:
         selected: bool = True,
         unbiased: bool = False,
         errors: bool = True,
+        as_of: str | None = None,
     ) -> Result:
         """Answer a statement, with an interval for every number; DESCRIBE, with the columns that there are.
 
@@ -88,7 +90,8 @@ class Release:
         (LIMIT after ORDER BY a number, HAVING, QUALIFY), intervals are wide enough to hold after that choice. unbiased:
         counts and sums as they were measured, without what a model made of them; refused where they were not. errors:
         whether tables, records and frames of the answer have standard errors and intervals beside the numbers, and
-        synthetic rows (SELECT * ... LIMIT 5) the column that says so.
+        synthetic rows (SELECT * ... LIMIT 5) the column that says so. as_of: of a series, a period: answer from the
+        parts up to it, with estimates that lean on each other (docs/intervals.md).
         """
         from sfumato.answers.question import Manner
         from sfumato.schema.schema import counted_in_short
@@ -99,10 +102,23 @@ class Release:
 
             made = f"{self.content.about.extent}, mechanism {self.mechanism}"
             found = describe_columns(self.schema, confidence, (self.guarantee.statement, made))
-            return replace(found, counted=counted_in_short(self.content.table))
+            return replace(found, counted=counted_in_short(self.content.table_schema))
         manner = Manner(interval, possible, simultaneous, selected, unbiased)
+        if as_of is not None:
+            if unbiased:
+                raise QueryError("unbiased answers lean on no other period; ask without as_of, or without unbiased")
+            return replace(self, content=self.content.as_of(as_of)).query(
+                sql,
+                confidence=confidence,
+                strict=strict,
+                interval=interval,
+                possible=possible,
+                simultaneous=simultaneous,
+                selected=selected,
+                errors=errors,
+            )
         result = self._answer(sql, confidence, strict, manner, errors)
-        return replace(result, counted=counted_in_short(self.content.table), errors=errors)
+        return replace(result, counted=counted_in_short(self.content.table_schema), errors=errors)
 
     def _answer(self, sql: str, confidence: float, strict: bool, manner: Manner, errors: bool) -> Result:
         """Answer a statement that is no DESCRIBE."""
@@ -142,12 +158,13 @@ class Release:
         from sfumato.schema.schema import what_is_counted
 
         about, countable = self.content.about, self.content.answers_counts
-        typical = typical_errors(self.content, confidence) if with_errors and countable else ()
+        typical = typical_errors(self.content.newest, confidence) if with_errors and countable else ()
         examples = about.examples or (example_queries(self.schema) if countable else ())
         if any(one.half_width is None for one in typical):  # it answers what it was made for and perhaps nothing else
             examples = tuple(text for text in examples if determines(self.query(text)))
         made = (self.schema, self.mechanism, self.guarantee, about.extent, about.errors)
-        return Description(*made, typical, confidence, what_is_counted(self.content.table), examples, about.findings)
+        rules = what_is_counted(self.content.table_schema)
+        return Description(*made, typical, confidence, rules, examples, about.findings)
 
     def answer(self, queries: Queries, *, confidence: float = 0.95, interval: str = "typical") -> Sequence[Estimate]:
         """Answer linear queries over the cells' counts, one estimate for each. interval: as in `query`."""
@@ -263,9 +280,14 @@ class Release:
         require_signature: the file of a public key by which it must be signed.
         """
         if is_series(path):
-            from sfumato.releases.series import load_series
+            from sfumato.releases.file.series import open_series
 
-            return load_series(path, most_cells, require_signature)
+            file = open_series(path, most_cells)
+            if require_signature is not None:
+                from sfumato.releases.signature import check_signature
+
+                check_signature(path, file.digest, require_signature)
+            return series_in(file)
         artifact = read_artifact(Path(path), most_cells)
         if require_signature is not None:
             from sfumato.releases.signature import check_signature
@@ -350,6 +372,19 @@ def release_in(artifact: Artifact) -> Release:
     facts = (about.mechanism.name, about.guarantee, about.private, about.receipt)
     options = {name: str(value) for name, value in about.mechanism.options.items()}
     return Release(read_content(artifact), *facts, options=options)
+
+
+def series_in(file: SeriesFile) -> Release:
+    """An open series as a release, whose guarantee is that of all parts together; parts are opened when asked for."""
+    from sfumato.releases.contents.series import Part, SeriesContent
+    from sfumato.releases.series import guarantee_of_parts
+
+    def part(record: PartRecord) -> Part:
+        return Part(record.number, record.period, lambda: release_in(file.artifact(record)))
+
+    content, listed = SeriesContent.of([part(record) for record in file.head.parts], file), file.head.parts
+    guarantee = guarantee_of_parts(listed, file.series, content.schema)
+    return Release(content, listed[-1].mechanism, guarantee, all(each.private for each in listed))
 
 
 def open_release(

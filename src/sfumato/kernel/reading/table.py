@@ -180,9 +180,11 @@ class Table:
         finally:
             self.engine.close()
 
-    def aggregate(self, schema: Schema, key: int) -> Aggregate:
+    def aggregate(
+        self, schema: Schema, key: int, *, period: str | None = None, admit: Admit | None = None
+    ) -> Aggregate:
         """Read as `read` does, and aggregate by cell wherever cells can be numbered."""
-        found = self.read(schema, key)
+        found = self.read(schema, key, period=period, admit=admit)
         return found.gathered if isinstance(found, Rows) else found
 
     def look(self, schema: Schema) -> Checked:

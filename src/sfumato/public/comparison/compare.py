@@ -8,6 +8,7 @@ shown, not over what is printed), so the most striking differences may be believ
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from math import prod
 from os import PathLike
@@ -75,7 +76,10 @@ def shared_tables(first: Release, second: Release, by: Sequence[str]) -> tuple[l
             notes.append(f"{printable(name)} is cut in different ways in the two releases and was not compared")
             continue
         alike[name] = labels
-        left = [(axis.size - len(axis.gaps) - len(labels), which) for axis, which in ((ours[name], "first"), (theirs[name], "second"))]
+        left = [
+            (axis.size - len(axis.gaps) - len(labels), which)
+            for axis, which in ((ours[name], "first"), (theirs[name], "second"))
+        ]
         if odd := [f"{number:,} that only the {which} has" for number, which in left if number]:
             notes.append(f"of {printable(name)}, values that both have are compared, without {' and '.join(odd)}")
     if by:
@@ -153,7 +157,9 @@ def compare(
 def _opened(one: str | PathLike[str] | Release) -> Release:
     from sfumato.releases.release import Release, open_release
 
-    return one if isinstance(one, Release) else open_release(str(one))
+    opened = one if isinstance(one, Release) else open_release(str(one))
+    complete = opened.content.complete()
+    return opened if complete is opened.content else replace(opened, content=complete)
 
 
 def _ask(release: Release, table: SharedTable, confidence: float, interval: str) -> Cells:
@@ -209,7 +215,7 @@ def _about_the_two(first: Release, second: Release) -> list[str]:
                 notes[0] += (
                     f", as entries {places[0]} and {places[1]} of one ledger for {printable(first.schema.dataset)}"
                 )
-    ours, theirs = what_is_counted(first.content.table), what_is_counted(second.content.table)
+    ours, theirs = what_is_counted(first.content.table_schema), what_is_counted(second.content.table_schema)
     if set(ours) != set(theirs):
         odd = [
             f"{which}: {rule}"

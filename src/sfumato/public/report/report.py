@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
@@ -31,6 +32,7 @@ def report(
     from sfumato.releases.release import open_release
 
     release = open_release(Path(path), most_cells=most_cells, require_signature=require_signature)
+    release = replace(release, content=release.content.complete())
     about, odds = release.describe(confidence=confidence), odds_of(release.guarantee)
     step("asking for every attribute")
     asked = [(axis, distribution_of(release, axis, confidence)) for axis in release.domain]

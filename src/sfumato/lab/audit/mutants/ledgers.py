@@ -9,18 +9,25 @@ from __future__ import annotations
 import secrets
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sfumato.errors import BudgetError, BudgetExhausted, LedgerError, NewLedgerWarning
+from sfumato.kernel.ledger.book import Series
 from sfumato.kernel.ledger.ledger import ROW, Ledger, Receipt, Unit
+from sfumato.kernel.ledger.register import Register
 from sfumato.kernel.ledger.reservation import Wanted
 
 PERSON = Unit("person_id")
+MONTHS = Unit("person_id", Series("person in at most 2 months", 2))
 
 
 def spends_twice(kind: type[Ledger]) -> str | None:
@@ -132,3 +139,97 @@ def _place() -> Iterator[tuple[Path, list[warnings.WarningMessage]]]:
 def _ask(ledger: Ledger, epsilon: int, unit: Unit, **more: Any) -> Receipt:
     asked = Wanted(more.pop("dataset", "mutants"), Fraction(epsilon), Fraction(3), "cells", unit, 1, **more)
     return ledger.reserve(asked, secrets.token_hex(16))
+
+
+def counts_too_often(kind: type[Register]) -> str | None:
+    """Whether somebody is counted in more periods than two, or is left out for what others did; after any kill.
+
+    Every history of a person over four periods, all of them at once; each period is registered by an object of its own,
+    as a process does after the last one was killed.
+    """
+    histories = list(product([False, True], repeat=4))
+    with _place() as (path, _):
+        for period in range(4):
+            here = [number for number, history in enumerate(histories) if history[period]]
+            try:
+                flags = _admitted(kind, path, f"2026-0{period + 1}", [b"%d" % number for number in here])
+            except LedgerError:
+                return "people could not be told apart"
+            for number, flag in zip(here, flags, strict=True):
+                if flag != (sum(histories[number][:period]) < 2):
+                    return f"somebody was {'counted too often' if flag else 'left out for what others did'}"
+    return None
+
+
+def loses_people(kind: type[Register]) -> str | None:
+    """Whether a register that was lost is made anew, so that people are counted again."""
+    with _place() as (path, _):
+        for period in ("2026-01", "2026-02"):
+            _admitted(kind, path, period, [b"ann"])
+        Path(f"{path}.register").unlink()
+        try:
+            return "somebody was counted a third time" if _admitted(kind, path, "2026-03", [b"ann"]).any() else None
+        except LedgerError:
+            return None
+
+
+def _admitted(kind: type[Register], path: Path, period: str, people: list[bytes]) -> NDArray[np.bool_]:
+    ledger = Ledger(path)
+    receipt = _ask(ledger, 1, MONTHS, period=period)
+    return kind(ledger, "mutants", MONTHS).admit(receipt, period, people)
+
+
+def adds_too_few_periods(kind: type[Ledger]) -> str | None:
+    """Whether a ledger grants an epsilon of 2 in each of two months, out of a total of 3, to people who are in both."""
+    with _place() as (path, _):
+        try:
+            for period in ("2026-01", "2026-02"):
+                _ask(kind(path), 2, MONTHS, period=period)
+        except BudgetExhausted:
+            return None
+        return "an epsilon of 2 was granted in two months to the same people, out of a total of 3"
+
+
+class MonthlyLedger(Ledger):
+    """NOT PRIVATE: each period has an account of its own, although a person may be in several."""
+
+    def reserve(self, wanted: Wanted, nonce: str) -> Receipt:
+        alone = Series("person in a month", 1, alone=True)
+        return super().reserve(replace(wanted, unit=replace(wanted.unit, series=alone)), nonce)
+
+
+class UnheededRegister(Register):
+    """NOT PRIVATE: people are recorded, and all of them are counted."""
+
+    def admit(self, receipt: Receipt, period: str, people: Sequence[bytes]) -> NDArray[np.bool_]:
+        return super().admit(receipt, period, people) | True
+
+
+class OneMoreRegister(Register):
+    """NOT PRIVATE: a person is left out after one period too many."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.most += 1
+
+
+class NamelessRegister(Register):
+    """NOT PRIVATE: the series is hashed and not the person, so that people cannot be told apart."""
+
+    def _hashed(self, key: bytes, name: bytes) -> bytes:
+        return super()._hashed(key, name[:1])
+
+
+class LateRegister(Register):
+    """NOT PRIVATE: people are recorded when the release is done, which a kill prevents."""
+
+    def admit(self, receipt: Receipt, period: str, people: Sequence[bytes]) -> NDArray[np.bool_]:
+        super().admit(receipt, period, [])
+        return np.ones(len(people), dtype=bool)  # as they stood before anybody was recorded
+
+
+class NewRegister(Register):
+    """NOT PRIVATE: a register that is lost is made anew, whatever the ledger knows of it."""
+
+    def _marks(self) -> list[str]:
+        return []

