@@ -11,7 +11,7 @@ from curators import curator_of
 from sfumato.errors import QueryError
 from sfumato.kernel.budget import Cost
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.models.margins.borrowing import Periods, Prediction, positive_fit, borrowed
+from sfumato.models.margins.borrowing import Periods, Prediction, borrowed, positive_fit
 from sfumato.models.margins.content import Margins
 from sfumato.models.margins.measure import margins
 from sfumato.releases.contents.series import Part, SeriesContent
