@@ -11,7 +11,7 @@ from curators import curator_of
 from sfumato.errors import QueryError
 from sfumato.kernel.budget import Cost
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.models.margins.borrowing import Periods, Prediction, _positive, borrowed
+from sfumato.models.margins.borrowing import Periods, Prediction, borrowed, positive_fit
 from sfumato.models.margins.content import Margins
 from sfumato.models.margins.measure import margins
 from sfumato.releases.contents.series import Part, SeriesContent
@@ -86,8 +86,8 @@ def test_drift_and_scatter_are_learned_from_squared_differences():
 
 def test_least_squares_with_signs():
     features = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
-    assert _positive(features, features @ [2.0, 3.0], np.ones(3)).tolist() == pytest.approx([2.0, 3.0])
-    assert (_positive(features, features @ [2.0, -9.0], np.ones(3)) >= 0.0).all()
+    assert positive_fit(features, features @ [2.0, 3.0], np.ones(3)).tolist() == pytest.approx([2.0, 3.0])
+    assert (positive_fit(features, features @ [2.0, -9.0], np.ones(3)) >= 0.0).all()
 
 
 @pytest.fixture(scope="module")

@@ -38,7 +38,7 @@ from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement
 from sfumato.models.margins.joining import one_way_errors, onto_total
 from sfumato.models.margins.scales import Scaled, Spreads
-from sfumato.models.margins.shrinkage import all_pairs, fit_margins
+from sfumato.models.margins.shrinkage import LEAST, ROUNDS_OF_LARGER, all_pairs, fit_margins
 from sfumato.models.margins.table import WIDER, Noisy, Places, Table, independent, pooled, spread_out, sum_out
 from sfumato.queries import Identity
 
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 LET_GO = 4.0  # standard deviations of an innovation; one in 16,000 is that far off by chance
 BY_CHANCE = 1.0  # the least scatter: that of rows which come independently
 ROUNDS = 8  # of learning drift and scatter, with weights and outliers by those of the round before
-FITTING = 12  # rounds of proportional fitting of a larger table to its pairs
-LEAST = 1e-9
 
 Seen = Mapping[Places, Noisy]  # noisy tables of one and two attributes
 
@@ -145,9 +143,9 @@ class Periods:
         for _ in range(ROUNDS):
             expected = noise_of + features @ found
             above, weights = np.minimum(square, LET_GO**2 * expected) - noise_of, expected**-2.0
-            found = _positive(features, above, weights)
+            found = positive_fit(features, above, weights)
             if found[1] < BY_CHANCE:
-                found = np.append(_positive(features[:, :1], above - 2.0 * BY_CHANCE * rows_of, weights), BY_CHANCE)
+                found = np.append(positive_fit(features[:, :1], above - 2.0 * BY_CHANCE * rows_of, weights), BY_CHANCE)
         return Walk(float(found[0]), float(found[1]))
 
     @cached_property
@@ -196,7 +194,7 @@ class Periods:
         return np.asarray((noisy - state.mean) ** 2 > LET_GO**2 * spread)
 
 
-def _positive(features: Floats, wanted: Floats, weights: Floats) -> Floats:
+def positive_fit(features: Floats, wanted: Floats, weights: Floats) -> Floats:
     """Weighted least squares with non-negative coefficients, of one feature or two; features: (n, coefficients)."""
     gram, right = (features * weights[:, None]).T @ features, features.T @ (weights * wanted)
     scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))
@@ -354,7 +352,7 @@ def _refitted(table: Table, tables: Mapping[Places, Table]) -> Table:
     """Larger table fitted proportionally to smaller ones."""
     parts = [tables[part] for part in combinations(table.places, len(table.places) - 1) if part in tables]
     estimate = np.maximum(table.estimate, LEAST)
-    for _ in range(FITTING):
+    for _ in range(ROUNDS_OF_LARGER):
         for part in parts:
             now = np.maximum(sum_out(estimate, part.places, table.places), LEAST)
             estimate = estimate * spread_out(part.estimate / now, part.places, table.places)
