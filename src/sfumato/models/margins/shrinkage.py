@@ -334,7 +334,7 @@ def all_pairs(
     further = {places: [fitted(places, expected[places])] if expected else [] for places in near}
     alone, _ = shrink_pairs(near, among, further, by_order)
     known = among | {places: fitted(places, each.estimate) for places, each in alone.items()}
-    said = _by_others(one_way, known, kin)
+    said = predicted_by_others(one_way, known, kin)
     for each in said:
         each.update({places: fitted(places, each[places]) for places in zeros if places in each})
     by_others = _along(shares, ordered, _variation(one_way, known, among, list(near)), list(near))
@@ -412,7 +412,7 @@ def of_one_shape(pairs: Iterable[Places], sizes: Sequence[int]) -> Iterator[list
         yield from (batch[start : start + together] for start in range(0, len(batch), together))
 
 
-def _by_others(one_way: Sequence[Floats], pairs: Pairs, kin: Kin) -> list[dict[Places, Floats]]:
+def predicted_by_others(one_way: Sequence[Floats], pairs: Pairs, kin: Kin) -> list[dict[Places, Floats]]:
     """Predict every pair from pairs of other attributes that are no kin of its own, for every ridge."""
     of_kin: dict[frozenset[int], list[Places]] = {}
     for a, b in pairs:
