@@ -223,6 +223,29 @@ def test_what_is_wrong_is_named_in_one_line(sql, message):
     assert "\x1b" not in str(caught.value)
 
 
+CALLED_AS_WORDS = Schema.from_dict(
+    {
+        "dataset": "t",
+        "privacy_unit": "row",
+        "attributes": {name: {"type": "boolean"} for name in ("Alter", "Case", "Order", "ill")},
+    }
+)
+
+
+@pytest.mark.parametrize("sql", ["SELECT Alter, COUNT(*) FROM t GROUP BY 1", "SELECT COUNT(*) FROM t WHERE alter"])
+def test_a_column_that_is_a_word_of_sql_is_to_be_quoted(sql):
+    with pytest.raises(QueryError, match=r'; if the column is meant, write "Alter" in double quotes'):
+        compile_select(sql, CALLED_AS_WORDS)
+    assert compile_select(sql.replace("Alter", '"Alter"').replace("alter", '"Alter"'), CALLED_AS_WORDS).aggregates
+
+
+@pytest.mark.parametrize("sql", ['SELECT "Alter", COUNT( FROM t', "SELECT COUNT( FROM t -- Alter", "SELECT ill + FROM t"])
+def test_no_other_text_that_cannot_be_read_is_told_to_quote(sql):
+    with pytest.raises(QueryError, match="cannot be read") as caught:
+        compile_select(sql, CALLED_AS_WORDS)
+    assert "quotes" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "sql",
     [

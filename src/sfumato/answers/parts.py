@@ -3,7 +3,7 @@
 Noise: every part has its own, so the noises of a sum are those of its parts. What a model does not know is another
 matter: a model that misses a connection misses it every month, so its errors add up as numbers and not as squares.
 How far is unknown, so the larger error of two cases is taken: the parts' model errors are independent, or one and the
-same pattern of errors, scaled. The difference of two months is wider in the first case, the sum of a year in the second.
+same pattern of errors, scaled. A difference of two months is wider in the first case, a sum of a year in the second.
 For several sums at once (a ratio) the least covariance that is above both is taken.
 
 Guaranteed bounds of a sum are the sums of the parts' bounds, each with its share of the tail.
@@ -18,12 +18,13 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.answers.distinct import EVERY_ROW, ByValue
+from sfumato.answers.distinct import ByValue
 from sfumato.answers.evaluate import ENDS, NoiseSource, Sign, Sum, Terms, View
 from sfumato.answers.fieller import NORMAL, NormalErrors, Term, normal_terms
 from sfumato.answers.guaranteed_columns import Source
 from sfumato.answers.noise_sum import Ends
 from sfumato.answers.question import OF_A_SUM, ByStatistic, Gathered, Groups, WeightRange, Weights, total
+from sfumato.answers.spreads import EVERY_ROW
 from sfumato.arrays import Codes, Floats
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
@@ -66,9 +67,10 @@ class PartView:
     def cells(self) -> Gathered:
         return self.view.cells
 
-    def cut(self, weights: Floats) -> Floats:
-        """The weights of this part's cells among those of all."""
-        return weights[self.start : self.start + self.cells.size]
+    @property
+    def mine(self) -> slice:
+        """Where its cells stand among those of all parts."""
+        return slice(self.start, self.start + self.cells.size)
 
     def side(self, side: Sum) -> Sum:
         """The weights of a sum on this part's cells."""
@@ -86,7 +88,7 @@ class PartView:
         """The weights of a sum, least and greatest, on this part's cells."""
 
         def cut(weights: Mapping[str, Floats]) -> dict[str, Floats]:
-            mine = total(self._in_own_units(of, Weights.exactly(self.cut(each))) for of, each in weights.items())
+            mine = total(self._in_own_units(of, Weights.exactly(each[self.mine])) for of, each in weights.items())
             return {of: each.value for of, each in mine.items() if of in self.cells.values}
 
         low = cut(query.low)
@@ -94,8 +96,8 @@ class PartView:
 
     def _both_ends(self, weights: Weights) -> Weights:
         if weights.exact:
-            return Weights.exactly(self.cut(weights.value))
-        return Weights(self.cut(weights.value), self.cut(weights.low), self.cut(weights.high))
+            return Weights.exactly(weights.value[self.mine])
+        return Weights(weights.value[self.mine], weights.low[self.mine], weights.high[self.mine])
 
 
 def cells_of_parts(parts: Sequence[PartView], along: str, names: Sequence[str]) -> Gathered:
@@ -103,20 +105,14 @@ def cells_of_parts(parts: Sequence[PartView], along: str, names: Sequence[str]) 
     every = [part.values for part in parts]
     statistics = dict.fromkeys(of for values in every for of in values)
     values = {
-        of: _concatenated([own.get(of, np.zeros(part.cells.size)) for part, own in zip(parts, every, strict=True)])
+        of: np.concatenate([own.get(of, np.zeros(part.cells.size)) for part, own in zip(parts, every, strict=True)])
         for of in statistics
     }
     codes = {
-        name: _concatenated(
-            [np.full(p.cells.size, p.code) if name == along else p.codes[name] for p in parts]
-        ).astype(np.int64)
+        name: np.concatenate([np.full(p.cells.size, p.code) if name == along else p.codes[name] for p in parts])
         for name in names
     }
-    return Gathered(codes, values or {"count": np.zeros(0)}, 1)
-
-
-def _concatenated(arrays: Sequence[Floats]) -> Floats:
-    return np.concatenate(arrays) if arrays else np.zeros(0)
+    return Gathered(codes, values, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +199,7 @@ class NoiseOfParts(NoiseSource):
             base, at = self._inside(part, groups.base)
             values = np.arange(groups.shape[1] - 1)
             present = (base.present[:, None] * groups.shape[1] + values).ravel()
-            by_value = ByValue((), (base.number, groups.shape[1]), present, base, part.cut(groups.value))
+            by_value = ByValue((), (base.number, groups.shape[1]), present, base, groups.value[part.mine])
             return by_value, (at[:, None] * len(values) + values).ravel()
         here = np.ones(len(groups.present), dtype=bool)
         if self.along not in groups.names and not any(name in part.old for name in groups.names):
@@ -226,7 +222,7 @@ class NoiseOfParts(NoiseSource):
         """Test statistics of all parts together: precision-weighted sums add up."""
         signs = [Sign(0.0, 0.0, ()) for _ in range(within.shape[1])]
         for part in self.parts:
-            inside = within[part.start : part.start + part.cells.size]
+            inside = within[part.mine]
             if not inside.any():
                 continue
             mine = part.view.noises.signs_of_rows(inside, part.cells)
@@ -376,7 +372,7 @@ class SourceOfParts(Source):
         return all(source.signed for source in self.sources)
 
     @cached_property
-    def work(self) -> int:  # type: ignore[override]
+    def work(self) -> int:
         return sum(OF_A_SUM + source.work for source in self.sources)
 
     def refuse(self, amounts: Sequence[Amount]) -> None:

@@ -58,6 +58,13 @@ SIMULTANEOUS = typer.Option(False, "--simultaneous", help="Make intervals hold f
 SELECTED = typer.Option(
     True, "--selected/--no-selected", help="Widen intervals of rows that noisy values chose (LIMIT, HAVING, ranks)."
 )
+AS_OF = typer.Option(
+    None,
+    "--as-of",
+    help="Of a series: answer from its parts up to this period, estimates leaning on each other.",
+    show_default=False,
+    metavar="PERIOD",
+)
 UNBIASED = typer.Option(False, "--unbiased", help="Answer from the noisy measurements alone, without a model.")
 
 
@@ -80,6 +87,7 @@ def query(
     simultaneous: bool = SIMULTANEOUS,
     selected: bool = SELECTED,
     unbiased: bool = UNBIASED,
+    as_of: str | None = AS_OF,
     most_cells: int | None = MOST_CELLS,
     require_signature: Path | None = SIGNED,
     strict: bool = typer.Option(False, "--strict", help="Refuse conditions that cut through a bin."),
@@ -109,6 +117,7 @@ def query(
                         simultaneous=simultaneous,
                         selected=selected,
                         unbiased=unbiased,
+                        as_of=as_of,
                     )
                 )
     answers = list(zip(asked.texts, results, strict=True))

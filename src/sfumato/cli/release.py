@@ -56,7 +56,9 @@ RHO = typer.Option(
 )
 OUT = typer.Option(None, "-o", "--out", help="The release file to write.  [required]", show_default=False)
 SERIES = typer.Option(
-    None, "--series", help="In place of -o: the file of a series, which gets the release of one period as its next part."
+    None,
+    "--series",
+    help="In place of -o: the file of a series, which gets the release of one period as its next part.",
 )
 PERIOD = typer.Option(None, "--period", help="The period of the table in its series, such as 2026-11 or 2026-Q4.")
 CORRECT = typer.Option(

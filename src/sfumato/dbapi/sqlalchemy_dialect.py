@@ -90,7 +90,7 @@ class SfumatoDialect(default.DefaultDialect):
         from sfumato.schema.schema import counted_in_short
 
         opened = _release(connection)
-        return {"text": f"{opened.guarantee.statement} Counted: {counted_in_short(opened.content.table)}."}
+        return {"text": f"{opened.guarantee.statement} Counted: {counted_in_short(opened.content.table_schema)}."}
 
 
 def _release(connection: Any) -> Release:

@@ -60,6 +60,7 @@ class Terms:
 
     def __post_init__(self) -> None:
         series = self.schema.series
+        self.schema.check_span()
         if series is None and self.period is not None:
             raise SchemaError("a period is named, but the schema states no series; add `series`, or name no period")
         if series is not None and (self.period is None or series.label(self.period) != self.period):
@@ -98,7 +99,7 @@ def unit_of(schema: Schema) -> Unit:
         return Unit(schema.privacy_unit.column)
     promise = one.promise
     planned = one.periods if promise.most is None else None
-    return Unit(schema.privacy_unit.column, Series(promise.words, promise.most, promise.alone, planned))
+    return Unit(schema.privacy_unit.column, Series(promise.words, promise.most, promise.alone, planned, schema.per))
 
 
 def open_curator(

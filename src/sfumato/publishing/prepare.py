@@ -68,14 +68,14 @@ class Request:
         if series is None:
             if self.series is not None or self.period is not None:
                 raise SchemaError(
-                    "the schema says nothing of a series; add series: {period: month, unit: person in a month}, or leave "
-                    "out --series and --period"
+                    "the schema says nothing of a series; add series: {period: month, unit: person in a month}, or "
+                    "leave out --series and --period"
                 )
             return None
         if self.period is None:
             raise SchemaError(
-                f"the schema states a series, published {series.period} by {series.period}; name its file and the period "
-                "of this table: --series, --period"
+                f"the schema states a series, published {series.period} by {series.period}; name its file and the "
+                "period of this table: --series, --period"
             )
         return series.label(self.period)
 
@@ -242,9 +242,8 @@ def _part_there(path: Path, request: Request) -> Release | None:
     from sfumato.releases.release import release_in
 
     file = open_series(path)
-    with file.file:
-        part = file.head.newest.get(request.label or "")
-        return None if part is None else release_in(file.artifact(part)).refuse_unless_private()
+    part = file.head.newest.get(request.label or "")
+    return None if part is None else release_in(file.artifact(part)).refuse_unless_private()
 
 
 def check_series(request: Request) -> None:
@@ -264,13 +263,12 @@ def check_series(request: Request) -> None:
     if not path.exists():
         return check_period(label, None, correct=request.correct)
     found = open_series(path)
-    with found.file:
-        if (found.head.dataset, found.head.series) != (request.schema.dataset, series_of(request.schema)):
-            raise ReleaseFileError(
-                f"{path} is the series of another dataset, or with another promise; begin a new file", kind="input"
-            )
-        check_period(label, found.head.newest.get(label), correct=request.correct)
-        check_growth(found.artifact(found.head.parts[-1]).schema, request.schema)
+    if (found.head.dataset, found.head.series) != (request.schema.dataset, series_of(request.schema)):
+        raise ReleaseFileError(
+            f"{path} is the series of another dataset, or with another promise; begin a new file", kind="input"
+        )
+    check_period(label, found.head.newest.get(label), correct=request.correct)
+    check_growth(found.artifact(found.head.parts[-1]).schema, request.schema)
 
 
 def part_place(path: Path, label: str) -> Path:

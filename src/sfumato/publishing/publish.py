@@ -20,7 +20,15 @@ from sfumato.kernel.ledger.ledger import Account, Ledger, Receipt, telling_what_
 from sfumato.kernel.opening import Step, Terms, open_curator, rehearse
 from sfumato.kernel.reading.table import Table, open_table
 from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
-from sfumato.publishing.prepare import Prepared, Request, check_place, check_series, digest_of_request, part_place, prepare
+from sfumato.publishing.prepare import (
+    Prepared,
+    Request,
+    check_place,
+    check_series,
+    digest_of_request,
+    part_place,
+    prepare,
+)
 from sfumato.queries import Workload
 from sfumato.releases.contents.content import Content
 from sfumato.releases.file.artifact import keep_earlier

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sfumato.arrays import Whole
 from sfumato.domain import Domain
-from sfumato.errors import PrivacyError, ReleaseFileError
+from sfumato.errors import PrivacyError, QueryError, ReleaseFileError
 from sfumato.frozen import dataclass
 from sfumato.plain_text import printable
 from sfumato.queries import Queries
@@ -78,6 +78,7 @@ class Release:
         selected: bool = True,
         unbiased: bool = False,
         errors: bool = True,
+        as_of: str | None = None,
     ) -> Result:
         """Answer a statement, with an interval for every number; DESCRIBE, with the columns that there are.
 
@@ -88,7 +89,8 @@ class Release:
         (LIMIT after ORDER BY a number, HAVING, QUALIFY), intervals are wide enough to hold after that choice. unbiased:
         counts and sums as they were measured, without what a model made of them; refused where they were not. errors:
         whether tables, records and frames of the answer have standard errors and intervals beside the numbers, and
-        synthetic rows (SELECT * ... LIMIT 5) the column that says so.
+        synthetic rows (SELECT * ... LIMIT 5) the column that says so. as_of: of a series, a period: answer from the parts
+        up to it, with estimates that lean on each other (docs/intervals.md).
         """
         from sfumato.answers.question import Manner
         from sfumato.schema.schema import counted_in_short
@@ -99,10 +101,23 @@ class Release:
 
             made = f"{self.content.about.extent}, mechanism {self.mechanism}"
             found = describe_columns(self.schema, confidence, (self.guarantee.statement, made))
-            return replace(found, counted=counted_in_short(self.content.table))
+            return replace(found, counted=counted_in_short(self.content.table_schema))
         manner = Manner(interval, possible, simultaneous, selected, unbiased)
+        if as_of is not None:
+            if unbiased:
+                raise QueryError("unbiased answers lean on no other period; ask without as_of, or without unbiased")
+            return replace(self, content=self.content.as_of(as_of)).query(
+                sql,
+                confidence=confidence,
+                strict=strict,
+                interval=interval,
+                possible=possible,
+                simultaneous=simultaneous,
+                selected=selected,
+                errors=errors,
+            )
         result = self._answer(sql, confidence, strict, manner, errors)
-        return replace(result, counted=counted_in_short(self.content.table), errors=errors)
+        return replace(result, counted=counted_in_short(self.content.table_schema), errors=errors)
 
     def _answer(self, sql: str, confidence: float, strict: bool, manner: Manner, errors: bool) -> Result:
         """Answer a statement that is no DESCRIBE."""
@@ -147,7 +162,8 @@ class Release:
         if any(one.half_width is None for one in typical):  # it answers what it was made for and perhaps nothing else
             examples = tuple(text for text in examples if determines(self.query(text)))
         made = (self.schema, self.mechanism, self.guarantee, about.extent, about.errors)
-        return Description(*made, typical, confidence, what_is_counted(self.content.table), examples, about.findings)
+        rules = what_is_counted(self.content.table_schema)
+        return Description(*made, typical, confidence, rules, examples, about.findings)
 
     def answer(self, queries: Queries, *, confidence: float = 0.95, interval: str = "typical") -> Sequence[Estimate]:
         """Answer linear queries over the cells' counts, one estimate for each. interval: as in `query`."""

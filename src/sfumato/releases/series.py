@@ -9,8 +9,8 @@ from pathlib import Path
 
 from sfumato.errors import ReleaseFileError
 from sfumato.kernel.ledger.book import Series as Promise
-from sfumato.kernel.ledger.book import Unit
-from sfumato.kernel.ledger.composition import Loss, Period, composed
+from sfumato.kernel.ledger.book import Unit, period_of
+from sfumato.kernel.ledger.composition import Loss, composed
 from sfumato.releases.contents.series import Part, SeriesContent
 from sfumato.releases.file.artifact import is_series
 from sfumato.releases.file.manifest import Guarantee, guarantee_of
@@ -65,8 +65,7 @@ def extracted(path: str | Path, period: str, number: int | None = None) -> bytes
     if not found:
         there = ", ".join(dict.fromkeys(part.period for part in file.head.parts[-6:]))
         raise ReleaseFileError(f"{path} has no such part of {label}; its last periods are {there}", kind="input")
-    with file.file:
-        return file.body(found[-1])
+    return file.body(found[-1])
 
 
 def guarantee_of_parts(parts: Sequence[PartRecord], series: Series, schema: Schema) -> Guarantee:
@@ -74,11 +73,9 @@ def guarantee_of_parts(parts: Sequence[PartRecord], series: Series, schema: Sche
     as a person is counted in, or in all (kernel/ledger/composition.py).
     """
     promise, unit = series.promise, schema.privacy_unit
-    whom = Unit(unit.column, Promise(promise.words, promise.most, promise.alone)).in_words(unit.contributions)
-    losses = [
-        Loss(part.epsilon, part.delta, part.rho, None if promise.most is None else Period(part.period, promise.most, ""))
-        for part in parts
-    ]
+    whose = Unit(unit.column, Promise(promise.words, promise.most, promise.alone, None, schema.per))
+    whom = whose.in_words(unit.contributions)
+    losses = [Loss(part.epsilon, part.delta, part.rho, period_of(whose, part.period)) for part in parts]
     found = composed(losses, None)
     rhos = [part.epsilon**2 / 2 if part.rho is None else part.rho for part in parts]
     rho = found.rho or sum(rhos, Fraction(0))  # sums gave the figure

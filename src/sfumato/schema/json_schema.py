@@ -74,6 +74,7 @@ _KEYS: dict[str, tuple[Fragment, str]] = {
     "PrivacyUnit.column": (_NAME, "The column that says whose row it is."),
     "contributions": (_COUNT, "How many rows of each person are used."),
     "epsilon": (_NUMBER, "The most that may ever be spent, by all releases together."),
+    "per": ({}, "year: the releases of each calendar year together keep to it; of a series of single periods."),
     "rho": (_NUMBER, "The most that may ever be spent, in rho of zero-concentrated privacy; instead of epsilon."),
     "delta": (_NUMBER, "The total delta, for releases that need one; below 1."),
     "type": ({}, "The kind of values."),

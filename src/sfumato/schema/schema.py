@@ -188,6 +188,11 @@ class Schema(Declared):
         return self.budget.delta if self.budget else None
 
     @property
+    def per(self) -> str | None:
+        """The span whose periods keep to the total together, if the schema states one."""
+        return self.budget.per if self.budget else None
+
+    @property
     def rho(self) -> Fraction | None:
         """The total budget in rho, if the schema states one."""
         return self.budget.rho if self.budget else None
@@ -248,6 +253,14 @@ class Schema(Declared):
                 raise ValueError(f"has {twin!r} and {name!r}, which SQL does not tell apart; rename one, with `column`")
         return {name: part if part.column else part.model_copy(update={"column": name}) for name, part in parts.items()}
 
+    def check_span(self) -> None:
+        """Refuse a budget by the year where periods are no promises of their own, or have no year."""
+        if self.per is not None and not (self.series and self.series.promise.alone and self.series.period != "name"):
+            raise SchemaError(
+                f"budget.per is {self.per}, which is for a series whose unit is a person within a dated period; write "
+                "series: {period: month, unit: person in a month}, or leave per out"
+            )
+
     def _refuse_names_that_are_taken(self) -> None:
         taken = {name.lower() for name in (*self.attributes, *self.measures)}
         if self.series is not None:
@@ -259,6 +272,8 @@ class Schema(Declared):
                     "privacy_unit, or write person in a month or person for ever"
                 )
             taken.add(PERIOD)
+        if self.series is not None or PERIOD not in taken:  # of an open series, whose periods are a column
+            self.check_span()
         for name, attribute in self.attributes.items():
             for column in (attribute.groups or ()) if isinstance(attribute, Category) else ():
                 if column.lower() in taken:

@@ -42,7 +42,7 @@ _CLAUSES = ("expressions", "from", "where", "group", "order", "limit", "offset")
 def compile_select(text: str, schema: Schema) -> Select:
     """The plan of one SELECT statement over the table that a schema describes."""
     with compiling():
-        return compile_tree(parse(text), schema)
+        return compile_tree(parse(text, schema=schema), schema)
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ def compile_statement(text: str, schema: Schema) -> Statement:
     known, key = _KNOWN.found, (text, id(schema))
     if key not in known:
         with compiling():
-            tree = parse(text)
+            tree = parse(text, schema=schema)
             found = _compiled(tree, schema)
         if tree.meta.get(CLOCK):  # what it asks for now, it does not ask for later
             return found

@@ -35,7 +35,7 @@ class Halfspace:
 def read_halfspace(text: str, schema: Schema) -> Halfspace:
     """Parse a statement as a halfspace; if it is none, refuse with how to write one."""
     with compiling():
-        return _read(parse(text), schema)
+        return _read(parse(text, schema=schema), schema)
 
 
 def _read(tree: exp.Expression, schema: Schema) -> Halfspace:

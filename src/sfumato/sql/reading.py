@@ -65,8 +65,11 @@ def parameters_apart(text: str) -> str:
     return _PIECES.sub(apart, text)
 
 
-def parse(text: str, dialect: str = "duckdb") -> exp.Expression:
-    """The syntax tree of the one statement in a text. dialect: whose SQL it is; releases read DuckDB's alone."""
+def parse(text: str, dialect: str = "duckdb", schema: Schema | None = None) -> exp.Expression:
+    """The syntax tree of the one statement in a text. dialect: whose SQL it is; releases read DuckDB's alone.
+
+    schema: of the table that is asked about, whose columns may be called as words of SQL are.
+    """
     import sqlglot
     from sqlglot.errors import ParseError, SqlglotError
 
@@ -78,7 +81,7 @@ def parse(text: str, dialect: str = "duckdb") -> exp.Expression:
             read = "tsql" if dialect == "duckdb" and TOP.search(text) else dialect  # which alone has SELECT TOP 3
             statements: list[Any] = [tree for tree in sqlglot.parse(text, read=read) if tree is not None]
     except ParseError as error:
-        raise QueryError(_parse_complaint(error.errors)) from None
+        raise QueryError(_parse_complaint(error.errors) + (_reserved(text, schema) if schema else "")) from None
     except SqlglotError:
         raise QueryError("this SQL cannot be read: a quotation mark or a comment is opened and not closed") from None
     except RecursionError:
@@ -157,6 +160,29 @@ def _parse_complaint(errors: list[dict[str, Any]]) -> str:
     near = " ".join(str(first.get("highlight") or "").split())[:40]
     place = f" at line {first.get('line')}, column {first.get('col')}" if first.get("line") else ""
     return f"this SQL cannot be read: {what[0].lower()}{what[1:]}{place}" + (f", near {near!r}" if near else "")
+
+
+MOST_TRIED = 20  # columns of a text that cannot be read
+
+
+def _reserved(text: str, schema: Schema) -> str:
+    """What to write for columns that stand in a text without quotes and are words of SQL, which no one can read."""
+    import sqlglot
+    from sqlglot.errors import SqlglotError
+
+    pieces = (piece["text"] for piece in _PIECES.finditer(text) if piece["text"] and piece[0][0] not in "'\"")
+    words = {word.lower() for piece in pieces for word in re.findall(r"\w+", piece)}
+    found = []
+    for name in [name for name in (*schema.attributes, *schema.measures) if name.lower() in words][:MOST_TRIED]:
+        try:
+            with silence():
+                sqlglot.parse(f"SELECT {name} FROM t", read="duckdb")
+        except SqlglotError:
+            found.append(f'"{name}"')
+    if not found:
+        return ""
+    listed, meant = ", ".join(found), "columns are meant" if len(found) > 1 else "column is meant"
+    return f"; if the {meant}, write {listed} in double quotes, as without them it is a word of SQL"
 
 
 @contextmanager

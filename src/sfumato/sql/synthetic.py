@@ -52,7 +52,7 @@ def compile_where(text: str, schema: Schema) -> Predicate:
     if not text.strip():
         raise QueryError("the condition is empty; write one as in SQL behind WHERE: age < 30 AND sex = 'F'")
     with compiling():
-        tree = parse(f"SELECT * FROM release WHERE {text}\n")
+        tree = parse(f"SELECT * FROM release WHERE {text}\n", schema=schema)
         if tree.key != "select":
             raise unsupported("more than a condition", "write only what stands behind WHERE: age < 30 AND sex = 'F'")
         check_clauses(tree, ("expressions", "from", "where"), " behind a condition")

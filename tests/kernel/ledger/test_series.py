@@ -143,3 +143,70 @@ def test_terms_name_the_period_of_a_series_and_no_other(ledger):
     monthly = schema("person in a month")
     for stated, period in ((schema(), "2026-11"), (monthly, None), (monthly, "2026-1")):
         refusal(SchemaError, Terms, stated, cost, "cells", period=period)
+
+
+YEARLY = Unit("person_id", Series("person in a month", 1, alone=True, per="year"))
+
+
+def test_by_the_calendar_year_its_periods_add_up(ledger):
+    for month, epsilon in (("2026-01", "0.1"), ("2026-12", "0.1"), ("2027-01", "0.2"), ("2026-12", "0.05")):
+        part(ledger, month, epsilon, YEARLY)
+    account = ledger.account("census")
+    assert account.spent == Fraction(1, 4) and [period.label for period in account.periods] == ["2026", "2027"]
+    assert account.left == Fraction(1, 10)  # of the latest year
+    message = refusal(BudgetExhausted, part, ledger, "2026-05", "0.06", YEARLY)
+    assert "0.25 of its total 0.3 is spent, 0.05 is left" in message
+    part(ledger, "2026-05", "0.05", YEARLY)
+    refusal(BudgetExhausted, part, ledger, "2027-11", "0.11", YEARLY)
+    part(ledger, "2028-11", "0.3", YEARLY)
+    assert account.promises[0].whom.endswith("in a calendar year")
+
+
+def test_by_the_year_in_rho(ledger):
+    def one(period, rho):
+        cost = Cost.stated(None, "1e-9", rho)
+        exact = {"delta": cost.delta, "rho": cost.rho, "limit": None, "limit_rho": "0.5"}
+        return reserve(ledger, cost.epsilon, unit=YEARLY, period=period, **exact)
+
+    for month in range(1, 6):
+        one(f"2026-{month:02}", "0.1")
+    assert "0.5 of its total rho 0.5 is spent, 0 is left" in refusal(BudgetExhausted, one, "2026-12", "1e-9")
+    one("2027-01", "0.5")
+
+
+def test_a_budget_by_the_year_is_another_promise_than_one_by_the_month(ledger):
+    part(ledger, "2026-01", "0.1", MONTH)
+    assert "another promise" in refusal(BudgetError, part, ledger, "2026-02", "0.1", YEARLY)
+    part(ledger, "2027-02", "0.1", YEARLY, another_unit=True)
+    assert ledger.account("census").spent == Fraction(1, 5)  # promises of two kinds add up, whatever the year
+
+
+def test_whatever_has_no_year_counts_as_one():
+    labels = {label: period_of(YEARLY, label).label for label in ("2026", "2026-W53", "2026-Q4", "20261", "spring", "")}
+    assert labels == {"2026": "2026", "2026-W53": "2026", "2026-Q4": "2026", "20261": "", "spring": "", "": ""}
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        None,
+        {"period": "month", "unit": "person in at most 3 months"},
+        {"period": "month", "unit": "person for ever", "periods": 12},
+        {"period": "name", "unit": "person in a name"},
+    ],
+)
+def test_a_budget_by_the_year_needs_a_person_within_a_dated_period(series):
+    facts = {
+        "dataset": "visits",
+        "privacy_unit": {"column": "person_id", "contributions": 1},
+        "budget": {"epsilon": 2, "per": "year"},
+        "attributes": {"ill": {"type": "boolean"}},
+    }
+    with pytest.raises(SchemaError, match=r"budget\.per is year, which is for a series"):
+        Schema.from_dict(facts if series is None else {**facts, "series": series})
+    # A schema with a column called period is that of an open series; it is refused where a table is opened by it.
+    odd = {**facts, "attributes": {"period": {"type": "boolean"}}}
+    with pytest.raises(SchemaError, match=r"budget\.per is year"):
+        Terms(Schema.from_dict(odd), Cost.stated(1), "cells")
+    right = Schema.from_dict({**facts, "series": {"period": "month", "unit": "person in a month"}})
+    assert unit_of(right) == YEARLY and Schema.from_dict(right.to_dict()).per == "year"

@@ -37,13 +37,20 @@ class Series:
     """Promise of a series to a person: in how many of its periods he or she is counted.
 
     words: as the schema states it. most: None where a person may be in all periods. alone: each period is a promise of
-    its own, and nobody has to keep count of a person's periods. planned: the most periods that there may be.
+    its own, and nobody has to keep count of a person's periods. planned: the most periods that there may be. per: the
+    span, "year", whose periods add up to one promise; None where each period is one.
     """
 
     words: str
     most: int | None
     alone: bool = False
     planned: int | None = None
+    per: str | None = None
+
+    @property
+    def in_short(self) -> str:
+        """Text of the promise after that of the unit: "in a month"."""
+        return self.words.removeprefix("person ")
 
     @property
     def keeps_register(self) -> bool:
@@ -72,7 +79,9 @@ class Unit:
         ('any one row', 'the rows of any one person_id (at most 1 row each)', '...(at most 1 or 3 rows each)')
         """
         unit = unit_in_words(self.column, *contributions)
-        return unit if self.series is None else f"{unit} {self.series.words.removeprefix('person ')}"
+        if self.series is None:
+            return unit
+        return f"{unit} in a calendar {self.series.per}" if self.series.per else f"{unit} {self.series.in_short}"
 
     def written(self) -> str:
         """Text of the unit in the ledger; a column named "row" is distinguished from a row.
@@ -85,7 +94,8 @@ class Unit:
     def promised(self) -> str | None:
         """Text of the series' promise in the ledger."""
         one = self.series
-        return None if one is None else json.dumps([one.words, one.most, one.alone, one.planned])
+        per = () if one is None or one.per is None else (one.per,)
+        return None if one is None else json.dumps([one.words, one.most, one.alone, one.planned, *per])
 
     @classmethod
     def read(cls, text: object, promised: object = None) -> Unit:
@@ -192,7 +202,18 @@ def period_of(unit: Unit | None, label: str | None) -> Period | None:
     if unit is None or unit.series is None or unit.series.most is None or label is None:
         return None
     # Spring and spring are one period, as spellings of a dataset's name are one dataset.
-    return Period(same_dataset(label), unit.series.most, f"{unit.written()} {unit.promised()}")
+    spelled, span = same_dataset(label), unit.series.per is not None
+    whose = f"{unit.written()} {unit.promised()}"
+    return Period(year_of(spelled) if span else spelled, unit.series.most, whose, span)
+
+
+def year_of(label: str) -> str:
+    """Calendar year of a dated period, as all of them begin with it; what does not counts as one year, with its like.
+
+    >>> year_of("2026-11"), year_of("2026-W47"), year_of("spring")
+    ('2026', '2026', '')
+    """
+    return label[:4] if re.match(r"[0-9]{4}(?![0-9])", label) else ""
 
 
 @dataclass(frozen=True)
@@ -286,7 +307,9 @@ class Account:
 
     @property
     def next_period(self) -> Period | None:
-        """A period that has no release yet."""
+        """A period that has no release yet; where periods of a year add up, the latest year."""
+        if self.periods and self.periods[0].span:
+            return max(self.periods, key=lambda period: period.label)
         return replace(self.periods[0], label="") if self.periods else None
 
     @cached_property

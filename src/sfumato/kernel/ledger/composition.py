@@ -45,11 +45,15 @@ UP, DOWN = Context(prec=18, rounding=ROUND_CEILING), Context(prec=4, rounding=RO
 
 @dataclass(frozen=True)
 class Period:
-    """Period of a series. most: in which one person is counted. whose: the promise, which tells series apart."""
+    """Period of a series. most: in which one person is counted. whose: the promise, which tells series apart.
+
+    span: it is a year, to whose account each of its periods is charged.
+    """
 
     label: str
     most: int
     whose: str
+    span: bool = False
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ class Claims:
 
     content: Margins
     _bases: dict[At, Floats] = field(init=False, default_factory=dict)
+    _factors: dict[At, tuple[Floats, Floats]] = field(init=False, default_factory=dict)
     _levels: dict[At, Floats] = field(init=False, default_factory=dict)
     _known: dict[tuple[At, ...], Floats] = field(init=False, default_factory=dict)
     _blocks: dict[tuple[At, ...], Floats] = field(init=False, default_factory=dict)
@@ -91,7 +92,7 @@ class Claims:
                 continue
             axis = next(each for each in axes if each not in part)
             larger = tuple(sorted((*part, axis)))
-            spread = spread_out(parts[part], part, larger) * spread_out(self.base(at[axis]) ** 2, (axis,), larger)
+            spread = spread_out(parts[part], part, larger) * spread_out(self._centring(at[axis])[1], (axis,), larger)
             if larger in parts:
                 spread += parts[larger]
             parts[larger] = spread
@@ -135,12 +136,20 @@ class Claims:
 
     def _centred(self, variances: Floats, key: Sequence[At]) -> Floats:
         """Variances of cells after centring along every axis by its base."""
+        axes = tuple(range(len(key)))
         for axis, each in enumerate(key):
-            base = self.base(each)
-            summed = variances.sum(axis=axis, keepdims=True)
-            variances = variances * spread_out(1.0 - 2.0 * base, (axis,), range(len(key)))
-            variances += spread_out(base**2, (axis,), range(len(key))) * summed
+            kept, shared = self._centring(each)
+            summed = np.add.reduce(variances, axis=axis, keepdims=True)
+            variances = variances * spread_out(kept, (axis,), axes)
+            variances += spread_out(shared, (axis,), axes) * summed
         return variances
+
+    def _centring(self, at: At) -> tuple[Floats, Floats]:
+        """Factors 1 - 2 b on a variance and b^2 on the sum of all, by which an axis of base b is centred."""
+        if at not in self._factors:
+            base = self.base(at)
+            self._factors[at] = 1.0 - 2.0 * base, base**2
+        return self._factors[at]
 
     def _of_blocks(self, key: tuple[At, ...]) -> Floats:
         """A_T of a set from errors of its blocks at all scales."""

@@ -38,6 +38,7 @@ from sfumato.models.margins.scales import LEVELS, Spreads, halved, measure_of, s
 from sfumato.models.margins.table import (
     Coarse,
     JoinedErrors,
+    Noisy,
     Places,
     Table,
     independent,
@@ -46,7 +47,7 @@ from sfumato.models.margins.table import (
     sum_kinds,
     sum_out,
 )
-from sfumato.releases.contents.content import About, ContentOfCells, Written
+from sfumato.releases.contents.content import About, Content, ContentOfCells, Written
 from sfumato.releases.file.manifest import Manifest
 from sfumato.releases.file.members import Columns
 from sfumato.releases.rows.model import RowModel
@@ -506,6 +507,26 @@ class Margins(ContentOfCells):
             )
         tables, measured = as_measured(self.domain.shape, list(self.tables), self.measured, self.asked)
         return MeasuredMargins(self.schema, tables, measured=measured, unbiased=True)
+
+    def leaning(self, others: Sequence[Content], before: int) -> Content:
+        """Estimates that lean on other periods, as far as these have tables of the same cells (borrowing.py)."""
+        from sfumato.models.margins.borrowing import borrowed
+
+        if self.unbiased or self.schema.structure is not None:
+            return self
+        alike = [
+            isinstance(each, Margins) and not each.unbiased and each.domain.axes == self.domain.axes for each in others
+        ]
+        kept = [each for each, same in zip(others, alike, strict=True) if same and isinstance(each, Margins)]
+        at = sum(alike[:before])
+        return borrowed([*kept[:at], self, *kept[at:]], at)
+
+    @cached_property
+    def noisy(self) -> Mapping[Places, Noisy]:
+        """Noisy counts of one and two attributes, pooled over all measured tables that contain them."""
+        from sfumato.models.margins.borrowing import noisy_tables
+
+        return noisy_tables(self.measured, self.domain.shape)
 
     def write(self) -> Written:
         kept = self.tables, self.spreads, self.measured, self.unbiased, self.asked, self.guessed

@@ -154,8 +154,10 @@ def _cells(frequencies: Floats, numbers: Floats, places: Codes) -> tuple[Floats,
 
 def _errors(rows: Floats, number: Floats, spreads: Floats) -> Floats:
     """Expected sum of absolute cell errors, (sets, noises); rows, number: (sets, kinds), spreads: (sets,)."""
-    prior = (spreads[:, None] * rows) ** 2 + rows
-    sums = [(number * np.sqrt(prior * noise**2 / (prior + noise**2))).sum(axis=1) for noise in NOISES]
+    held = number > 0.0  # attributes of few values have few kinds, and every set has some
+    starts = np.append(0, np.cumsum(held.sum(axis=1))[:-1])
+    prior, numbers = ((spreads[:, None] * rows) ** 2 + rows)[held], number[held]
+    sums = [np.add.reduceat(numbers * np.sqrt(prior * noise**2 / (prior + noise**2)), starts) for noise in NOISES]
     return OF_NORMAL * np.stack(sums, axis=1)
 
 
@@ -197,8 +199,9 @@ def _believed(
 
 def _beyond_pairs(spreads: Mapping[Places, float], sets: Sequence[Places]) -> Floats:
     """Relative spread of sets of three attributes and more: a share of the median of their pairs', (sets,)."""
-    usual = [np.median([spreads[pair] for pair in combinations(places, 2)]) for places in sets]
-    return BEYOND_PAIRS * np.array(usual)
+    within = np.sort([[spreads[pair] for pair in combinations(places, 2)] for places in sets], axis=1)
+    middle = within.shape[1] // 2
+    return np.asarray(BEYOND_PAIRS * (within[:, -1 - middle] + within[:, middle]) / 2.0, dtype=np.float64)
 
 
 def threes_to_test(shape: Sequence[int], rows: float, amount: float, share: float) -> list[Places]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from fractions import Fraction
 from itertools import combinations
-from math import inf, log2, prod, sqrt
+from math import exp2, inf, log2, prod, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -413,7 +413,8 @@ def _in_steps(share: float) -> int:
     >>> [_in_steps(each) for each in (0.5, 0.51, 0.55, 0.0)]
     [524288, 524288, 571740, 1]
     """
-    return max(1, round(FINEST * 2.0 ** (round(OCTAVE * log2(max(share, 1.0 / FINEST))) / OCTAVE)))
+    steps = round(OCTAVE * log2(max(share, 1.0 / FINEST))) / OCTAVE
+    return max(1, round(FINEST * exp2(steps)))
 
 
 def _pairs(schema: Schema, most: int) -> list[Places]:

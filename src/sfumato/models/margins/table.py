@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import combinations, combinations_with_replacement
 from math import prod
 from typing import NamedTuple, TypeVar
@@ -86,8 +86,13 @@ def sum_kinds(values: Floats, kinds: Sequence[Codes]) -> Floats:
 
 def spread_out(values: Floats, places: Places, among: Sequence[int]) -> Floats:
     """Reshape an array along `places` to one axis per element of `among`, of length 1 for the others."""
-    sizes = dict(zip(places, values.shape, strict=True))
-    return values.reshape([sizes.get(place, 1) for place in among])
+    return values[_at(places, tuple(among))]
+
+
+@lru_cache(maxsize=2**12)
+def _at(places: Places, among: Places) -> tuple[slice | None, ...]:
+    """Index that spreads an array along `places` over the axes of `among`."""
+    return tuple(slice(None) if place in places else None for place in among)
 
 
 def sum_out(values: Floats, places: Iterable[int], among: Sequence[int]) -> Floats:

@@ -114,7 +114,7 @@ def _basic(of: Certified) -> dict[str, Any]:
 def _implementation(of: Certified) -> dict[str, str]:
     recipe = of.recipe
     noise = f" Noise: {' and '.join(of.noises)}." if of.noises else ""
-    rules = "; ".join(what_is_counted(of.content.table))
+    rules = "; ".join(what_is_counted(of.content.table_schema))
     about = f"{recipe['name']}: {recipe['summary']}." if "summary" in recipe else f"{recipe['name']}."
     source = f" The mechanism follows: {recipe['from']}." if recipe.get("from") else ""
     return {

@@ -75,7 +75,10 @@ def shared_tables(first: Release, second: Release, by: Sequence[str]) -> tuple[l
             notes.append(f"{printable(name)} is cut in different ways in the two releases and was not compared")
             continue
         alike[name] = labels
-        left = [(axis.size - len(axis.gaps) - len(labels), which) for axis, which in ((ours[name], "first"), (theirs[name], "second"))]
+        left = [
+            (axis.size - len(axis.gaps) - len(labels), which)
+            for axis, which in ((ours[name], "first"), (theirs[name], "second"))
+        ]
         if odd := [f"{number:,} that only the {which} has" for number, which in left if number]:
             notes.append(f"of {printable(name)}, values that both have are compared, without {' and '.join(odd)}")
     if by:
@@ -209,7 +212,7 @@ def _about_the_two(first: Release, second: Release) -> list[str]:
                 notes[0] += (
                     f", as entries {places[0]} and {places[1]} of one ledger for {printable(first.schema.dataset)}"
                 )
-    ours, theirs = what_is_counted(first.content.table), what_is_counted(second.content.table)
+    ours, theirs = what_is_counted(first.content.table_schema), what_is_counted(second.content.table_schema)
     if set(ours) != set(theirs):
         odd = [
             f"{which}: {rule}"

@@ -106,7 +106,7 @@ class Content(ABC):
         return ()
 
     @property
-    def table(self) -> Schema:
+    def table_schema(self) -> Schema:
         """Schema of the table that was read, whose rules of counting hold; of a series, that of the newest part."""
         return self.schema
 
@@ -127,6 +127,17 @@ class Content(ABC):
     def as_measured(self) -> Content:
         """Content with the unbiased measurements in place of model-based estimates."""
         raise QueryError(f"this kind of release holds no unbiased counts; {NOT_UNBIASED}")
+
+    def leaning(self, others: Sequence[Content], before: int) -> Content:
+        """Estimates of one period of a series that lean on other periods, of which so many came before; by default none.
+
+        Post-processing of published numbers: nothing is spent, and guaranteed intervals stay as they are.
+        """
+        return self
+
+    def as_of(self, period: str) -> Content:
+        """Parts of a series up to a period, with estimates that lean on each other."""
+        raise QueryError("this release is no series, so no period of it leans on others; ask without as_of")
 
     @abstractmethod
     def select(self, select: Select, confidence: float) -> Result:

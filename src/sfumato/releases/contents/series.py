@@ -1,9 +1,9 @@
 """Series: the releases of one table for many periods, asked as one table with a column `period`.
 
-Every part is a release with a content of its own, opened when a question touches its period. The cells of a question are
-the cells of the parts one after the other, with independent noise (answers/parts.py). The schema is the newest part's;
-it may have grown since earlier ones: a part answers what names neither a column nor a value that it did not have, and
-a question that does is refused with the condition on `period` that leaves such parts out.
+Every part is a release with a content of its own, opened when a question touches its period. The cells of a question
+are the cells of the parts one after the other, with independent noise (answers/parts.py). The schema is the newest
+part's; it may have grown since earlier ones: a part answers what names neither a column nor a value that it did not
+have, and a question that does is refused with the condition on `period` that leaves such parts out.
 """
 
 from __future__ import annotations
@@ -103,6 +103,7 @@ class SeriesContent(ContentOfCells):
     series: Series
     parts: tuple[Part, ...]
     file: SeriesFile | None = None  # that they are in, where they are
+    leans: bool = False  # whether estimates of a part lean on the others
 
     @classmethod
     def of(cls, parts: Sequence[Part], file: SeriesFile | None = None) -> SeriesContent:
@@ -121,7 +122,7 @@ class SeriesContent(ContentOfCells):
         return tuple(part.release for part in self.parts)
 
     @property
-    def table(self) -> Schema:
+    def table_schema(self) -> Schema:
         return max(self.parts, key=lambda part: part.number).release.schema
 
     @property
@@ -281,6 +282,9 @@ class SeriesContent(ContentOfCells):
         codes, every = {asked.codes[part.period] for part in asked.parts}, np.array([*self.codes.values()])
         around = {cell: (every[every < cell].max(), every[every > cell].min()) for cell in self.axis.gaps}
         gaps = [str(self.axis.label(cell)) for cell, beside in around.items() if {*beside} <= codes]
+        if self.leans and manner.interval != "guaranteed":
+            told = f"as of {self.parts[-1].period}: estimates lean on the other periods as far as the parts themselves say"
+            result = replace(result, notes=(*result.notes, told))
         if not gaps:
             return result
         verbs = ("has", "is") if len(gaps) == 1 else ("have", "are")
@@ -317,6 +321,28 @@ class SeriesContent(ContentOfCells):
             return Part(part.number, part.period, lambda: replace(part.release, content=part.content.as_measured()))
 
         return replace(self, parts=tuple(measured(part) for part in self.parts))
+
+    def as_of(self, period: str) -> SeriesContent:
+        """The parts up to a period, with estimates that lean on each other: what was known of each when it was newest.
+
+        Asked as of its own period, a part leans on earlier ones (a filter); as of a later one, on later ones too (a
+        smoother). Parts are estimated anew when a question touches them.
+        """
+        places = [part.period for part in self.parts]
+        if (label := self.series.label(period)) not in places:
+            raise QueryError(f"there is no part of {period}; the series has parts of {self._listed_periods}")
+        known = self.parts[: places.index(label) + 1]
+
+        def leaning(at: int) -> Part:
+            part, others = known[at], [*known[:at], *known[at + 1 :]]
+
+            def opened() -> Release:
+                return replace(part.release, content=part.content.leaning([each.content for each in others], at))
+
+            return Part(part.number, part.period, opened)
+
+        shown = SeriesContent.of(sorted(known, key=lambda part: part.number), self.file)
+        return replace(shown, parts=tuple(leaning(at) for at in range(len(known))), leans=True)
 
     @cached_property
     def row_model(self) -> RowsOfParts:
@@ -383,4 +409,6 @@ def with_period(schema: Schema, attribute: Category | Periods) -> Schema:
     """The schema of a part with the column `period` before its own."""
     parts = {name: getattr(schema, name) for name in type(schema).model_fields if name != "series"}
     column = schema.series.column if schema.series is not None and schema.series.column else PERIOD
-    return Schema(**{**parts, "attributes": {PERIOD: attribute.model_copy(update={"column": column}), **schema.attributes}})
+    return Schema(
+        **{**parts, "attributes": {PERIOD: attribute.model_copy(update={"column": column}), **schema.attributes}}
+    )

@@ -45,7 +45,7 @@ MEMBER_FILE = re.compile(r"[a-z][a-z0-9_]{0,39}\.parquet")
 
 @dataclass(frozen=True)
 class Layout:
-    """What a zip of Sfumato holds: the name and largest size of its first member, and the names and number of others."""
+    """Members of a zip of Sfumato: name and largest size of the first, names and number of the others."""
 
     head: str
     most_bytes: int

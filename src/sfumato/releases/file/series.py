@@ -1,5 +1,4 @@
-"""Series file: a zip with `series.json` first and one release file for each part, byte for byte, in the layout of
-artifact.py.
+"""Series file: a zip with `series.json` first and then a release file for each part, byte for byte (artifact.py).
 
 Parts are chained: the chain of a part is the SHA-256 of what is said of it and of the chain before it. So the digest of
 `series.json`, which a signature is about, covers every byte of every part, their order and their periods; and whoever
@@ -18,9 +17,11 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from fractions import Fraction
-from io import BytesIO
+from io import BufferedReader, BytesIO, RawIOBase
 from pathlib import Path
-from typing import IO, Annotated, Any, Literal
+from threading import Lock
+from typing import IO, Annotated, Any, Final, Literal
+from weakref import finalize
 
 from pydantic import Field, JsonValue, ValidationError
 
@@ -61,7 +62,7 @@ from sfumato.version import __version__
 MOST_HEAD_BYTES = 2**23
 SERIES = Layout(HEAD_FILE, MOST_HEAD_BYTES, re.compile(r"part_[0-9]{4}\.sfumato"), 2 * MOST_PERIODS)
 FORMAT = "sfumato series"
-SERIES_VERSION = 1
+SERIES_VERSION: Final = 1
 
 
 @record
@@ -139,7 +140,7 @@ def parse_head(raw: bytes) -> tuple[Head, Series, str]:
         where = ".".join(str(part)[:60] for part in first["loc"])
         raise refusal(f"its head is not well formed at {where!r}: {first['msg']}") from None
     try:
-        series = Series(**head.series)
+        series = Series(**head.series)  # type: ignore[arg-type]
         labels = [series.label(part.period) == part.period for part in head.parts]
     except (SchemaError, ValueError, TypeError) as error:
         raise refusal(f"its series is not valid: {error}") from None
@@ -177,12 +178,13 @@ class SeriesFile:
     series: Series
     digest: str
     entries: tuple[Entry, ...]
-    file: IO[bytes] = field(repr=False)
+    file: KeptOpen = field(repr=False)
     most_cells: int | None = None
 
     def body(self, part: PartRecord) -> bytes:
         """Bytes of a part, which are those of a release file; refused where they are not those that were chained."""
-        raw = read_body(_own_place(self.file), self.entries[part.number])
+        with self.file.reader() as file:
+            raw = read_body(file, self.entries[part.number])
         if hashlib.sha256(raw).hexdigest() != part.sha256:
             raise ReleaseFileError(
                 f"cannot open {self.path}: its part of {one_line(part.period)} was replaced after publication; ask the "
@@ -208,7 +210,13 @@ def check_member(artifact: Artifact, part: PartRecord, head: Head) -> None:
     schema, promised = artifact.schema, artifact.manifest.guarantee
     if schema.dataset != head.dataset or series_of(schema) != head.series:
         raise refusal("it is the release of another dataset or series")
-    facts = (promised.epsilon, promised.delta, promised.rho, artifact.manifest.mechanism.name, artifact.manifest.private)
+    facts = (
+        promised.epsilon,
+        promised.delta,
+        promised.rho,
+        artifact.manifest.mechanism.name,
+        artifact.manifest.private,
+    )
     if facts != (part.epsilon, part.delta, part.rho, part.mechanism, part.private):
         raise refusal("its guarantee or mechanism is not what the series says of it")
 
@@ -219,26 +227,48 @@ def series_of(schema: Schema) -> dict[str, JsonValue] | None:
     return found
 
 
-def _own_place(file: IO[bytes]) -> IO[bytes]:
-    """The same open file with a position of its own, so that threads do not disturb each other."""
-    return os.fdopen(os.dup(file.fileno()), "rb") if not hasattr(os, "pread") else _Positioned(file.fileno())  # type: ignore[return-value]
+class KeptOpen:
+    """A file that stays open for reading until nobody needs it; every reader has a position of its own."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._descriptor, self._lock = os.dup(file.fileno()), Lock()
+        self._closing = finalize(self, os.close, self._descriptor)
+
+    def close(self) -> None:
+        self._closing()
+
+    def reader(self) -> IO[bytes]:
+        """The file from its beginning."""
+        return BufferedReader(_At(self), 2**20)  # type: ignore[return-value]
+
+    def at(self, place: int, size: int) -> bytes:
+        """Bytes at an offset; fewer at the end of the file."""
+        with self._lock:  # a position is of the file, and other threads read too
+            os.lseek(self._descriptor, place, os.SEEK_SET)
+            return os.read(self._descriptor, size)
 
 
-class _Positioned:
-    """Reading side of a file descriptor at a position of its own."""
+class _At(RawIOBase):
+    """Reader of an open file."""
 
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor, self._place = descriptor, 0
+    def __init__(self, kept: KeptOpen) -> None:
+        self._kept, self._place = kept, 0
 
-    def seek(self, place: int) -> None:
-        self._place = place
+    def readable(self) -> bool:
+        return True
 
-    def read(self, size: int) -> bytes:
-        parts = []
-        while size > 0 and (data := os.pread(self._descriptor, min(size, 2**30), self._place)):
-            parts.append(data)
-            self._place, size = self._place + len(data), size - len(data)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, place: int, whence: int = os.SEEK_SET) -> int:
+        self._place = place if whence == os.SEEK_SET else self._place + place
+        return self._place
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._kept.at(self._place, len(buffer))
+        buffer[: len(data)] = data
+        self._place += len(data)
+        return len(data)
 
 
 def open_series(path: str | os.PathLike[str], most_cells: int | None = None) -> SeriesFile:
@@ -249,7 +279,7 @@ def open_series(path: str | os.PathLike[str], most_cells: int | None = None) -> 
         listed = [(entry.name, entry.size) for entry in entries[1:]]
         if listed != [(part.file, part.bytes) for part in head.parts]:
             raise refusal("its parts are not those its head names")
-        file = os.fdopen(os.dup(opened.fileno()), "rb")  # stays open behind this block; the same file, even if renamed
+        file = KeptOpen(opened)  # the same file, even if another takes its name
     return SeriesFile(shown, head, series, digest, tuple(entries), file, most_cells)
 
 
@@ -287,7 +317,9 @@ def check_period(period: str, before: PartRecord | None, *, correct: bool) -> No
         raise ReleaseFileError(f"the series has no part of {period} to correct; leave out --correct", kind="input")
 
 
-def append_part(path: str | os.PathLike[str], part: str | os.PathLike[str], period: str, *, correct: bool = False) -> str:
+def append_part(
+    path: str | os.PathLike[str], part: str | os.PathLike[str], period: str, *, correct: bool = False
+) -> str:
     """Write a series file anew with one more part, a release file; return its new digest. The file is made if missing.
 
     It appears whole or not at all, and one process appends at a time.
@@ -358,8 +390,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 def copy_series(source: SeriesFile, path: Path) -> str:
     """Write the bytes of an open series to another place."""
-    with whole_or_not_at_all(path) as file, os.fdopen(os.dup(source.file.fileno()), "rb") as opened:
-        opened.seek(0)
+    with whole_or_not_at_all(path) as file, source.file.reader() as opened:
         shutil.copyfileobj(opened, file, 2**20)
     return source.digest
 

@@ -41,8 +41,8 @@ class _Part:
 
     def margin(self, groupings: Sequence[Grouping], sizes: Mapping[str, int]) -> Floats:
         """Counts by the groupings of the series that are not by period."""
-        own = [replace(each, starts=np.arange(len(self.codes[each.name]) + 1)) if each.name in self.codes else each
-               for each in groupings]  # fmt: skip
+        single = {name: Grouping(name, np.arange(len(codes) + 1)) for name, codes in self.codes.items()}
+        own = [single.get(each.name, each) for each in groupings]
         table = self.model.margin(own) * self.share
         for place, grouping in enumerate(groupings):
             if grouping.name in self.codes:
@@ -69,11 +69,11 @@ class RowsOfParts:
         parts = []
         for part in series.parts:
             schema = part.release.schema
-            if short := [n for n in (*series.schema.attributes, *series.schema.measures) if n != PERIOD
-                         and n not in schema.attributes and n not in schema.measures]:  # fmt: skip
+            columns = {*schema.attributes, *schema.measures, PERIOD}
+            if later := [name for name in (*series.schema.attributes, *series.schema.measures) if name not in columns]:
                 raise QueryError(
-                    f"the part of {part.period} has no {short[0]} yet, so that its rows lack a column; take out the part "
-                    "that you want with `sfumato series extract`, and draw from that"
+                    f"the part of {part.period} has no {later[0]} yet, so that its rows lack a column; take out the "
+                    "part that you want with `sfumato series extract`, and draw from that"
                 )
             places = {name: at for name in schema.attributes if (at := series.place(part, name)) is not None}
             codes = {name: at.codes for name, at in places.items()}

@@ -98,7 +98,7 @@ def _procedure(name: str, category: str, end: str) -> str:
 
 def _release(oid: int, book: Book) -> Iterator[tuple[str, Row]]:
     schema, name = book.release.schema, book.name
-    about = f"{book.release.guarantee.statement} Counted: {counted_in_short(book.release.content.table)}."
+    about = f"{book.release.guarantee.statement} Counted: {counted_in_short(book.release.content.table_schema)}."
     yield "pg_description", {"objoid": oid, "classoid": CLASSES, "objsubid": 0, "description": printable(about)}
     yield "pg_tables", {"schemaname": "public", "tablename": name, "tableowner": "curator", "hasindexes": False}
     yield "pg_stat_user_tables", {"relid": oid, "schemaname": "public", "relname": name}

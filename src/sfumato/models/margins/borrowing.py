@@ -26,22 +26,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import combinations
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.arrays import Flags, Floats
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement
-from sfumato.models.margins.content import Margins
 from sfumato.models.margins.joining import one_way_errors, onto_total
 from sfumato.models.margins.scales import Scaled, Spreads
 from sfumato.models.margins.shrinkage import all_pairs, fit_margins
 from sfumato.models.margins.table import Noisy, Places, Table, pooled, spread_out, sum_out
 from sfumato.queries import Identity
 
+if TYPE_CHECKING:
+    from sfumato.models.margins.content import Margins
+
 LET_GO = 4.0  # standard deviations of an innovation; one in 16,000 is that far off by chance
+BY_CHANCE = 1.0  # the least scatter: that of rows which come independently
 ROUNDS = 5  # of learning drift and scatter, with weights and outliers by those of the round before
 FITTING = 12  # rounds of proportional fitting of a larger table to its pairs
 LEAST = 1e-9
@@ -102,8 +107,7 @@ class Periods:
     def of(cls, contents: Sequence[Margins]) -> Periods:
         totals = [max(float(each.tables["count"][()].estimate), 1.0) for each in contents]
         rows = float(np.mean(totals))
-        shape = contents[0].domain.shape
-        seen = [noisy_tables(each.measured, shape) for each in contents]
+        seen = [each.noisy for each in contents]
         scaled = [
             {p: (y * (rows / total), v * (rows / total) ** 2) for p, (y, v) in every.items()}
             for every, total in zip(seen, totals, strict=True)
@@ -142,20 +146,26 @@ class Periods:
             expected = noise_of + features @ found
             weights = (square <= LET_GO**2 * expected) / expected**2
             found = _positive(features, square - noise_of, weights)
+            if found[1] < BY_CHANCE:
+                found = np.append(_positive(features[:, :1], square - noise_of - 2.0 * rows_of, weights), BY_CHANCE)
         return Walk(float(found[0]), float(found[1]))
 
-    def predicted(self, at: int) -> dict[Places, Prediction]:
-        """Expected counts in one period from all others, before and after it."""
-        axes = sorted(places[0] for places in self.typical if len(places) == 1)
-        of_pairs = self.walk([places for places in self.typical if len(places) == 2])
-        walks = {(axis,): self.walk([(axis,)]) for axis in axes}
-        walks |= {places: of_pairs for places in self.typical if len(places) == 2}
-        past = self._along(range(at), at, walks)
-        future = self._along(range(len(self.seen) - 1, at, -1), at, walks)
-        return {places: past[places] & future[places] for places in self.typical}
+    @cached_property
+    def walks(self) -> dict[Places, Walk]:
+        """Moments of every attribute along time, and those of all pairs together."""
+        pairs = [places for places in self.typical if len(places) == 2]
+        return {p: self.walk([p]) for p in self.typical if len(p) == 1} | dict.fromkeys(pairs, self.walk(pairs))
 
-    def _along(self, others: range, at: int, walks: Mapping[Places, Walk]) -> dict[Places, Prediction]:
+    def predicted(self, at: int) -> dict[Places, Prediction]:
+        """Expected counts in one period from all others, before and after it, at its own number of rows."""
+        past, scale = self._along(range(at), at), self.totals[at] / self.rows
+        future = self._along(range(len(self.seen) - 1, at, -1), at)
+        both = {places: past[places] & future[places] for places in self.typical}
+        return {places: Prediction(each.mean * scale, each.variance * scale**2) for places, each in both.items()}
+
+    def _along(self, others: range, at: int) -> dict[Places, Prediction]:
         """Kalman filter over some periods towards one; what jumps on the way, or there, lets go of its past."""
+        walks = self.walks
         state = {places: Prediction.of_nothing(rows.shape) for places, rows in self.typical.items()}
         for period in [*others, at]:
             state = {places: self._moved(places, each, walks[places]) for places, each in state.items()}
@@ -187,14 +197,16 @@ class Periods:
 
 
 def _positive(features: Floats, wanted: Floats, weights: Floats) -> Floats:
-    """Weighted least squares for two non-negative coefficients; features: (n, 2)."""
+    """Weighted least squares with non-negative coefficients, of one feature or two; features: (n, coefficients)."""
     gram, right = (features * weights[:, None]).T @ features, features.T @ (weights * wanted)
     scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))
     gram, right = gram / np.outer(scale, scale), right / scale
-    apart = np.maximum(right, 0.0)  # of each feature by itself
+    candidates = [np.diag(np.maximum(right, 0.0))[index] for index in range(len(right))]  # each by itself
     both = np.linalg.lstsq(gram, right, rcond=1e-9)[0]
-    candidates = [np.array([apart[0], 0.0]), np.array([0.0, apart[1]])] + ([both] if (both >= 0).all() else [])
-    best = min(candidates, key=lambda each: float(each @ gram @ each - 2.0 * right @ each))
+    best = min(
+        [*candidates, *([both] if (both >= 0).all() else [])],
+        key=lambda each: float(each @ gram @ each - 2.0 * right @ each),
+    )
     return np.asarray(best / scale)
 
 
@@ -211,21 +223,16 @@ def noisy_tables(measured: Sequence[tuple[Places, Measurement]], shape: Sequence
 
 def borrowed(contents: Sequence[Margins], at: int) -> Margins:
     """The marginals of one period, estimated with what the others say; `contents` in the order of time."""
-    own, periods = contents[at], Periods.of(contents)
+    own = contents[at]
     if len(contents) < 2:
         return own
-    scale = periods.totals[at] / periods.rows
-    predicted = {
-        places: Prediction(each.mean * scale, each.variance * scale**2)
-        for places, each in periods.predicted(at).items()
-    }
-    walks = {places: periods.walk([places]).scatter for places in predicted if len(places) == 1}
-    seen = noisy_tables(own.measured, own.domain.shape)
+    periods = Periods.of(contents)
+    predicted, seen = periods.predicted(at), own.noisy
     tables = dict(own.tables["count"])
     for place, axis in enumerate(own.domain.axes):
-        tables[place,] = _one_way(tables[place,], seen[place,], predicted[place,], walks[place,], axis.ordered)
-    scatter = periods.walk([places for places in predicted if len(places) == 2]).scatter
-    pairs, ratios = _pairs(own, tables, seen, predicted, scatter)
+        scatter = periods.walks[place,].scatter
+        tables[place,] = _one_way(tables[place,], seen[place,], predicted[place,], scatter, axis.ordered)
+    pairs, ratios = _pairs(own, tables, seen, predicted, periods.walks)
     tables |= pairs
     for places in sorted((p for p in tables if len(p) > 2), key=len):
         tables[places] = _refitted(tables[places], tables)
@@ -247,7 +254,7 @@ def _one_way(table: Table, noisy: Noisy, predicted: Prediction, scatter: float, 
 
 
 def _pairs(
-    own: Margins, tables: Mapping[Places, Table], seen: Seen, predicted: Mapping[Places, Prediction], scatter: float
+    own: Margins, tables: Mapping[Places, Table], seen: Seen, predicted: Mapping[Places, Prediction], walks: Mapping[Places, Walk]
 ) -> tuple[dict[Places, Table], dict[Places, float]]:
     """Pairs drawn towards their predictions, and by how much their variances fell. tables: with new one-way margins."""
     ordered = [axis.ordered for axis in own.domain]
@@ -260,28 +267,38 @@ def _pairs(
         if len(places) == 2 and known.any():
             told[places] = (
                 np.where(known, each.mean, published[places].estimate),
-                float(each.variance[known].mean()),
+                float(np.median(each.variance[known])),
             )
     if not told:
         return {}, {}
-    expected = {places: table.estimate for places, table in all_pairs(after, told, ordered).items()}
+    foretold = all_pairs(after, told, ordered)
+    expected = {places: table.estimate for places, table in foretold.items()}
     alone, leaning = all_pairs(before, mine, ordered), all_pairs(after, mine, ordered, expected=expected)
     result, ratios = {}, {}
-    for places in mine:
-        if places not in told:
-            continue
-        a, b, p = alone[places], leaning[places], published[places]
-        known = np.isfinite(predicted[places].variance)
-        whole = np.maximum(a.noise + a.model, LEAST)
-        left = scatter * np.maximum(b.estimate, 1.0)  # that no other period can tell
-        least = left / (left + np.maximum(p.noise + p.model, LEAST))
-        fall = np.where(known, np.clip((b.noise + b.model) / whole, least, 1.0), 1.0)
-        estimate = np.where(known, b.estimate, a.estimate) + fall * (p.estimate - a.estimate)
+    for places in told:
+        a, b, p, walk = alone[places], leaning[places], published[places], walks[places]
+        known, whole = np.isfinite(predicted[places].variance), np.maximum(p.noise + p.model, LEAST)
+        left = walk.scatter * np.maximum(b.estimate, 1.0)  # that no other period can tell
+        if places in mine:
+            fall = np.where(known, np.clip((b.noise + b.model) / np.maximum(a.noise + a.model, LEAST), 0.0, 1.0), 1.0)
+            estimate = np.where(known, b.estimate, a.estimate) + fall * (p.estimate - a.estimate)
+            f, later = foretold[places], np.maximum(predicted[places].variance / told[places][1] - 1.0, 0.0)
+            left += np.where(known, (f.noise + f.model) * np.where(known, later, 0.0), 0.0)  # known for a shorter time
+            fall = np.maximum(fall, left / (left + whole))
+            noise = p.noise * np.where(known, np.minimum(b.noise / np.maximum(a.noise, LEAST), 1.0), 1.0)
+        else:  # not measured in this period
+            f, noise = foretold[places], p.noise
+            spread = f.noise + f.model + left + walk.drift * f.estimate**2
+            fall = np.where(known, spread / (spread + whole), 1.0)
+            estimate = f.estimate + fall * (p.estimate - f.estimate)
         fitted = fit_margins(np.maximum(estimate, 0.0), *(tables[place,].estimate for place in places))
-        variance = fall * (p.noise + p.model)
-        noise = np.minimum(p.noise * np.where(known, np.minimum(b.noise / np.maximum(a.noise, LEAST), 1.0), 1.0), variance)
-        result[places] = Table(places, fitted, noise, variance - noise)
-        ratios[places] = float(variance.sum() / max(float((p.noise + p.model).sum()), LEAST))
+        noise = np.minimum(noise, fall * whole)
+        result[places] = Table(places, fitted, noise, fall * whole - noise)
+        ratios[places] = float((fall * whole).sum() / whole.sum())
+    for places in published.keys() - result.keys():
+        if len(places) == 2:
+            margins = (tables[place,].estimate for place in places)
+            result[places] = replace(published[places], estimate=fit_margins(published[places].estimate, *margins))
     return result, ratios
 
 

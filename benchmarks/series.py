@@ -1,0 +1,212 @@
+"""A series of monthly releases by `margins`: error alone, leaning on earlier months, and with all of a year's budget.
+
+    python benchmarks/series.py [--columns 8] [--rows 4000] [--seed 21] [--drift 0 2 10 30 jump] [--running]
+
+Tables are drawn from a Bayesian network whose conditional shares walk by so many percent a month; "jump": by 2 %, and in
+the ninth month one category jumps tenfold for good. Errors are root mean squares over the cells of all pairs, in the
+second half of the year, beside those of each month alone. Coverage is of 95 % intervals: of cells of pairs by month, of
+the category that jumps, of differences between successive months and of running totals. --running prints the standard
+errors of running totals by the square root of the prefix matrix beside the explicit matrix, and nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from itertools import combinations
+from time import process_time
+
+import numpy as np
+
+from sfumato.kernel.budget import Budget, Cost
+from sfumato.kernel.counts import Aggregate
+from sfumato.kernel.opening import curator_of
+from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.models.linear.strategies.running import Running, coefficients, rounded_errors
+from sfumato.models.margins.borrowing import borrowed
+from sfumato.models.margins.content import Margins
+from sfumato.models.margins.measure import margins
+from sfumato.releases.contents.series import Part, SeriesContent
+from sfumato.releases.file.manifest import Guarantee
+from sfumato.releases.release import Release
+from sfumato.schema import Schema
+
+SIZES = {8: [3, 14, 5, 2, 8, 20, 6, 4], 11: [4, 2, 10, 7, 3, 24, 5, 2, 16, 6, 30]}
+MONTHS, JUMPS, CATEGORY = 12, 8, (4, 1)
+MOST_ORDERED = 9  # values up to which an attribute is a category
+
+
+def schema_of(sizes: Sequence[int]) -> Schema:
+    attributes = {
+        f"a{place}": {"type": "integer", "lower": 0, "upper": size - 1}
+        if size > MOST_ORDERED
+        else {"type": "category", "values": [str(code) for code in range(size)]}
+        for place, size in enumerate(sizes)
+    }
+    series = {"period": "month", "unit": "person in a month"}
+    unit = {"column": "person", "contributions": 1}
+    stated = {"dataset": "t", "privacy_unit": unit, "budget": {"epsilon": 1000}, "attributes": attributes}
+    return Schema.from_dict(stated | {"series": series})
+
+
+def drawn(sizes: Sequence[int], drift: float, seed: int, rows: int, *, jump: bool) -> list[np.ndarray]:
+    """Codes of every month, (rows, columns) each."""
+    stream = np.random.default_rng(seed)
+    parents, shares = [[]], [stream.dirichlet(np.full(sizes[0], 2.0))[None]]
+    for place, size in enumerate(sizes[1:], start=1):
+        given = stream.choice(place, min(place, 1 + int(stream.random() < 0.4)), replace=False).tolist()
+        combined = int(np.prod([sizes[each] for each in given]))
+        base = stream.dirichlet(np.full(size, 0.8)) + 0.3 / size
+        if size > MOST_ORDERED:
+            centre, width = stream.uniform(0, size, (combined, 1)), stream.uniform(0.06, 0.25, (combined, 1)) * size
+            table = np.exp(-0.5 * ((np.arange(size) - centre) / width) ** 2) * base + 0.01 / size
+        else:
+            table = stream.dirichlet(np.maximum(2.5 * base, 0.05), combined) + 0.002
+        parents.append(given)
+        shares.append(table / table.sum(axis=1, keepdims=True))
+    months = []
+    for month in range(MONTHS):
+        if month:
+            shares = [each * np.exp(drift * stream.normal(size=each.shape)) for each in shares]
+            shares = [each / each.sum(axis=1, keepdims=True) for each in shares]
+        number = int(rows * np.exp(drift / 2.0 * stream.normal()))
+        codes = np.zeros((number, len(sizes)), dtype=np.int64)
+        for place, (given, table) in enumerate(zip(parents, shares, strict=True)):
+            if jump and month >= JUMPS and place == CATEGORY[0]:
+                table = table * np.where(np.arange(sizes[place]) == CATEGORY[1], 10.0, 1.0)
+                table = table / table.sum(axis=1, keepdims=True)
+            at = np.zeros(number, dtype=np.int64)
+            if given:
+                at = np.ravel_multi_index([codes[:, each] for each in given], [sizes[each] for each in given])
+            ends = np.cumsum(table, axis=1)
+            codes[:, place] = np.minimum((stream.random((number, 1)) > ends[at]).sum(axis=1), sizes[place] - 1)
+        months.append(codes)
+    return months
+
+
+def released(schema: Schema, codes: np.ndarray, budget: Budget, seed: int) -> Margins:
+    cells, counts = np.unique(np.ravel_multi_index(codes.T, schema.domain.shape), return_counts=True)
+    content = margins(curator_of(schema, Aggregate(cells, counts, {}), budget, TestingEntropy(seed)), schema, budget)
+    assert isinstance(content, Margins)
+    return content
+
+
+def counted(codes: np.ndarray, sizes: Sequence[int], places: Sequence[int]) -> np.ndarray:
+    shape = [sizes[place] for place in places]
+    flat = np.ravel_multi_index([codes[:, place] for place in places], shape)
+    return np.bincount(flat, minlength=int(np.prod(shape))).reshape(shape)
+
+
+class Errors:
+    """Errors and hits of 95 % intervals of the cells of all pairs."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self.sizes, self.pairs = sizes, list(combinations(range(len(sizes)), 2))
+
+    def of(self, content: Margins, codes: np.ndarray) -> float:
+        off = [(content.tables["count"][p].estimate - counted(codes, self.sizes, p)).reshape(-1) for p in self.pairs]
+        return float(np.sqrt(np.mean(np.concatenate(off) ** 2)))
+
+    def hits(self, content: Margins, codes: np.ndarray, value: tuple[int, int] | None = None) -> float:
+        """Share of cells inside their intervals; value: of one attribute's value alone."""
+        found = []
+        for pair in self.pairs:
+            if value is not None and value[0] not in pair:
+                continue
+            every = content.every(pair)
+            joined = content.joined(every)
+            errors, truth = content.errors("count", every, joined), counted(codes, self.sizes, pair)
+            half = 1.96 * np.sqrt(np.maximum(errors.noise.of_cells() + errors.model.of_cells(), 0.0))
+            inside = (np.floor(joined["count"] - half) <= truth) & (truth <= np.ceil(joined["count"] + half))
+            found.append((inside if value is None else np.take(inside, value[1], pair.index(value[0]))).reshape(-1))
+        return float(np.concatenate(found).mean())
+
+
+def as_series(contents: Sequence[Margins]) -> SeriesContent:
+    guarantee = Guarantee(Cost.stated(1).epsilon, "a person in a month", "one row", "none")
+    parts = []
+    for number, content in enumerate(contents, start=1):
+        release = Release(content, "margins", guarantee, private=False)
+        parts.append(Part(number, f"2026-{number:02}", lambda release=release: release))
+    return SeriesContent.of(parts)
+
+
+def hits_over_time(content: SeriesContent, months: Sequence[np.ndarray], sizes: Sequence[int]) -> tuple[float, float]:
+    """Coverage of differences between successive months and of running totals, of the cells of some pairs."""
+    release = Release(content, "margins", Guarantee(Cost.stated(1).epsilon, "p", "n", "s"), private=False)
+    hits: dict[str, list[bool]] = {"LAG": [], "SUM": []}
+    for first, second in ((0, 3), (2, 6), (4, 7)):
+        grouped = f"SELECT period, a{first}, a{second}, COUNT(*) AS n FROM t GROUP BY period, a{first}, a{second}"
+        apart = f"PARTITION BY a{first}, a{second} ORDER BY period"
+        for name, form in (("LAG", f"n - LAG(n) OVER ({apart})"), ("SUM", f"SUM(n) OVER ({apart})")):
+            sql = f"SELECT period, a{first}, a{second}, {form} AS v FROM ({grouped}) AS g"
+            truth = np.array([counted(codes, sizes, (first, second)) for codes in months])
+            truth = np.diff(truth, axis=0, prepend=0) if name == "LAG" else np.cumsum(truth, axis=0)
+            for period, one, other, found in release.query(sql).rows:
+                month = int(str(period)[5:7]) - 1
+                if (month or name == "SUM") and getattr(found, "low", None) is not None:
+                    value = truth[month, int(one), int(other)]
+                    hits[name].append(bool(found.low <= value <= found.high))
+    return float(np.mean(hits["LAG"])), float(np.mean(hits["SUM"]))
+
+
+def year(columns: int, drift: str, rows: int, seed: int, *, over_time: bool) -> None:
+    sizes = SIZES[columns]
+    schema, errors, start = schema_of(sizes), Errors(sizes), process_time()
+    walk = 0.02 if drift == "jump" else float(drift) / 100.0
+    months = drawn(sizes, walk, seed, rows, jump=drift == "jump")
+    budget = Cost.stated(1, "1e-9").budget
+    alone = [released(schema, codes, budget, seed * 100 + month) for month, codes in enumerate(months)]
+    later = range(MONTHS // 2, MONTHS)
+    filtered = {month: borrowed(alone[: month + 1], month) for month in range(1, MONTHS)}
+    smoothed = {month: borrowed(alone, month) for month in later}
+    rich = {m: released(schema, months[m], Budget.zcdp(MONTHS * budget.amount), seed * 100 + 50 + m) for m in later}
+    base = np.mean([errors.of(alone[month], months[month]) for month in later])
+    ratios = [np.mean([errors.of(each[m], months[m]) for m in later]) / base for each in (filtered, smoothed, rich)]
+    by_month = [errors.hits(filtered[month], months[month]) for month in filtered]
+    line = f"{columns:>3} {drift:>5} {base:>8.1f} " + " ".join(f"{each:>8.3f}" for each in ratios)
+    line += f"   cells {min(by_month):.3f} to {max(by_month):.3f}"
+    if drift == "jump":
+        named = {"broke": [JUMPS], "since": range(JUMPS + 1, MONTHS)}
+        said = (f"{n} {np.mean([errors.hits(filtered[m], months[m], CATEGORY) for m in ms]):.3f}" for n, ms in named.items())
+        line += ", of what jumped: " + ", ".join(said)
+    if over_time:
+        for words, content in (("alone", as_series(alone)), ("as of the last", as_series(alone).as_of("2026-12"))):
+            differences, totals = hits_over_time(content, months, sizes)
+            line += f"; {words}: differences {differences:.3f}, running totals {totals:.3f}"
+    print(f"{line}   ({process_time() - start:.0f} s of CPU)", flush=True)
+
+
+def running() -> None:
+    print("running totals, root mean square per unit noise: anew, square root, by matrix, in whole parts, bound; single")
+    for periods in (12, 60, 120, 365):
+        row = [float(each) for each in coefficients(periods)]
+        root = np.array([[row[i - j] if i >= j else 0.0 for j in range(periods)] for i in range(periods)])
+        explicit = np.sqrt((root**2).sum(axis=0).max()) * np.sqrt((root**2).sum(axis=1))
+        bound = np.linalg.svd(np.tril(np.ones((periods, periods))), compute_uv=False).sum() / periods
+        found = Running(periods)
+        mean = [float(np.sqrt(np.mean(each**2))) for each in (found.totals(), explicit, rounded_errors(periods))]
+        single = float(np.sqrt(np.mean(found.single() ** 2)))
+        print(f"{periods:>4} {found.anew()[-1]:>7.2f}", *(f"{each:>7.3f}" for each in (*mean, bound, single)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--columns", type=int, nargs="*", default=[8, 11])
+    parser.add_argument("--rows", type=int, default=4000)
+    parser.add_argument("--seed", type=int, default=21)
+    parser.add_argument("--drift", nargs="*", default=["0", "2", "10", "30", "jump"])
+    parser.add_argument("--over-time", action="store_true", help="also differences and running totals, which takes longer")
+    parser.add_argument("--running", action="store_true")
+    stated = parser.parse_args()
+    running()
+    if stated.running:
+        return
+    print("columns drift, error alone; of it: leaning on earlier months, on all, with the year's budget; coverage")
+    for columns in stated.columns:
+        for drift in stated.drift:
+            year(columns, drift, stated.rows, stated.seed, over_time=stated.over_time)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,0 @@
-"""Estimates along the periods of a series: borrowed strength, and running totals."""
