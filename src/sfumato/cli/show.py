@@ -27,6 +27,7 @@ STEPS = {
     "check": "checking names and types",
     "reserve": "reserving the budget in the ledger",
     "read": "reading and counting",
+    "register": "registering who is counted",
     "measure": "adding noise",
     "write": "writing the release",
     "publish": "marking it published",

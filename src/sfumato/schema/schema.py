@@ -393,6 +393,10 @@ def counted_in_short(schema: Schema) -> str:
     """
     unit = schema.privacy_unit
     rules = [] if unit.column is None else [f"at most {_rows(unit.contributions)} of each {printable(unit.column)}"]
+    series = schema.series
+    if series is not None and series.promise.most is not None and not series.promise.alone:
+        many = "1 period" if series.promise.most == 1 else f"{series.promise.most} periods"
+        rules.append(f"each {printable(unit.column or '')} in at most {many}, the first ones")
     unread, unlisted = _left_out(schema)
     if unread or unlisted:
         kept = not unread and all(schema.attributes[name].keeps_missing for name in unlisted)
