@@ -208,10 +208,9 @@ class NoiseOfParts(NoiseSource):
         sizes = dict(zip(groups.names, groups.shape, strict=True))
         if self.along in codes:
             here &= codes.pop(self.along) == part.code
-        for name in codes:
-            if name in part.old:
-                old, sizes[name] = part.old[name]
-                codes[name] = old[codes[name]]
+        for name, (old, size) in part.old.items():
+            if name in codes:
+                codes[name], sizes[name] = old[codes[name]], size
                 here &= codes[name] >= 0
         shape = tuple(sizes[name] for name in codes)
         at = np.flatnonzero(here)
