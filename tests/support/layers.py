@@ -46,6 +46,9 @@ ENGINES = {
 
 # As above, and why it takes longer than the three seconds that a test of `make test` may take.
 FULL = {
+    r"tests/answers/test_parts.py::test_intervals_of_sums_over_months": "coverage",
+    r"tests/releases/file/test_series.py::test_every_byte_counts": "hundreds of broken files",
+    r"tests/cli/test_series.py::test_a_series_from_its_first": "a dozen commands",
     r"tests/public/combination/test_combine.py::test_intervals_hold": "coverage",
     r"tests/lab/audit/attacks/test_descents.py::test_the_mechanism_as_a_whole": "replays in full",
     r"tests/lab/audit/attacks/test_replay.py::test_shipped_mechanisms_pass_on_(all|drawn)": "replays in full",

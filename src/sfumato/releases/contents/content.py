@@ -111,7 +111,7 @@ class Content(ABC):
         return self
 
     def complete(self) -> Content:
-        """Content that answers for every column and value; of a series that has grown, the parts that have them all."""
+        """Content that answers for every column and value; of a series that has grown, the parts that have all."""
         return self
 
     @property

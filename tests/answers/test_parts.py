@@ -1,0 +1,54 @@
+"""Errors of sums over parts: the least covariance above two, and how often intervals of a year hold."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from months import schema_of, series_of
+
+from sfumato.answers.parts import above_both
+from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.publishing.publish import release
+
+
+def test_the_covariance_is_above_both_and_no_larger_than_needed():
+    random = np.random.default_rng(1)
+    for size in (1, 2, 3, 6):
+        one, other = (each @ each.T for each in random.normal(size=(2, size, size)))
+        both = above_both(one, other)
+        for each in (one, other):
+            assert np.linalg.eigvalsh(both - each).min() > -1e-9
+        assert np.allclose(above_both(one, one), one) and np.allclose(above_both(one, 0 * one), one)
+        assert np.linalg.eigvalsh(one + other - both).min() > -1e-9
+
+
+def test_intervals_of_sums_over_months():
+    """240 counts over six months by `margins`, of a table in which three columns go together.
+
+    Were each to hold with probability 0.95 by itself, fewer than 0.85 would with probability below 1e-8. Taken as
+    independent between months, 0.75 hold.
+    """
+    random, sizes = np.random.default_rng(1), {"a": 6, "b": 5, "c": 4, "d": 3, "e": 8}
+    shape = tuple(sizes.values())
+    pairs = [(0,), (1,), (2,), (3,), (4,), (0, 1), (1, 2), (2, 4), (0, 1, 2), (1, 3, 4)]
+    drawn = [random.normal(size=[n if at in axes else 1 for at, n in enumerate(shape)]) * 0.55 for axes in pairs]
+    shares = np.exp(sum(drawn))
+    schema = schema_of(
+        attributes={name: {"type": "category", "values": list(map(str, range(n)))} for name, n in sizes.items()},
+        measures={},
+    )
+    months, parts, truth = [f"2026-{month:02}" for month in range(1, 7)], [], np.zeros(shape)
+    for number, month in enumerate(months):
+        mine = shares * np.exp(0.1 * random.normal(size=shape))
+        cells = random.choice(mine.size, 20_000, p=(mine / mine.sum()).reshape(-1))
+        truth += np.bincount(cells, minlength=mine.size).reshape(shape)
+        codes = zip(sizes, np.unravel_index(cells, shape), strict=True)
+        table = pa.table({name: code.astype(str) for name, code in codes})
+        noise = TestingEntropy(number)
+        parts.append(release(table, schema, 1, delta="1e-9", mechanism="margins", period=month, entropy=noise))
+    whole, held = series_of(parts, months), []
+    for names, others in (("a, b, c", (3, 4)), ("b, d, e", (0, 2))):
+        rows = whole.query(f"SELECT {names}, COUNT(*) AS n FROM visits GROUP BY {names}").rows
+        counts = truth.sum(axis=others).reshape(-1)
+        held += [row[-1].low <= count <= row[-1].high for row, count in zip(rows, counts, strict=True)]
+    assert len(held) == 240 and np.mean(held) > 0.85
