@@ -98,7 +98,7 @@ def caught(monkeypatch, place, ask):
     return given.value.args
 
 
-BOLD = ("another_unit", "allow_views", "even_if_useless", "again", "workload_only")
+BOLD = ("another_unit", "allow_views", "even_if_useless", "again", "workload_only", "correct")
 
 
 @pytest.mark.parametrize("bold", [None, *BOLD])
@@ -110,7 +110,7 @@ def test_every_argument_in_python_is_the_field_of_its_name(monkeypatch, tmp_path
         "ledger": Ledger(tmp_path / "l.sqlite"),
         **{name: name == bold for name in BOLD},
     }
-    said |= {"schema": PLAINLY.schema, "epsilon": "0.5"}
+    said |= {"schema": PLAINLY.schema, "epsilon": "0.5", "series": None, "period": "2026-11"}
     assert set(said) == {one.name for one in dataclasses.fields(Request)}
     assert set(signature(sf.release).parameters) == {*said, "table", "entropy", "step"}
     table, request = caught(monkeypatch, "sfumato.publishing.publish._made", lambda: sf.release("t.csv", **said))
@@ -137,7 +137,12 @@ def test_every_option_of_the_command_is_a_field_too(monkeypatch, tmp_path, bold,
     said |= {"options": {"depth": "3"}, "dialect": None, "rho": None, **{name: name == bold for name in BOLD}}
     assert table == "t.csv" and {name: getattr(request, name) for name in said} == said
     assert request.schema.dataset == "t" and request.ledger.path == tmp_path / "l.sqlite"
-    assert {*said, "schema", "ledger"} == {one.name for one in dataclasses.fields(Request)}
+    in_a_series = ["--series", "s.sfumato", "--period", "2026-11"]
+    kept = [word for word in words if word not in ("-o", "r.sfumato")]
+    ask = partial(command_line, ["release", "t.csv", *kept, *in_a_series, *more], standalone_mode=False)
+    _, request = caught(monkeypatch, f"sfumato.publishing.publish.{place}", ask)
+    assert (request.series, request.period) == (Path("s.sfumato"), "2026-11")
+    assert {*said, "schema", "ledger", "series", "period"} == {one.name for one in dataclasses.fields(Request)}
 
 
 def test_what_is_asked_for_is_public_and_cannot_change():

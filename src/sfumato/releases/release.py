@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from sfumato.answers.question import Manner
     from sfumato.answers.results import Estimate, Result
     from sfumato.releases.description import Description
+    from sfumato.releases.file.series import PartRecord, SeriesFile
     from sfumato.releases.rows.to_file import Drawn
     from sfumato.releases.rows.wish import Lot
 
@@ -279,9 +280,14 @@ class Release:
         require_signature: the file of a public key by which it must be signed.
         """
         if is_series(path):
-            from sfumato.releases.series import load_series
+            from sfumato.releases.file.series import open_series
 
-            return load_series(path, most_cells, require_signature)
+            file = open_series(path, most_cells)
+            if require_signature is not None:
+                from sfumato.releases.signature import check_signature
+
+                check_signature(path, file.digest, require_signature)
+            return series_in(file)
         artifact = read_artifact(Path(path), most_cells)
         if require_signature is not None:
             from sfumato.releases.signature import check_signature
@@ -366,6 +372,19 @@ def release_in(artifact: Artifact) -> Release:
     facts = (about.mechanism.name, about.guarantee, about.private, about.receipt)
     options = {name: str(value) for name, value in about.mechanism.options.items()}
     return Release(read_content(artifact), *facts, options=options)
+
+
+def series_in(file: SeriesFile) -> Release:
+    """An open series as a release, whose guarantee is that of all parts together; parts are opened when asked for."""
+    from sfumato.releases.contents.series import Part, SeriesContent
+    from sfumato.releases.series import guarantee_of_parts
+
+    def part(record: PartRecord) -> Part:
+        return Part(record.number, record.period, lambda: release_in(file.artifact(record)))
+
+    content, listed = SeriesContent.of([part(record) for record in file.head.parts], file), file.head.parts
+    guarantee = guarantee_of_parts(listed, file.series, content.schema)
+    return Release(content, listed[-1].mechanism, guarantee, all(each.private for each in listed))
 
 
 def open_release(

@@ -1,4 +1,4 @@
-"""Open a series as a release: its content, its guarantee over all parts, and single parts taken out."""
+"""Series as a whole: its guarantee over all parts, a check of every byte, and single parts taken out."""
 
 from __future__ import annotations
 
@@ -11,25 +11,11 @@ from sfumato.errors import ReleaseFileError
 from sfumato.kernel.ledger.book import Series as Promise
 from sfumato.kernel.ledger.book import Unit, period_of
 from sfumato.kernel.ledger.composition import Loss, composed
-from sfumato.releases.contents.series import Part, SeriesContent
 from sfumato.releases.file.artifact import is_series
 from sfumato.releases.file.manifest import Guarantee, guarantee_of
 from sfumato.releases.file.series import PartRecord, SeriesFile, open_series
-from sfumato.releases.release import Release, release_in
 from sfumato.schema import Schema
 from sfumato.schema.series import Series
-
-
-def load_series(
-    path: str | Path, most_cells: int | None = None, require_signature: str | PathLike[str] | None = None
-) -> Release:
-    """Open a series from a file nobody has vouched for. require_signature: a public key by which it must be signed."""
-    file = open_series(path, most_cells)
-    if require_signature is not None:
-        from sfumato.releases.signature import check_signature
-
-        check_signature(path, file.digest, require_signature)
-    return release_of(file)
 
 
 def checked_series(path: str | PathLike[str], most_cells: int | None = None) -> SeriesFile:
@@ -38,18 +24,6 @@ def checked_series(path: str | PathLike[str], most_cells: int | None = None) -> 
     for part in file.head.parts:
         file.artifact(part)
     return file
-
-
-def release_of(file: SeriesFile) -> Release:
-    """An open series as a release, whose guarantee is that of all parts together."""
-
-    def part(record: PartRecord) -> Part:
-        return Part(record.number, record.period, lambda: release_in(file.artifact(record)))
-
-    content = SeriesContent.of([part(record) for record in file.head.parts], file)
-    newest = file.head.parts[-1]
-    guarantee = guarantee_of_parts(file.head.parts, file.series, content.schema)
-    return Release(content, newest.mechanism, guarantee, all(each.private for each in file.head.parts))
 
 
 def extracted(path: str | Path, period: str, number: int | None = None) -> bytes:

@@ -23,14 +23,15 @@ OLD = "age >= 60 AND ward = 'heart'"
 def close(one: Estimate, other: Estimate) -> bool:
     return all(
         a == b or (isnan(a) and isnan(b)) or abs(a - b) <= 1e-6 * (1 + abs(b))
-        for a, b in zip((one.value, one.stderr, one.low, one.high), (other.value, other.stderr, other.low, other.high))
+        for a, b in zip(
+            (one.value, one.stderr, one.low, one.high), (other.value, other.stderr, other.low, other.high), strict=True
+        )
     )
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize(
-    "number",
-    ["COUNT(*)", "AVG(cost)", "SUM(cost)", "MEDIAN(stay)", "COUNT(*) FILTER (WHERE stay > 3) / COUNT(*)"],
+    "number", ["COUNT(*)", "AVG(cost)", "SUM(cost)", "MEDIAN(stay)", "COUNT(*) FILTER (WHERE stay > 3) / COUNT(*)"]
 )
 @pytest.mark.parametrize("manner", [{}, {"interval": "guaranteed"}, {"possible": True}])
 def test_each_period_is_answered_by_its_part(mechanism, number, manner):
@@ -41,7 +42,9 @@ def test_each_period_is_answered_by_its_part(mechanism, number, manner):
         with pytest.raises(QueryError, match=str(refused)[:20]):
             series_of(parts).query(f"SELECT period, {number} AS n FROM visits WHERE {OLD} GROUP BY period", **manner)
         return
-    rows = series_of(parts).query(f"SELECT period, {number} AS n FROM visits WHERE {OLD} GROUP BY period", **manner).rows
+    rows = (
+        series_of(parts).query(f"SELECT period, {number} AS n FROM visits WHERE {OLD} GROUP BY period", **manner).rows
+    )
     assert [row[0] for row in rows] == list(MONTHS)
     assert all(close(row[1], one) for row, one in zip(rows, alone, strict=True)), (rows, alone)
 
@@ -189,7 +192,9 @@ def grown() -> Release:
     attributes["sex"] = {"type": "category", "values": ["F", "M"]}
     rows = visits(2)
     table = rows.append_column("sex", pa.array(["F", "M"] * 1000))
-    table = table.set_column(1, "ward", pa.array(["eye" if at % 4 == 0 else w for at, w in enumerate(rows["ward"].to_pylist())]))
+    table = table.set_column(
+        1, "ward", pa.array(["eye" if at % 4 == 0 else w for at, w in enumerate(rows["ward"].to_pylist())])
+    )
     after = part_of("2026-02", "cells", schema_of(attributes=attributes), table)
     return series_of([before, after], MONTHS[:2])
 
@@ -197,13 +202,20 @@ def grown() -> Release:
 def test_a_schema_may_grow():
     whole = grown()
     rows = whole.query("SELECT period, COUNT(*) AS n FROM visits WHERE ward = 'heart' GROUP BY period").rows
-    alone = [part.release.query("SELECT COUNT(*) FROM visits WHERE ward = 'heart'").rows[0][0] for part in whole.content.parts]
+    alone = [
+        part.release.query("SELECT COUNT(*) FROM visits WHERE ward = 'heart'").rows[0][0]
+        for part in whole.content.parts
+    ]
     assert all(close(row[1], one) for row, one in zip(rows, alone, strict=True))
     assert len(whole.query("SELECT age, COUNT(*) FROM visits GROUP BY age").rows) == 5
     rows = whole.query("SELECT ward, COUNT(*) AS n FROM visits WHERE ward <> 'eye' GROUP BY ward").rows
     assert [row[0] for row in rows] == ["surgery", "children", "heart"]
-    each = [part.release.query("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward").rows for part in whole.content.parts]
-    assert [row[1].value for row in rows] == [a[1].value + b[1].value for a, b in zip(each[0], each[1][1:], strict=True)]
+    each = [
+        part.release.query("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward").rows for part in whole.content.parts
+    ]
+    assert [row[1].value for row in rows] == [
+        a[1].value + b[1].value for a, b in zip(each[0], each[1][1:], strict=True)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -217,7 +229,9 @@ def test_a_schema_may_grow():
 def test_a_part_that_cannot_answer_says_so(sql, says):
     with pytest.raises(QueryError, match=says):
         grown().query(sql)
-    later = sql.replace(" FROM visits", " FROM visits WHERE period >= '2026-02'").replace("'2026-02' WHERE", "'2026-02' AND")
+    later = sql.replace(" FROM visits", " FROM visits WHERE period >= '2026-02'").replace(
+        "'2026-02' WHERE", "'2026-02' AND"
+    )
     assert grown().query(later).rows
 
 

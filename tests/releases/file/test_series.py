@@ -96,7 +96,10 @@ def test_parts_that_are_not_those_of_the_chain_are_refused(made, change):
         (lambda parts: _chained([parts[0], replace(parts[1], sha256=parts[0].sha256), parts[2]]), "there twice"),
         (lambda parts: _chained([parts[0], replace(parts[1], period="2026-2"), parts[2]]), "names a period otherwise"),
         (lambda parts: _chained([parts[0], replace(parts[1], corrects=1), parts[2]]), "second does not say"),
-        (lambda parts: _chained([parts[0], replace(parts[1], epsilon=parts[1].epsilon / 2), parts[2]]), "not what the series"),
+        (
+            lambda parts: _chained([parts[0], replace(parts[1], epsilon=parts[1].epsilon / 2), parts[2]]),
+            "not what the series",
+        ),
         (lambda parts: _chained([parts[0], replace(parts[1], mechanism="margins"), parts[2]]), "not what the series"),
     ],
 )
@@ -188,7 +191,9 @@ def test_a_signature_is_about_all_parts(made, tmp_path):
 def test_another_dataset_or_promise_is_refused(made):
     path, _ = made
     for change in ({"dataset": "others"}, {"series": {"period": "month", "unit": "person for ever", "periods": 12}}):
-        other = part_of("2026-05", "cells", schema_of(**change), seed=len(change["series"]) if "series" in change else 9)
+        other = part_of(
+            "2026-05", "cells", schema_of(**change), seed=len(change["series"]) if "series" in change else 9
+        )
         part = replace(other, published=None).save(path.with_name("o.part"))
         with pytest.raises(ReleaseFileError, match="another dataset or series"):
             append_part(path, part, "2026-05")

@@ -26,7 +26,7 @@ from sfumato.releases.file.manifest import Manifest
 from sfumato.releases.group_privacy import group_privacy
 from sfumato.releases.group_privacy import in_words as families
 from sfumato.releases.parts import receipt_in_words
-from sfumato.releases.release import read_content
+from sfumato.releases.release import read_content, series_in
 from sfumato.releases.signature import check_signature, read_signature, signature_beside
 from sfumato.schema.parts import Budget
 from sfumato.version import __version__
@@ -135,10 +135,10 @@ def _certified(path: str | PathLike[str], most_cells: int | None) -> tuple[str, 
     if not is_series(path):
         artifact = read_artifact(path, most_cells)
         return artifact.digest, artifact.manifest, read_content(artifact)
-    from sfumato.releases.series import checked_series, release_of
+    from sfumato.releases.series import checked_series
 
     file = checked_series(path, most_cells)
-    newest, release = file.artifact(file.head.parts[-1]), release_of(file)
+    newest, release = file.artifact(file.head.parts[-1]), series_in(file)
     manifest = replace(newest.manifest, guarantee=release.guarantee, private=release.private, receipt=None)
     return file.digest, manifest, release.content
 

@@ -239,7 +239,7 @@ class KeptOpen:
 
     def reader(self) -> IO[bytes]:
         """The file from its beginning."""
-        return BufferedReader(_At(self), 2**20)  # type: ignore[return-value]
+        return BufferedReader(_At(self), 2**20)
 
     def at(self, place: int, size: int) -> bytes:
         """Bytes at an offset; fewer at the end of the file."""
