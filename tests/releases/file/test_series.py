@@ -158,7 +158,7 @@ def test_a_period_is_published_once_unless_it_is_corrected(made):
 
 
 def test_a_failure_leaves_the_series_as_it_was(made, monkeypatch):
-    path, parts = made
+    path, _ = made
     before = path.read_bytes()
     part = replace(months_of("cells")[0], receipt=None, published=None).save(path.with_name("more.part"))
     monkeypatch.setattr("sfumato.releases.file.series.directory_of", lambda entries: 1 / 0)
@@ -169,7 +169,7 @@ def test_a_failure_leaves_the_series_as_it_was(made, monkeypatch):
 
 
 def test_the_file_may_be_replaced_while_it_is_open(made):
-    path, parts = made
+    path, _ = made
     opened = Release.load(path)
     part = replace(months_of("cells")[0], receipt=None, published=None).save(path.with_name("more.part"))
     append_part(path, part, "2026-05")
