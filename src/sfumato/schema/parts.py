@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -21,6 +21,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, PlainValidator, model_validator
 
 from sfumato.arrays import Floats
+from sfumato.errors import SchemaError
 
 EXACT_IN_A_FLOAT = 2**53
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?|[+-]?[0-9]+/[0-9]*[1-9][0-9]*")
@@ -198,6 +199,20 @@ def shown(value: object) -> str:
         return str(decimal(value))
     text = repr(value) if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
     return text if len(text) <= 40 else text[:37] + "..."
+
+
+def blanks(data: Mapping[object, object], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Keys that a draft left without a value, which YAML reads as None; keys that are not text are refused."""
+    for key, part in data.items():
+        if not isinstance(key, str):
+            raise SchemaError(
+                f"{'.'.join(path) or 'the schema'} has the key {str(key).lower()}, which YAML does not read as text; "
+                "put the name in quotes (yes, no, on, off, true, false, dates and numbers need them)"
+            )
+        if part is None:
+            yield (*path, key)
+        elif isinstance(part, Mapping) and len(path) < 2:
+            yield from blanks(part, (*path, key))
 
 
 def check_order(lower: int | Fraction | date, upper: int | Fraction | date) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic_core import ErrorDetails
 
-from sfumato.errors import SchemaError
 from sfumato.schema.attributes import KINDS, Declared
 from sfumato.schema.dialect import Dialect
-from sfumato.schema.parts import Budget, Measure, PrivacyUnit, keys_of, shown
+from sfumato.schema.parts import Budget, Measure, PrivacyUnit, blanks, keys_of, shown
 
 _TYPES = ", ".join(KINDS)
 _NOT_READ = "it is not read from the data, because that would leak it"
@@ -72,29 +71,9 @@ def _remedy(path: tuple[str, ...]) -> str:
     return REMEDIES.get(key, "fill it in or delete the line").replace("{name}", name)
 
 
-def refuse_blanks(data: Mapping[Any, object]) -> None:
-    """Refuse keys that a draft left without a value, which YAML reads as None, and keys that are not text."""
-    mistakes = blanks_of(data)
-    if mistakes:
-        raise SchemaError(counted(mistakes[0][1], len(mistakes)))
-
-
 def blanks_of(data: Mapping[Any, object]) -> list[tuple[tuple[str, ...], str]]:
     """Keys that a draft left without a value, each with a message that says what to fill in."""
-    return [(path, f"{'.'.join(path)} is blank: {_remedy(path)}") for path in _blanks(data, ())]
-
-
-def _blanks(data: Mapping[Any, object], path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    for key, part in data.items():
-        if not isinstance(key, str):
-            raise SchemaError(
-                f"{'.'.join(path) or 'the schema'} has the key {str(key).lower()}, which YAML does not read as text; "
-                "put the name in quotes (yes, no, on, off, true, false, dates and numbers need them)"
-            )
-        if part is None:
-            yield (*path, key)
-        elif isinstance(part, Mapping) and len(path) < 2:
-            yield from _blanks(part, (*path, key))
+    return [(path, f"{'.'.join(path)} is blank: {_remedy(path)}") for path in blanks(data)]
 
 
 def path_of(error: ErrorDetails) -> tuple[str, ...]:

@@ -39,6 +39,7 @@ from sfumato.schema.parts import (
     Count,
     Measure,
     PrivacyUnit,
+    blanks,
     bounds_of,
     column_name,
     decimal,
@@ -46,7 +47,7 @@ from sfumato.schema.parts import (
     missing_of,
     shown,
 )
-from sfumato.schema.remedies import REMEDIES, UNIT_FORMS, counted, in_plain_words, path_of, refuse_blanks
+from sfumato.schema.remedies import REMEDIES, UNIT_FORMS, blanks_of, counted, in_plain_words, path_of
 from sfumato.schema.rules import Combinations, Functions, rules_in_words, structure_of
 from sfumato.schema.series import PERIOD, Series
 
@@ -57,6 +58,12 @@ def _privacy_unit(value: object) -> object:
     if not isinstance(value, Mapping | PrivacyUnit):
         raise ValueError(f"must say whose presence is hidden: {UNIT_FORMS}")
     return value
+
+
+def _refuse_blanks(data: Mapping[Any, object]) -> None:
+    if next(blanks(data), None) is not None:
+        mistakes = blanks_of(data)
+        raise SchemaError(counted(mistakes[0][1], len(mistakes)))
 
 
 def _dataset(value: object) -> str:
@@ -103,7 +110,7 @@ class Schema(Declared):
     def __init__(self, /, **data: Any) -> None:
         """Keys as in the YAML file; a SchemaError names the key that is wrong and what to do."""
         data = {key: part for key, part in data.items() if part is not None or key in ("attributes", "privacy_unit")}
-        refuse_blanks(data)
+        _refuse_blanks(data)
         try:
             super().__init__(**data)
         except ValidationError as problem:
@@ -142,7 +149,7 @@ class Schema(Declared):
         """The schema that a mapping with the keys of the YAML file describes."""
         if not isinstance(mapping, Mapping):
             raise SchemaError("a schema is made of keys: dataset, privacy_unit and attributes; this holds none")
-        refuse_blanks(mapping)
+        _refuse_blanks(mapping)
         return cls(**mapping)
 
     @classmethod
