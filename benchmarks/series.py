@@ -2,8 +2,8 @@
 
     python benchmarks/series.py [--columns 8] [--rows 4000] [--seed 21] [--drift 0 2 10 30 jump] [--running]
 
-Tables are drawn from a Bayesian network whose conditional shares walk by so many percent a month; "jump": by 2 %, and in
-the ninth month one category jumps tenfold for good. Errors are root mean squares over the cells of all pairs, in the
+Tables are drawn from a Bayesian network whose conditional shares walk by so many percent a month; "jump": by 2 %, and
+in the ninth month one category jumps tenfold for good. Errors are root mean squares over the cells of all pairs, in the
 second half of the year, beside those of each month alone. Coverage is of 95 % intervals: of cells of pairs by month, of
 the category that jumps, of differences between successive months and of running totals. --running prints the standard
 errors of running totals by the square root of the prefix matrix beside the explicit matrix, and nothing else.
@@ -71,10 +71,10 @@ def drawn(sizes: Sequence[int], drift: float, seed: int, rows: int, *, jump: boo
             shares = [each / each.sum(axis=1, keepdims=True) for each in shares]
         number = int(rows * np.exp(drift / 2.0 * stream.normal()))
         codes = np.zeros((number, len(sizes)), dtype=np.int64)
-        for place, (given, table) in enumerate(zip(parents, shares, strict=True)):
-            if jump and month >= JUMPS and place == CATEGORY[0]:
-                table = table * np.where(np.arange(sizes[place]) == CATEGORY[1], 10.0, 1.0)
-                table = table / table.sum(axis=1, keepdims=True)
+        for place, (given, walked) in enumerate(zip(parents, shares, strict=True)):
+            times = 10.0 if jump and month >= JUMPS and place == CATEGORY[0] else 1.0
+            table = walked * np.where(np.arange(sizes[place]) == CATEGORY[1], times, 1.0)
+            table = table / table.sum(axis=1, keepdims=True)
             at = np.zeros(number, dtype=np.int64)
             if given:
                 at = np.ravel_multi_index([codes[:, each] for each in given], [sizes[each] for each in given])
@@ -168,7 +168,9 @@ def year(columns: int, drift: str, rows: int, seed: int, *, over_time: bool) -> 
     line += f"   cells {min(by_month):.3f} to {max(by_month):.3f}"
     if drift == "jump":
         named = {"broke": [JUMPS], "since": range(JUMPS + 1, MONTHS)}
-        said = (f"{n} {np.mean([errors.hits(filtered[m], months[m], CATEGORY) for m in ms]):.3f}" for n, ms in named.items())
+        said = (
+            f"{n} {np.mean([errors.hits(filtered[m], months[m], CATEGORY) for m in ms]):.3f}" for n, ms in named.items()
+        )
         line += ", of what jumped: " + ", ".join(said)
     if over_time:
         for words, content in (("alone", as_series(alone)), ("as of the last", as_series(alone).as_of("2026-12"))):
@@ -178,7 +180,9 @@ def year(columns: int, drift: str, rows: int, seed: int, *, over_time: bool) -> 
 
 
 def running() -> None:
-    print("running totals, root mean square per unit noise: anew, square root, by matrix, in whole parts, bound; single")
+    print(
+        "running totals, root mean square per unit noise: anew, square root, by matrix, in whole parts, bound; single"
+    )
     for periods in (12, 60, 120, 365):
         row = [float(each) for each in coefficients(periods)]
         root = np.array([[row[i - j] if i >= j else 0.0 for j in range(periods)] for i in range(periods)])
@@ -196,7 +200,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=4000)
     parser.add_argument("--seed", type=int, default=21)
     parser.add_argument("--drift", nargs="*", default=["0", "2", "10", "30", "jump"])
-    parser.add_argument("--over-time", action="store_true", help="also differences and running totals, which takes longer")
+    parser.add_argument(
+        "--over-time", action="store_true", help="also differences and running totals, which takes longer"
+    )
     parser.add_argument("--running", action="store_true")
     stated = parser.parse_args()
     running()

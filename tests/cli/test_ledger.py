@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -13,6 +14,9 @@ from running import sfumato
 
 from sfumato.kernel.ledger.file import user_name
 from sfumato.kernel.ledger.ledger import Ledger
+from sfumato.kernel.ledger.reservation import Wanted
+from sfumato.kernel.opening import unit_of
+from sfumato.schema import Schema
 
 SCHEMA = """
 dataset: census
@@ -182,3 +186,29 @@ def test_a_schema_says_epsilon_or_rho(folder):
     for budget in ("{}", "{epsilon: 1, rho: 1}", "{delta: 1e-6}"):
         Path("s.yaml").write_text(SCHEMA.replace("{epsilon: 3}", budget))
         refused(release(), "either epsilon", "rho")
+
+
+@pytest.mark.parametrize(
+    ("unit", "told"),
+    [
+        ("person in a month", "each period is an account of its own"),
+        (
+            "person in at most 2 months",
+            "the sum of the 2 costliest of 3; a period without a part may spend epsilon 0.5",
+        ),
+        ("person for ever", "3 of 9 planned periods have parts"),
+    ],
+)
+def test_periods_of_a_series_are_told(folder, unit, told):
+    series = {"period": "month", "unit": unit, "periods": 9}
+    whose = {"column": "who", "contributions": 1}
+    schema = Schema(dataset="v", privacy_unit=whose, attributes={"a": {"type": "boolean"}}, series=series)
+    ledger = Ledger(folder / "own.sqlite")
+    for place, cost in enumerate(("0.3", "0.5", "0.1"), 1):
+        wanted = Wanted("v", cost, 1, "cells", unit_of(schema), 1, period=f"2026-0{place}")
+        ledger.reserve(wanted, f"{place:032x}")
+    shown = sfumato("ledger", "show", "v", "--ledger", str(ledger.path)).stdout
+    assert told in " ".join(shown.split()) and shown.count("2026-02") == 1 + (unit != "person for ever")
+    given = json.loads(sfumato("ledger", "show", "v", "--ledger", str(ledger.path), "--json").stdout)
+    assert [entry["period"] for entry in given["entries"]] == ["2026-01", "2026-02", "2026-03"]
+    assert len(given["datasets"][0]["periods"]) == (0 if unit == "person for ever" else 3)

@@ -239,7 +239,9 @@ def test_a_column_that_is_a_word_of_sql_is_to_be_quoted(sql):
     assert compile_select(sql.replace("Alter", '"Alter"').replace("alter", '"Alter"'), CALLED_AS_WORDS).aggregates
 
 
-@pytest.mark.parametrize("sql", ['SELECT "Alter", COUNT( FROM t', "SELECT COUNT( FROM t -- Alter", "SELECT ill + FROM t"])
+@pytest.mark.parametrize(
+    "sql", ['SELECT "Alter", COUNT( FROM t', "SELECT COUNT( FROM t -- Alter", "SELECT ill + FROM t"]
+)
 def test_no_other_text_that_cannot_be_read_is_told_to_quote(sql):
     with pytest.raises(QueryError, match="cannot be read") as caught:
         compile_select(sql, CALLED_AS_WORDS)

@@ -84,3 +84,34 @@ def schema_of(*names: str, unit: object = "row", measures: dict | None = None) -
     attributes = {name: ATTRIBUTES[name] for name in names}
     facts = {"dataset": "t", "privacy_unit": unit, "attributes": attributes, "measures": measures or {}}
     return Schema.from_dict(facts | {"budget": {"epsilon": 3}})
+
+
+# Periods, and columns that say them: by days and times, and by texts and numbers as they are written.
+PERIODS = [
+    ("year", "2020", "day"),
+    ("week", "2020-W09", "day"),
+    ("month", "2020-02", "at"),
+    ("quarter", "2020-Q2", "at"),
+    ("name", "a", "txt"),
+    ("name", "7", "int"),
+    ("name", "1.500", "num"),
+    ("year", "2020", "txt"),
+]
+
+
+def part_of(opened, period: str, label: str, column: str, admit=None, most: int = 2) -> tuple[list[int], list[int]]:
+    """Cells and counts of the rows of a period in the awkward table; with `admit`, of the people whom it admits."""
+    facts = schema_of("yes", "pad", unit={"column": "who", "contributions": most}).to_dict()
+    for part in facts["attributes"].values():
+        part["missing"] = "keep"
+    facts["series"] = {"period": period, "unit": f"person in at most 2 {period}s", "column": column}
+    schema = Schema.from_dict(facts)
+    with opened as table:
+        table.check(schema, label, with_people=admit is not None)
+        found = table.aggregate(schema, 5, period=label, admit=admit)
+    return found.cells.tolist(), found.counts.tolist()
+
+
+def odd_people(people: list[bytes]) -> list[bool]:
+    """Admit every second person of the awkward table."""
+    return [int(name) % 2 == 1 for name in people]

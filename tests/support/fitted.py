@@ -19,7 +19,7 @@ from sfumato.models.calibration.block_counts import BlockCounts, Blocks
 from sfumato.models.calibration.families import MeasuredPartition, MeasuredShape, MeasuredShrinkage, MeasuredTree
 from sfumato.models.calibration.fit import Brought, MeasuredFit
 from sfumato.models.calibration.misfits_by_kind import measure_errors
-from sfumato.models.linear.fit import LinearFit, SolvedFit
+from sfumato.models.linear.fit import LinearFit, SolvedFit, SummedFit
 from sfumato.models.partition.buckets import Halvings
 from sfumato.models.partition.coarse_contrasts import CoarseFit
 from sfumato.models.partition.fit import PartitionFit
@@ -51,6 +51,7 @@ LABELS = np.array([0, 0, 0, 0, 0, 1, 1, 2, 2, 2, 2, 2, 2, 2])
 KINDS = (
     "linear",
     "solved",
+    "summed",
     "even",
     "tree",
     "nested",
@@ -91,6 +92,8 @@ def example(kind: str) -> Fit:
         return LinearFit.of_answers(curator.measure(Identity(SIZE), half))
     if kind == "solved":
         return SolvedFit.of_answers(curator.measure(Kron(Tree(7, 2), Identity(2)), half))
+    if kind == "summed":
+        return SummedFit.of_answers([curator.measure(Identity(SIZE), half), curator.measure(Tree(SIZE, 2), half)])
     if kind == "shape":
         whole = curator.reduce(Partition(SCHEMA.domain, np.zeros(SIZE, dtype=np.int64))).measure(Identity(1), half)
         return ScaledShape.like(LinearFit.of_answers(whole), np.arange(1.0, SIZE + 1)).with_spread(7.25, misfit)

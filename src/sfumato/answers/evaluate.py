@@ -366,9 +366,7 @@ class Evaluation:
                 same = id(terms), top, bottom[0]  # as of equal counts with noise of their own
                 if same not in ratios:
                     noises = shared.noises(terms)
-                    ratios[same] = ratio_interval(
-                        top, bottom[0], noises, self.confidence, column.bounds, signed=signed
-                    )
+                    ratios[same] = ratio_interval(top, bottom[0], noises, self.confidence, column.bounds, signed=signed)
                 interval = ratios[same]
             else:
                 interval = linear_interval(top, shared.noises(terms), self.confidence)

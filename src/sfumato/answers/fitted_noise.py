@@ -275,7 +275,7 @@ class FittedNoise(NoiseSource):
             return [_terms_if_known(one, query.answer) for one in errors]
         sums, back = np.unique(query.answer, return_inverse=True)
         model = np.stack([one.model for one in errors])[:, sums[:, None], sums]
-        unknown = np.stack([one.unknown for one in errors])[:, sums].any(axis=1)
+        unknown = np.asarray(np.stack([one.unknown for one in errors])[:, sums].any(axis=1))
         return NormalErrors(np.zeros_like(model), model, unknown, back)
 
     def _laid_out(self, query: SumWeights, present: Codes) -> list[Terms]:

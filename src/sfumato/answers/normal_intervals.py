@@ -1,8 +1,9 @@
 """Intervals of linear answers and of ratios in many groups at once, where all errors are normal.
 
-What `linear_interval` and `ratio_interval` (fieller.py) do for one group is done for all as arrays, to the same digits. A sum of
-several normal errors is normal: its width is z standard errors. A single one keeps the width that noise_sum.py finds
-on the lattice that stands for a normal distribution, so that an answer does not depend on how many groups are asked.
+What `linear_interval` and `ratio_interval` (fieller.py) do for one group is done for all as arrays, to the same digits.
+A sum of several normal errors is normal: its width is z standard errors. A single one keeps the width that noise_sum.py
+finds on the lattice that stands for a normal distribution, so that an answer does not depend on how many groups are
+asked.
 """
 
 from __future__ import annotations
@@ -53,9 +54,7 @@ def ratio_intervals(
     with np.errstate(all="ignore"):
         value = np.clip(tops[0] / bottom, least, most)
         left = _VARIANCE * (ends[0] - value[:, None] * d[0]) ** 2
-        by_noise, by_model = (
-            np.sqrt(part.sum(axis=1)) / bottom for part in np.split(left, [noise.shape[1]], axis=1)
-        )
+        by_noise, by_model = (np.sqrt(part.sum(axis=1)) / bottom for part in np.split(left, [noise.shape[1]], axis=1))
         spread = np.maximum(tops[2] - tops[1] + np.abs(value) * (bottoms[2] - bottoms[1]), 0.0) / bottom
         by_model = np.hypot(spread / np.sqrt(12.0), by_model)
         positive = bottoms[1] > np.sqrt((_VARIANCE * d[1] ** 2).sum(axis=1) / (1.0 - confidence))

@@ -33,6 +33,7 @@ from sfumato.sql import Amount
 KEPT = 1e-9  # of the largest eigenvalue
 ALIKE = 1e-9  # of the largest weight: weights that differ by less are the same
 MOST_KEPT = 2**12  # weights of one part by which its noise terms are found again
+RECURS = 1.0 / 3.0  # of the variance of a part's model error, what other parts have too; chosen on tables of our own
 MOST_COMPARED = 2**24  # weights of all parts that are compared with each other
 
 
@@ -329,7 +330,7 @@ def _together(shares: Sequence[tuple[Terms, int]], patterns: _Patterns) -> Terms
 
 
 def joined_models(models: Sequence[Floats], numbers: Sequence[int], patterns: _Patterns) -> Floats:
-    """Covariance of the sum of several parts' model errors: the least above that of independent and of equal ones."""
+    """Covariance of the sum of several parts' model errors: the least above independent and partly equal ones."""
     columns = patterns.number.shape[1]
     if not models:
         return np.zeros((columns, columns))
@@ -340,7 +341,7 @@ def joined_models(models: Sequence[Floats], numbers: Sequence[int], patterns: _P
     for model, number in zip(models, numbers, strict=True):
         deviations = np.sqrt(np.maximum(np.diag(model), 0.0)) * patterns.sign[number]
         np.add.at(scaled, (np.arange(columns), patterns.number[number]), deviations)
-    return above_both(apart, scaled @ patterns.cosines @ scaled.T)
+    return above_both(apart, (1.0 - RECURS) * apart + RECURS * (scaled @ patterns.cosines @ scaled.T))
 
 
 def above_both(one: Floats, other: Floats) -> Floats:

@@ -93,7 +93,8 @@ def init(
 
 
 def _has_blanks(path: Path) -> bool:
-    from sfumato.schema.file import blanks_of, read_yaml
+    from sfumato.schema.file import read_yaml
+    from sfumato.schema.remedies import blanks_of
 
     found = read_yaml(path) if path.is_file() else None
     return not isinstance(found, Mapping) or bool(blanks_of(found))

@@ -30,7 +30,7 @@ def show(
     as_json: bool = JSON,
 ) -> None:
     """Show what each dataset may spend, has spent and has left."""
-    from sfumato.cli.show import exact, left_for_next, say, table, way_of_adding
+    from sfumato.cli.show import exact, say, table
     from sfumato.errors import LedgerError
     from sfumato.kernel.ledger.book import same_dataset
     from sfumato.kernel.ledger.ledger import Ledger
@@ -56,19 +56,67 @@ def show(
             row[4:4] = ["not stated" if a.total_delta is None else exact(a.total_delta), exact(a.spent_delta)]
     table(headers, rows, left=[0])
     for account in accounts:
-        if account.promises:
-            say(f"{account.dataset}: {promises(account)}.")
-        if account.entries > 1 or account.left_gaussian is not None:
-            say(f"{account.dataset}: spent is {way_of_adding(account)}; {left_for_next(account)}.")
-        if len(account.spellings) > 1:
-            say(f"{', '.join(account.spellings)}: spellings of one name, with one budget between them.")
+        _describe(account)
     if dataset is not None:
+        _show_periods(accounts[0])
         _show_entries(book.entries(dataset), with_delta=with_delta)
         _show_changes(book.changes(dataset))
     if with_delta:
         say("Releases are added up as epsilons or in rho, whichever tells less (docs: privacy, section 13).")
     say(f"Ledger: {book.path}. What is reserved counts as spent, published or not.")
     say(f'Its identity: {identity} (`ledger: "{identity}"` in a schema requires this one).')
+
+
+def _describe(account: Account) -> None:
+    """Print how an account is added up, and what is left of it."""
+    from sfumato.cli.show import left_for_next, say, way_of_adding
+
+    if account.promises:
+        say(f"{account.dataset}: {promises(account)}.")
+    if account.entries > 1 or account.left_gaussian is not None:
+        say(f"{account.dataset}: spent is {way_of_adding(account)}; {left_for_next(account)}.")
+    if account.series is not None:
+        say(f"{account.dataset}: {_over_periods(account)}.")
+    if len(account.spellings) > 1:
+        say(f"{', '.join(account.spellings)}: spellings of one name, with one budget between them.")
+
+
+def _show_periods(account: Account) -> None:
+    from sfumato.cli.show import exact, table
+    from sfumato.kernel.budget import in_short
+
+    rows = [
+        [one["period"], str(one["parts"]), in_short(one["spent"]), exact(one["left"])] for one in by_period(account)
+    ]
+    if rows:
+        table(["period", "parts", "epsilon spent", "left for one more part"], rows, left=[0])
+
+
+def _over_periods(account: Account) -> str:
+    """Describe how the periods of a series are added up, and what a new one may cost."""
+    from sfumato.cli.show import exact
+
+    series, left = account.series, f"a period without a part may spend epsilon {exact(account.left)}"
+    if series is None or series.most is None:
+        planned = "" if series is None or series.planned is None else f" of {series.planned} planned"
+        number = len({label for label in account.labels if label is not None})
+        return f"a person may be in all periods, so all parts add up; {number}{planned} periods have parts"
+    if series.alone:
+        return f"each period is an account of its own, and spent is that of the costliest; {left}"
+    return (
+        f"a person is counted in at most {series.most} periods, the first ones he or she is in, so spent is the sum of "
+        f"the {series.most} costliest of {len(account.periods)}; {left}"
+    )
+
+
+def by_period(account: Account) -> list[dict[str, Any]]:
+    """What each period of a series has spent, and what one more part of it may cost."""
+    found = []
+    for period in account.periods:
+        mine = account.only(period)
+        label = next(label for label, loss in zip(account.labels, account.losses, strict=True) if loss.period == period)
+        found.append({"period": label, "parts": mine.entries, "spent": mine.spent, "left": account.left_in(period)})
+    return found
 
 
 def _amounts(account: Account) -> tuple[str, str, str]:
@@ -105,6 +153,10 @@ def _show_entries(entries: list[Entry], *, with_delta: bool) -> None:
 
     headers = ["entry", "reserved at (UTC)", "epsilon", "mechanism", "state", "unit", "rows"]
     rows = [[str(e.number), _time(e.reserved_at), exact(e.epsilon), e.mechanism, e.state, *_unit(e)] for e in entries]
+    if any(e.period for e in entries):
+        headers.append("period")
+        for row, e in zip(rows, entries, strict=True):
+            row.append(e.period or "")
     if with_delta:
         headers.insert(3, "delta")
         for row, e in zip(rows, entries, strict=True):
@@ -205,6 +257,7 @@ def of_account(account: Account) -> dict[str, Any]:
         "rho_total": account.total_rho,
         "rho_left": account.left_rho,
         "next": {"pure": account.left, "with_delta": account.left_gaussian, "delta": account.next_delta},
+        "periods": by_period(account),
         "releases": account.published,
         "reserved_only": account.entries - account.published,
         "promises": [
@@ -224,6 +277,7 @@ def of_entry(entry: Entry) -> dict[str, Any]:
         "delta": entry.delta,
         "rho": entry.rho,
         "mechanism": entry.mechanism,
+        "period": entry.period,
         "state": entry.state,
         "unit": _unit_name(entry.unit),
         "contributions": entry.contributions,

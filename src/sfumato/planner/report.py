@@ -151,7 +151,7 @@ def _in_short(plan: Plan) -> Iterator[str | Comparison]:
 def _doubling(doubled: Doubled, epsilon: Fraction) -> str:
     times = doubled.before / max(doubled.after, 1e-9)
     bought = f"from {_short(doubled.before)} to {_short(doubled.after)} rows, {times:.2g} times less"
-    return f"Doubling epsilon to {readable(2 * epsilon)} would bring the error of {doubled.question} {bought}."
+    return f"Doubling epsilon to {in_short(2 * epsilon)} would bring the error of {doubled.question} {bought}."
 
 
 def _examples(plan: Plan) -> Comparison:

@@ -77,6 +77,11 @@ class Request:
                 f"the schema states a series, published {series.period} by {series.period}; name its file and the "
                 "period of this table: --series, --period"
             )
+        if series.running:
+            raise SchemaError(
+                "running: true asks for noise that is spread over time, which no mechanism measures yet; leave it out: "
+                "running totals then have the noise of all their periods"
+            )
         return series.label(self.period)
 
     @property

@@ -19,9 +19,9 @@ from sfumato.errors import BudgetError
 from sfumato.kernel.budget import rounded
 from sfumato.kernel.ledger.composition import Loss, composed, sum_of_rho
 from sfumato.plain_text import write_fraction
+from sfumato.releases.file.manifest import PARTS
 from sfumato.releases.file.records import Exact, PositiveExact, Sha256, Size, Text, adapter, canonical, record, refusal
 
-PARTS = "parts"  # the key of a receipt that a combined file has and no other
 MOST_PARTS = 100
 TOLD = Context(prec=6, rounding=ROUND_CEILING)
 

@@ -90,8 +90,8 @@ class Release:
         (LIMIT after ORDER BY a number, HAVING, QUALIFY), intervals are wide enough to hold after that choice. unbiased:
         counts and sums as they were measured, without what a model made of them; refused where they were not. errors:
         whether tables, records and frames of the answer have standard errors and intervals beside the numbers, and
-        synthetic rows (SELECT * ... LIMIT 5) the column that says so. as_of: of a series, a period: answer from the parts
-        up to it, with estimates that lean on each other (docs/intervals.md).
+        synthetic rows (SELECT * ... LIMIT 5) the column that says so. as_of: of a series, a period: answer from the
+        parts up to it, with estimates that lean on each other (docs/intervals.md).
         """
         from sfumato.answers.question import Manner
         from sfumato.schema.schema import counted_in_short

@@ -1,4 +1,4 @@
-"""Read a schema from YAML, with lists of values from files beside it, and report errors as one line with the remedy.
+"""Read a schema from YAML, with lists of values from files beside it.
 
 YAML is read without the traps that would change a schema silently. A list of values is read once, when the schema is,
 and published as part of it. It must be public by itself, such as a register of municipalities: one made from the
@@ -8,21 +8,17 @@ private table would publish who is in it.
 from __future__ import annotations
 
 import csv
-import difflib
 import io
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
 import yaml
-from pydantic_core import ErrorDetails
 
 from sfumato.errors import SchemaError
-from sfumato.schema.attributes import KINDS, Declared
-from sfumato.schema.dialect import Dialect
-from sfumato.schema.parts import Budget, Measure, PrivacyUnit, keys_of, shown
+from sfumato.schema.parts import shown
 
 MOST_BYTES = 1_000_000
 MOST_LISTED_BYTES = 2**24  # of a file of values, of which a release file has room for as much
@@ -270,133 +266,3 @@ def _column(where: str, header: list[str], rows: list[list[str]], name: object) 
     if any(len(row) <= place for row in rows):
         raise SchemaError(f"{where} names a file with a row that ends before the column {shown(name)}; mend the file")
     return [row[place].strip() for row in rows]
-
-
-_TYPES = ", ".join(KINDS)
-_NOT_READ = "it is not read from the data, because that would leak it"
-UNIT_FORMS = (
-    "write `privacy_unit: row` if every row is about a different person, or "
-    "`privacy_unit: {column: person_id, contributions: 1}` if a person may have several rows"
-)
-REMEDIES = {
-    "dataset": "name the table in one word, such as census; queries say FROM that word",
-    "privacy_unit": UNIT_FORMS,
-    "privacy_unit.column": "name the column that says whose row it is",
-    "privacy_unit.contributions": "add contributions: 1 (rows kept per person)",
-    "budget": "write {epsilon: 3.0} for the most that may ever be spent on this dataset, or delete the line and state "
-    "it by `sfumato ledger set`",
-    "budget.epsilon": "fill in the most that may ever be spent on this dataset, such as 3.0",
-    "ledger": "fill in the identity that `sfumato ledger show` prints, in quotes, or delete the line",
-    "attributes": "declare the columns to publish, such as age: {type: integer, lower: 0, upper: 99}",
-    "attributes.*": f"give it a type ({_TYPES}) and what belongs to that type, or delete the line",
-    "measures": "list the columns to sum, such as charge: {lower: 0, upper: 50000}, or delete the line",
-    "measures.*": "give it bounds, such as {lower: 0, upper: 50000}, or delete the line",
-    "impossible": "list combinations that no row has, such as {age: 0..14, marital: married}, or delete the line",
-    "follows": "write {state: {from: county, groups: {England: [Kent]}}}, or delete the line",
-    "series": "write {period: month, unit: person in a month}, or delete the line",
-    "expected_rows": "fill in a guess that gives nothing away, such as 1000000, or delete the line",
-    "file": "say how the file is written, such as {delimiter: ';', decimal: ','}, or delete the line",
-    "*.type": f"choose one of {_TYPES}",
-    "*.lower": f"fill in the smallest {{name}} the public already knows; {_NOT_READ}",
-    "*.upper": f"fill in the largest {{name}} the public already knows; {_NOT_READ}",
-    "*.values": "list the values the public already knows, such as [F, M]; they are not read from the data, because "
-    "that would leak them",
-    "*.bins": "fill in how many cells of equal width to use, or give width or cuts instead",
-}
-_MEANT = {
-    **dict.fromkeys(("int", "whole", "bigint", "count"), "integer"),
-    **dict.fromkeys(("float", "double", "decimal", "real", "numeric"), "number"),
-    **dict.fromkeys(("string", "str", "text", "varchar", "enum", "categorical"), "category"),
-    **dict.fromkeys(("datetime", "timestamp", "day"), "date"),
-    **dict.fromkeys(("min", "minimum", "low", "from"), "lower"),
-    **dict.fromkeys(("max", "maximum", "high", "to"), "upper"),
-    **dict.fromkeys(("categories", "levels", "options"), "values"),
-    **dict.fromkeys(("columns", "dimensions"), "attributes"),
-    "epsilon": "budget",
-    "unit": "privacy_unit",
-}
-
-
-def counted(message: str, count: int) -> str:
-    """The message about the first problem, with the number of further problems in the schema."""
-    return message + (f" (and {count - 1} more problem{'s' if count > 2 else ''} in this schema)" if count > 1 else "")
-
-
-def _remedy(path: tuple[str, ...]) -> str:
-    name = path[1] if len(path) > 1 else ""
-    if len(path) == 3:
-        key = f"*.{path[2]}"
-    else:
-        key = f"{path[0]}.*" if name and path[0] in ("attributes", "measures") else ".".join(path)
-    return REMEDIES.get(key, "fill it in or delete the line").replace("{name}", name)
-
-
-def refuse_blanks(data: Mapping[Any, object]) -> None:
-    """Refuse keys that a draft left without a value, which YAML reads as None, and keys that are not text."""
-    mistakes = blanks_of(data)
-    if mistakes:
-        raise SchemaError(counted(mistakes[0][1], len(mistakes)))
-
-
-def blanks_of(data: Mapping[Any, object]) -> list[tuple[tuple[str, ...], str]]:
-    """Keys that a draft left without a value, each with a message that says what to fill in."""
-    return [(path, f"{'.'.join(path)} is blank: {_remedy(path)}") for path in _blanks(data, ())]
-
-
-def _blanks(data: Mapping[Any, object], path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    for key, part in data.items():
-        if not isinstance(key, str):
-            raise SchemaError(
-                f"{'.'.join(path) or 'the schema'} has the key {str(key).lower()}, which YAML does not read as text; "
-                "put the name in quotes (yes, no, on, off, true, false, dates and numbers need them)"
-            )
-        if part is None:
-            yield (*path, key)
-        elif isinstance(part, Mapping) and len(path) < 2:
-            yield from _blanks(part, (*path, key))
-
-
-def path_of(error: ErrorDetails) -> tuple[str, ...]:
-    """The keys that lead to an error."""
-    return (*_keys(error), *(["type"] if error["type"] == "union_tag_invalid" else []))
-
-
-def _keys(error: ErrorDetails) -> list[str]:
-    """Where an error is, without the kind of attribute that was tried."""
-    place = [str(part) for part in error["loc"]]
-    return [*place[:2], *place[3:]] if place[0] == "attributes" else place
-
-
-def in_plain_words(error: ErrorDetails, known: Sequence[str]) -> str:
-    """Error message of one line that names the key and the remedy; `known` are the schema's own keys."""
-    place = _keys(error)
-    tag = str(error["loc"][2]) if place[0] == "attributes" and len(error["loc"]) > 2 else ""
-    path, key = ".".join(place), place[-1]
-    match error["type"]:
-        case "value_error":
-            return f"{path} {error['ctx']['error']}"
-        case "missing" | "union_tag_not_found":
-            place += ["type"] if error["type"] == "union_tag_not_found" else []
-            return f"{'.'.join(place)} is missing: {_remedy(tuple(place))}"
-        case "union_tag_invalid":
-            kind = str(error["ctx"]["tag"])
-            return f"{path}.type is {shown(kind)}; choose one of {_TYPES}{_did_you_mean(kind, list(KINDS))}"
-        case "literal_error":
-            choices = error["ctx"]["expected"].replace("'", "")
-            only = "" if " or " in choices else ", or delete the line"
-            return f"{path} is {shown(error['input'])}; choose {choices}{only}"
-        case "extra_forbidden":
-            owners: dict[str, type[Declared] | None] = {"attributes": KINDS.get(tag), "measures": Measure}
-            owners |= {"budget": Budget, "privacy_unit": PrivacyUnit, "file": Dialect}
-            owner = owners[place[0]] if len(place) > 1 else None
-            known = known if owner is None else keys_of(owner)
-            return (
-                f"{'.'.join(place[:-1]) or 'the schema'} has no key {shown(key)}{_did_you_mean(key, known)}; "
-                f"it takes {', '.join(known)}"
-            )
-    return f"{path} needs keys under it: {_remedy(tuple(place))}"
-
-
-def _did_you_mean(word: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(_MEANT.get(word.lower(), word.lower()), known, n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""

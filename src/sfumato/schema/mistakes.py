@@ -9,7 +9,8 @@ from typing import Any
 
 from sfumato.errors import SchemaError
 from sfumato.frozen import dataclass
-from sfumato.schema.file import Place, blanks_of, read_yaml_with_places, with_values_from_files
+from sfumato.schema.file import Place, read_yaml_with_places, with_values_from_files
+from sfumato.schema.remedies import blanks_of
 from sfumato.schema.schema import Schema
 
 

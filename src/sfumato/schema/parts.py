@@ -274,8 +274,8 @@ class PrivacyUnit(Declared):
 class Budget(Declared):
     """The most that may ever be spent on the dataset: an epsilon, or a rho of zero-concentrated privacy.
 
-    Delta only counts for releases that need one; beside a rho it is that at which an epsilon is told. per: in a series in
-    which each period is a promise of its own, the span whose periods add up to no more than the budget.
+    Delta only counts for releases that need one; beside a rho it is that at which an epsilon is told. per: in a series
+    in which each period is a promise of its own, the span whose periods add up to no more than the budget.
     """
 
     epsilon: PositiveExact | None = None

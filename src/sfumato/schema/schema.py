@@ -33,16 +33,6 @@ from sfumato.errors import OldWordWarning, SchemaError
 from sfumato.plain_text import html_block, printable
 from sfumato.schema.attributes import Attribute, Boolean, Category, Column, Declared
 from sfumato.schema.dialect import PLAIN, Dialect, same_name
-from sfumato.schema.file import (
-    REMEDIES,
-    UNIT_FORMS,
-    counted,
-    in_plain_words,
-    path_of,
-    read_yaml,
-    refuse_blanks,
-    with_values_from_files,
-)
 from sfumato.schema.parts import (
     OLD_SHARE,
     Budget,
@@ -56,6 +46,7 @@ from sfumato.schema.parts import (
     missing_of,
     shown,
 )
+from sfumato.schema.remedies import REMEDIES, UNIT_FORMS, counted, in_plain_words, path_of, refuse_blanks
 from sfumato.schema.rules import Combinations, Functions, rules_in_words, structure_of
 from sfumato.schema.series import PERIOD, Series
 
@@ -130,6 +121,8 @@ class Schema(Declared):
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Schema:
         """Read a schema from a YAML file."""
+        from sfumato.schema.file import read_yaml, with_values_from_files
+
         try:
             mapping = with_values_from_files(read_yaml(Path(path)), Path(path).parent)
             found = cls.from_dict(mapping)

@@ -1,4 +1,4 @@
-"""Running totals: the square root of the prefix matrix against the explicit matrix, and the figures that it was asked."""
+"""Running totals: the square root of the prefix matrix against the explicit matrix, and its known figures."""
 
 from __future__ import annotations
 

@@ -202,5 +202,6 @@ def test_a_release_is_counted_as_about_the_work_that_it_is():
 def test_shares_of_the_first_looks_are_bounded():
     settings = Settings()
     for axes in (2, 14, 100):
-        parts = settings.shares(axes, axes * (axes - 1) // 2)
+        parts, of_pure = (settings.shares(axes, axes * (axes - 1) // 2, pure) for pure in (False, True))
         assert sum(parts) == 1 and parts[0] <= settings.most_one_way and parts[1] <= settings.most_misfits
+        assert sum(of_pure) == 1 and of_pure[:2] == (parts[0], settings.laplace * parts[1])

@@ -66,6 +66,20 @@ def test_a_pair_that_nobody_measured_is_told_by_the_others():
     assert (found[0, 2].noise == 0).all() and np.array_equal(found[0, 2].model, found[0, 2].estimate)
 
 
+def test_others_are_believed_of_an_unmeasured_pair_as_far_as_of_measured_ones():
+    """Six attributes depend on one that is hidden, so pairs tell each other; a cautious ridge says half of it."""
+    rng = np.random.default_rng(4)
+    shares = [rng.dirichlet(0.4 * np.ones(5), 3) for _ in range(6)]
+    kinds = ROWS * np.array([0.5, 0.3, 0.2])
+    pairs = {(a, b): (shares[a].T * kinds) @ shares[b] for a, b in combinations(range(6), 2)}
+    one_way, nobody = [kinds @ each for each in shares], (0, 5)
+    seen = {pair: (table + 40.0 * rng.normal(size=(5, 5)), 1600.0) for pair, table in pairs.items() if pair != nobody}
+    found = all_pairs(one_way, seen, [False] * 6)
+    told = {pair: found[pair].estimate for pair in seen} | {nobody: product(one_way, nobody)}
+    cautious = mediated(one_way, told, [1.0])[0][nobody]
+    assert np.abs(found[nobody].estimate - pairs[nobody]).sum() < 0.7 * np.abs(cautious - pairs[nobody]).sum()
+
+
 def test_without_noise_pairs_come_back():
     table = chain((5, 6, 4, 3), 2)
     one_way, pairs = known_of(table)

@@ -30,7 +30,7 @@ def shrunk(table: np.ndarray, deviation: float, seed: int, ordered: bool = True,
     noisy = table + np.random.default_rng(seed).normal(0.0, deviation, table.shape)
     along = tuple(Directions.of(margin / table.sum(), ordered) for margin in (table.sum(axis=1), table.sum(axis=0)))
     seen = {PLACES: (noisy, deviation**2)}
-    found = shrink_pairs(seen, {PLACES: product_of(table)}, {PLACES: list(said)}, {PLACES: along})
+    found, _ = shrink_pairs(seen, {PLACES: product_of(table)}, {PLACES: list(said)}, {PLACES: along})
     return noisy, found[PLACES]
 
 

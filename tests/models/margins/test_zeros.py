@@ -231,7 +231,7 @@ def test_a_narrowed_question_has_the_same_cells():
 
 def test_a_pair_is_not_predicted_from_one_whose_noise_it_shares():
     """Pairs of a county were pooled into those of its state: they do not predict these, but those of others do."""
-    from sfumato.models.margins.shrinkage import _by_others
+    from sfumato.models.margins.shrinkage import predicted_by_others
 
     rng = np.random.default_rng(4)
     joint = rng.dirichlet(np.ones(4 * 2 * 3 * 3)).reshape(4, 2, 3, 3) * 1000.0
@@ -242,8 +242,8 @@ def test_a_pair_is_not_predicted_from_one_whose_noise_it_shares():
         for b in range(a + 1, 4)
     }
     kin = {0: frozenset({1}), 1: frozenset({0})}
-    before = _by_others(one_way, pairs, kin)[0]
+    before = predicted_by_others(one_way, pairs, kin)[0]
     moved = {**pairs, (0, 2): np.outer(one_way[0], one_way[2]) / 1000.0}
-    after = _by_others(one_way, moved, kin)[0]
+    after = predicted_by_others(one_way, moved, kin)[0]
     assert np.array_equal(before[1, 2], after[1, 2]) and not np.allclose(before[0, 3], after[0, 3])
-    assert not np.allclose(before[1, 2], _by_others(one_way, moved, {})[0][1, 2])
+    assert not np.allclose(before[1, 2], predicted_by_others(one_way, moved, {})[0][1, 2])

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from months import MONTHS, months_of, part_of, schema_of, series_of, visits
 
+from sfumato.answers.parts import RECURS
 from sfumato.answers.results import Estimate
 from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.releases.contents.series import Part, SeriesContent
@@ -96,7 +97,7 @@ def test_a_sum_of_cells_has_the_exact_distribution():
 
 @pytest.mark.parametrize("mechanism", ["margins", "sfumato"])
 def test_what_a_model_misses_it_misses_every_month(mechanism):
-    """Model errors of a sum add up as numbers, those of a difference as squares; noise adds up as squares."""
+    """A share of the model errors of a sum adds up as numbers, those of a difference as squares, as noise does."""
     parts = months_of(mechanism)
     asked = f"SELECT COUNT(*) AS n FROM visits WHERE {OLD} AND stay < 2"
     alone = [one.query(asked).rows[0][0] for one in parts]
@@ -104,7 +105,10 @@ def test_what_a_model_misses_it_misses_every_month(mechanism):
     whole = series_of(parts)
     (total,) = whole.query(asked).rows[0]
     assert total.noise == pytest.approx(hypot(*(one.noise for one in alone)), rel=1e-6)
-    assert total.model == pytest.approx(sum(one.model for one in alone), rel=1e-6)
+    models = [one.model for one in alone]
+    assert total.model == pytest.approx(
+        ((1 - RECURS) * hypot(*models) ** 2 + RECURS * sum(models) ** 2) ** 0.5, rel=1e-6
+    )
     counts = [f"COUNT(*) FILTER (WHERE period = '{month}')" for month in MONTHS[:2]]
     (change,) = whole.query(f"SELECT {counts[1]} - {counts[0]} AS d FROM visits WHERE {OLD} AND stay < 2").rows[0]
     assert change.model == pytest.approx(hypot(alone[0].model, alone[1].model), rel=1e-6)

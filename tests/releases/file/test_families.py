@@ -87,7 +87,7 @@ def test_an_estimate_of_another_length_or_from_elsewhere_is_refused(kind):
     written = write_fits((fit,), SCHEMA.domain)
     (record,) = written.fits
     wrong = [fit.estimate[:-1], fit.estimate[:1]]
-    nowhere_else = "linear", "leaves", "measured", "steadied"
+    nowhere_else = "linear", "summed", "leaves", "measured", "steadied"
     if kind not in nowhere_else and not {"along", "blocks"} & {*kind.split()}:
         wrong.append(fit.estimate + 1.0)
     for estimate in wrong:

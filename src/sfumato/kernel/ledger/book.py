@@ -264,6 +264,7 @@ class Account:
     total_delta: None where no total was stated; then the deltas are counted, and only their sum of 1 is refused.
     total_rho: of a total that was stated in rho: the sum of rhos keeps to it, and `total` tells the epsilon that it is.
     spellings: how the dataset's name was written, p and P, wherever something was recorded under it.
+    labels: the period of each release, as it is written in files.
     """
 
     dataset: str
@@ -274,6 +275,7 @@ class Account:
     promises: tuple[Promise, ...]
     spellings: tuple[str, ...] = ()
     total_rho: Fraction | None = None
+    labels: tuple[str | None, ...] = ()
 
     @property
     def entries(self) -> int:
@@ -292,6 +294,16 @@ class Account:
         """Periods of the series, in the order of their first releases; none where all releases add up."""
         alike = len({loss.period and loss.period.whose for loss in self.losses}) == 1
         return tuple(dict.fromkeys(loss.period for loss in self.losses if loss.period is not None)) if alike else ()
+
+    def only(self, period: Period) -> Account:
+        """The account of the releases of one period."""
+        return replace(self, losses=tuple(loss for loss in self.losses if loss.period == period))
+
+    @property
+    def series(self) -> Series | None:
+        """What the series promises; None where there is none, or where another promise stands beside it."""
+        (unit,) = {promise.unit for promise in self.promises} if len(self.promises) == 1 else (None,)
+        return None if unit is None else unit.series
 
     @property
     def next_period(self) -> Period | None:
@@ -405,8 +417,8 @@ class Book:
         spellings = tuple(sorted(names.union(self.spellings(dataset))))
         published = sum(entry.state == "published" for entry in mine)
         promises = tuple(_promise(unit, mine, total.delta) for unit in dict.fromkeys(entry.unit for entry in mine))
-        losses = tuple(entry.loss for entry in mine)
-        return Account(dataset, total.epsilon, total.delta, losses, published, promises, spellings, total.rho)
+        losses, labels = tuple(entry.loss for entry in mine), tuple(entry.period for entry in mine)
+        return Account(dataset, total.epsilon, total.delta, losses, published, promises, spellings, total.rho, labels)
 
 
 def _promise(unit: Unit | None, entries: list[Entry], delta: Fraction | None) -> Promise:

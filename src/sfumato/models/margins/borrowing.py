@@ -6,9 +6,9 @@ around it, and the release adds noise of known variance r:
     mu_t = mu_(t-1) + drift,   Var drift = q mu^2          x_t = mu_t + scatter,   Var scatter = k mu
     y_t  = x_t + noise,        Var noise = r_t
 
-q and k are learned by moments: E (y_t - y_s)^2 - r_t - r_s = 2 k mu + |t - s| q mu^2. Forward and backward Kalman filters
-over the noisy tables of the other periods give a prediction of every cell of a period that shares no noise with it. A
-value, or a cell, whose innovation is beyond `LET_GO` standard deviations lets go of its past (a jump).
+q and k are learned by moments: E (y_t - y_s)^2 - r_t - r_s = 2 k mu + |t - s| q mu^2. Forward and backward Kalman
+filters over the noisy tables of the other periods give a prediction of every cell of a period that shares no noise with
+it. A value, or a cell, whose innovation is beyond `LET_GO` standard deviations lets go of its past (a jump).
 
 Estimator of pairs. The prediction, shrunk like a table of one period, is one more prior mean in the empirical-Bayes
 shrinkage of the period's own noisy pair (`all_pairs`); how far it is believed is learned from the period's own tables,
@@ -38,8 +38,8 @@ from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement
 from sfumato.models.margins.joining import one_way_errors, onto_total
 from sfumato.models.margins.scales import Scaled, Spreads
-from sfumato.models.margins.shrinkage import all_pairs, fit_margins
-from sfumato.models.margins.table import Noisy, Places, Table, pooled, spread_out, sum_out
+from sfumato.models.margins.shrinkage import LEAST, ROUNDS_OF_LARGER, all_pairs, fit_margins
+from sfumato.models.margins.table import WIDER, Noisy, Places, Table, independent, pooled, spread_out, sum_out
 from sfumato.queries import Identity
 
 if TYPE_CHECKING:
@@ -47,9 +47,7 @@ if TYPE_CHECKING:
 
 LET_GO = 4.0  # standard deviations of an innovation; one in 16,000 is that far off by chance
 BY_CHANCE = 1.0  # the least scatter: that of rows which come independently
-ROUNDS = 5  # of learning drift and scatter, with weights and outliers by those of the round before
-FITTING = 12  # rounds of proportional fitting of a larger table to its pairs
-LEAST = 1e-9
+ROUNDS = 8  # of learning drift and scatter, with weights and outliers by those of the round before
 
 Seen = Mapping[Places, Noisy]  # noisy tables of one and two attributes
 
@@ -126,7 +124,7 @@ class Periods:
         return cls(rows, totals, scaled, typical)
 
     def walk(self, sets: Sequence[Places]) -> Walk:
-        """Drift and scatter of some tables by weighted least squares on squared differences, without outliers."""
+        """Drift and scatter of some tables by weighted least squares on squared differences, outliers cut (Winsor)."""
         lags = [2**power for power in range(len(self.seen).bit_length()) if 2**power < len(self.seen)]
         parts = []
         for lag in lags:
@@ -141,20 +139,20 @@ class Periods:
         square, noise_of, rows_of = (np.concatenate([each[index] for each in parts]) for index in range(3))
         steps = np.concatenate([np.full(len(each[2]), float(each[3])) for each in parts])
         features = np.stack([steps * rows_of**2, 2.0 * rows_of], axis=1)
-        found = np.array([1.0, 1.0])
+        found = np.array([0.0, BY_CHANCE])
         for _ in range(ROUNDS):
             expected = noise_of + features @ found
-            weights = (square <= LET_GO**2 * expected) / expected**2
-            found = _positive(features, square - noise_of, weights)
+            above, weights = np.minimum(square, LET_GO**2 * expected) - noise_of, expected**-2.0
+            found = positive_fit(features, above, weights)
             if found[1] < BY_CHANCE:
-                found = np.append(_positive(features[:, :1], square - noise_of - 2.0 * rows_of, weights), BY_CHANCE)
+                found = np.append(positive_fit(features[:, :1], above - 2.0 * BY_CHANCE * rows_of, weights), BY_CHANCE)
         return Walk(float(found[0]), float(found[1]))
 
     @cached_property
     def walks(self) -> dict[Places, Walk]:
-        """Moments of every attribute along time, and those of all pairs together."""
-        pairs = [places for places in self.typical if len(places) == 2]
-        return {p: self.walk([p]) for p in self.typical if len(p) == 1} | dict.fromkeys(pairs, self.walk(pairs))
+        """Moments along time of all one-way tables together, and of all pairs."""
+        orders = ([places for places in self.typical if len(places) == order] for order in (1, 2))
+        return {places: walk for sets in orders for walk in [self.walk(sets)] for places in sets}
 
     def predicted(self, at: int) -> dict[Places, Prediction]:
         """Expected counts in one period from all others, before and after it, at its own number of rows."""
@@ -174,7 +172,7 @@ class Periods:
                 flags = jumped[places]
                 if len(places) == 2:
                     for place in places:
-                        flags = flags | spread_out(jumped[place,], (place,), places)
+                        flags = flags | (spread_out(jumped[place,].astype(np.float64), (place,), places) > 0)
                 state[places] = each.forgetting(flags)
             if period != at:
                 for places, noisy in self.seen[period].items():
@@ -196,7 +194,7 @@ class Periods:
         return np.asarray((noisy - state.mean) ** 2 > LET_GO**2 * spread)
 
 
-def _positive(features: Floats, wanted: Floats, weights: Floats) -> Floats:
+def positive_fit(features: Floats, wanted: Floats, weights: Floats) -> Floats:
     """Weighted least squares with non-negative coefficients, of one feature or two; features: (n, coefficients)."""
     gram, right = (features * weights[:, None]).T @ features, features.T @ (weights * wanted)
     scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))
@@ -254,59 +252,107 @@ def _one_way(table: Table, noisy: Noisy, predicted: Prediction, scatter: float, 
 
 
 def _pairs(
-    own: Margins, tables: Mapping[Places, Table], seen: Seen, predicted: Mapping[Places, Prediction], walks: Mapping[Places, Walk]
+    own: Margins,
+    tables: Mapping[Places, Table],
+    seen: Seen,
+    predicted: Mapping[Places, Prediction],
+    walks: Mapping[Places, Walk],
 ) -> tuple[dict[Places, Table], dict[Places, float]]:
     """Pairs drawn towards their predictions, and by how much their variances fell. tables: with new one-way margins."""
     ordered = [axis.ordered for axis in own.domain]
     published = own.tables["count"]
     before, after = ([of[place,].estimate for place in range(len(ordered))] for of in (published, tables))
-    mine = {places: noisy for places, noisy in seen.items() if len(places) == 2 and places in published}
-    told: dict[Places, Noisy] = {}
+    mine: dict[Places, Noisy] = {
+        places: noisy for places, noisy in seen.items() if len(places) == 2 and places in published
+    }
+    told = dict[Places, Noisy]()
     for places, each in predicted.items():
         known = np.isfinite(each.variance)
         if len(places) == 2 and known.any():
-            told[places] = (
-                np.where(known, each.mean, published[places].estimate),
-                float(np.median(each.variance[known])),
-            )
-    if not told:
-        return {}, {}
-    foretold = all_pairs(after, told, ordered)
-    expected = {places: table.estimate for places, table in foretold.items()}
-    alone, leaning = all_pairs(before, mine, ordered), all_pairs(after, mine, ordered, expected=expected)
-    result, ratios = {}, {}
-    for places in told:
-        a, b, p, walk = alone[places], leaning[places], published[places], walks[places]
-        known, whole = np.isfinite(predicted[places].variance), np.maximum(p.noise + p.model, LEAST)
-        left = walk.scatter * np.maximum(b.estimate, 1.0)  # that no other period can tell
-        if places in mine:
-            fall = np.where(known, np.clip((b.noise + b.model) / np.maximum(a.noise + a.model, LEAST), 0.0, 1.0), 1.0)
-            estimate = np.where(known, b.estimate, a.estimate) + fall * (p.estimate - a.estimate)
-            f, later = foretold[places], np.maximum(predicted[places].variance / told[places][1] - 1.0, 0.0)
-            left += np.where(known, (f.noise + f.model) * np.where(known, later, 0.0), 0.0)  # known for a shorter time
-            fall = np.maximum(fall, left / (left + whole))
-            noise = p.noise * np.where(known, np.minimum(b.noise / np.maximum(a.noise, LEAST), 1.0), 1.0)
-        else:  # not measured in this period
-            f, noise = foretold[places], p.noise
-            spread = f.noise + f.model + left + walk.drift * f.estimate**2
-            fall = np.where(known, spread / (spread + whole), 1.0)
-            estimate = f.estimate + fall * (p.estimate - f.estimate)
-        fitted = fit_margins(np.maximum(estimate, 0.0), *(tables[place,].estimate for place in places))
-        noise = np.minimum(noise, fall * whole)
-        result[places] = Table(places, fitted, noise, fall * whole - noise)
-        ratios[places] = float((fall * whole).sum() / whole.sum())
-    for places in published.keys() - result.keys():
-        if len(places) == 2:
-            margins = (tables[place,].estimate for place in places)
-            result[places] = replace(published[places], estimate=fit_margins(published[places].estimate, *margins))
+            numbers = np.where(known, each.mean, published[places].estimate)
+            told[places] = numbers, float(np.median(each.variance[known]))
+    result, ratios = dict[Places, Table](), dict[Places, float]()
+    if told:
+        foretold = all_pairs(after, told, ordered)
+        expected: dict[Places, Floats] = {p: independent([after[place] for place in p], after[0].sum()) for p in mine}
+        expected |= {places: table.estimate for places, table in foretold.items()}
+        alone, leaning = all_pairs(before, mine, ordered), all_pairs(after, mine, ordered, expected=expected)
+        for places in told:
+            made = alone[places], leaning[places], foretold[places], published[places]
+            changed = _Pair(*made, predicted[places], told[places][1], walks[places])
+            estimate, variance, noise = changed.measured() if places in mine else changed.not_measured()
+            result[places] = Table(places, _fitted(places, estimate, after), noise, variance - noise)
+            ratios[places] = float(variance.sum() / changed.claimed.sum())
+    for places, table in published.items():
+        if len(places) == 2 and places not in result:
+            result[places] = replace(table, estimate=_fitted(places, table.estimate, after))
     return result, ratios
+
+
+def _fitted(places: Places, table: Floats, one_way: Sequence[Floats]) -> Floats:
+    """Pair fitted to its one-way margins."""
+    return fit_margins(np.maximum(table, 0.0), one_way[places[0]], one_way[places[1]])
+
+
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    """Estimates of one pair: by its period alone, leaning on others, by these others, and as published.
+
+    usual: median variance of its prediction.
+    """
+
+    alone: Table
+    leaning: Table
+    foretold: Table
+    published: Table
+    predicted: Prediction
+    usual: float
+    walk: Walk
+
+    @property
+    def known(self) -> Flags:
+        return np.isfinite(self.predicted.variance)
+
+    @property
+    def claimed(self) -> Floats:
+        """Published variances by cell."""
+        return np.maximum(self.published.noise + self.published.model, LEAST)
+
+    @property
+    def unforetold(self) -> Floats:
+        """Variances of a count around its prediction, by cell: scatter, and error of the prediction.
+
+        A cell that is known for less long than others has a larger share of the error.
+        """
+        error, share = self.foretold.noise + self.foretold.model, np.where(self.known, self.predicted.variance, 0.0)
+        return self.walk.scatter * np.maximum(self.leaning.estimate, 1.0) + share / self.usual * error
+
+    def measured(self) -> tuple[Floats, Floats, Floats]:
+        """Estimate, variance and the part of it from noise, of a pair that was measured in its period."""
+        a, b, p, known = self.alone, self.leaning, self.published, self.known
+        fall = np.clip((b.noise + b.model) / np.maximum(a.noise + a.model, LEAST), 0.0, 1.0)
+        fall = np.where(known, fall, 1.0)
+        estimate = np.where(known, b.estimate, a.estimate) + fall * (p.estimate - a.estimate)
+        left = self.unforetold
+        least = np.where(known, left / (left + self.claimed), 1.0)
+        variance = np.minimum(WIDER**2 * np.maximum(fall, least), 1.0) * self.claimed
+        noise = p.noise * np.where(known, np.minimum(b.noise / np.maximum(a.noise, LEAST), 1.0), 1.0)
+        return estimate, variance, np.minimum(noise, variance)
+
+    def not_measured(self) -> tuple[Floats, Floats, Floats]:
+        """The same of a pair that was not measured in its period, but in others: by precision."""
+        p, f = self.published, self.foretold
+        left = self.unforetold + self.walk.drift * f.estimate**2
+        fall = np.where(self.known, left / (left + self.claimed), 1.0)
+        variance = fall * self.claimed
+        return f.estimate + fall * (p.estimate - f.estimate), variance, np.minimum(p.noise, variance)
 
 
 def _refitted(table: Table, tables: Mapping[Places, Table]) -> Table:
     """Larger table fitted proportionally to smaller ones."""
     parts = [tables[part] for part in combinations(table.places, len(table.places) - 1) if part in tables]
     estimate = np.maximum(table.estimate, LEAST)
-    for _ in range(FITTING):
+    for _ in range(ROUNDS_OF_LARGER):
         for part in parts:
             now = np.maximum(sum_out(estimate, part.places, table.places), LEAST)
             estimate = estimate * spread_out(part.estimate / now, part.places, table.places)
@@ -315,8 +361,8 @@ def _refitted(table: Table, tables: Mapping[Places, Table]) -> Table:
 
 def _narrower(spreads: Spreads, ratios: Mapping[Places, float]) -> Spreads:
     """Spreads of the blocks of pairs times the fall of their cells' variances."""
-    blocks = {
-        places: Scaled(*(tuple(ratios.get(places, 1.0) * each for each in part) for part in (s.noise, s.model, s.stripes)))
-        for places, s in spreads.blocks.items()
-    }
+    blocks = dict(spreads.blocks)
+    for places in blocks.keys() & ratios.keys():
+        parts = blocks[places].noise, blocks[places].model, blocks[places].stripes
+        blocks[places] = Scaled(*(tuple(ratios[places] * each for each in part) for part in parts))
     return replace(spreads, blocks=blocks)

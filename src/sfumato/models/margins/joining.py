@@ -261,16 +261,20 @@ def _smooth_likelihoods(off: Floats, variance: float, places: Codes, lengths: Se
     """
     smooth = np.broadcast_to(variance * SIZES**2, (len(lengths), len(SIZES)))  # variance of the curve
     rough = ROUGH * smooth + variance  # of a value around it
-    steps = np.exp(-np.diff(places, prepend=places[0]) / np.array(lengths, dtype=np.float64).reshape(-1, 1, 1))
-    result, mean, left = np.zeros(smooth.shape), np.zeros(smooth.shape), smooth
+    gaps = np.diff(places, prepend=places[0])[:, None, None]
+    steps = np.exp(-gaps / np.array(lengths, dtype=np.float64)[:, None])  # (values, lengths, 1)
+    kept, added = steps**2, (1.0 - steps**2) * smooth
+    mean, left = np.zeros(smooth.shape), smooth.copy()
+    spreads, residuals = (np.empty((len(off), *smooth.shape)) for _ in range(2))
     for place, value in enumerate(off.tolist()):
-        step = steps[:, :, place]
-        mean, left = step * mean, step**2 * left + (1.0 - step**2) * smooth
-        spread = left + rough
-        residual, gain = value - mean, left / spread
-        result -= 0.5 * (np.log(spread) + residual**2 / spread)
-        mean, left = mean + gain * residual, (1.0 - gain) * left
-    return result
+        mean *= steps[place]
+        left *= kept[place]
+        left += added[place]
+        spread, residual = np.add(left, rough, out=spreads[place]), np.subtract(value, mean, out=residuals[place])
+        gain = left / spread
+        mean += gain * residual
+        left -= gain * left
+    return np.asarray(-0.5 * (np.log(spreads) + residuals**2 / spreads).sum(axis=0), dtype=np.float64)
 
 
 def _outliers(pull: Floats, precision: Floats, longest: int) -> Flags:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # `auto` asks what is foretold wherever there are three attri
 NONE: Mapping[Places, Contrasts] = {}
 MOST_COMPARED = 2**22  # cells of a long attribute with another one, whose values are compared with their groups
 FINEST = 2**20  # parts in which shares of a budget are counted
-OCTAVE = 8  # steps from a share to its double: few shares make few scales of noise, each with a sampler to set up
+OCTAVE = 16  # steps from a share to its double: few shares make few scales of noise, each with a sampler to set up
 OF_A_PAIR, OF_A_CELL = 2**21, 2**7  # numbers changed for a pair of attributes and for each of its cells; see `_work`
 
 
@@ -47,12 +47,13 @@ OF_A_PAIR, OF_A_CELL = 2**21, 2**7  # numbers changed for a pair of attributes a
 class Settings:
     """Shares of the budget, and limits on size.
 
-    Of the budget for counts: one_way for each attribute's first margin, misfit for each pair's, each up to a most;
-    contrasts for Haar contrasts of pairs, check for calibration. Of the budget for tables: three for each misfit of
-    three attributes. values: of an attribute's even share, for the single values of one that enters by groups;
-    compared: of that, to tell how they differ in other attributes. most_searched: attributes up to which views are
-    searched for; with more, pairs are measured. count: weight of counts against those of measures. pairs: share of
-    two-way tables in a measure's budget.
+    Of the budget for counts: one_way for each attribute's first margin, misfit for each pair's, each up to a most, and
+    misfits get `laplace` times as much if it is pure, where noise of many numbers is larger; contrasts for Haar
+    contrasts of pairs, check for calibration. Of the budget for tables: three for each misfit of three attributes.
+    values: of an attribute's even share, for the single values of one that enters by groups; compared: of that, to
+    tell how they differ in other attributes. most_searched: attributes up to which views are searched for; with more,
+    pairs are measured. count: weight of counts against those of measures. pairs: share of two-way tables in a measure's
+    budget.
     """
 
     one_way: Fraction = Fraction(1, 200)
@@ -60,6 +61,7 @@ class Settings:
     misfit: Fraction = Fraction(1, 2500)
     contrasts: Fraction = Fraction(15, 100)
     most_misfits: Fraction = Fraction(4, 100)
+    laplace: int = 2
     three: Fraction = Fraction(1, 2000)
     most_threes: Fraction = Fraction(1, 100)
     check: Fraction = Fraction(5, 100)
@@ -71,9 +73,11 @@ class Settings:
     most_cells: int = 2**18  # of a pair
     most_cells_of_sums: int = 2**10  # of a pair that a measure is summed by
 
-    def shares(self, axes: int, pairs: int) -> tuple[Fraction, Fraction, Fraction]:
+    def shares(self, axes: int, pairs: int, pure: bool) -> tuple[Fraction, Fraction, Fraction]:
         """Shares of the budget for one-way margins, misfits, and everything else."""
         one_way, misfits = min(axes * self.one_way, self.most_one_way), min(pairs * self.misfit, self.most_misfits)
+        if pure:
+            misfits *= self.laplace
         return one_way, misfits, 1 - one_way - misfits
 
     def of_measures(self, schema: Schema, budget: Budget) -> tuple[Budget, ...]:
@@ -204,7 +208,7 @@ class _Survey:
         axes: list[Places] = [(place,) for place in range(len(self.schema.domain.axes))]
         if not (pairs := _pairs(self.schema, settings.most_cells)):
             return self._tables(self._measure_all(axes, budget.evenly(len(axes))))
-        for_one_way, for_misfits, for_tables = budget.split(*settings.shares(len(axes), len(pairs)))
+        for_one_way, for_misfits, for_tables = budget.split(*settings.shares(len(axes), len(pairs), budget.is_pure))
         first = self._measure_all(axes, for_one_way.evenly(len(axes)))
         total, one_way, unsure = self._one_way(first)
         self.guessed.extend(in_parts(each) for each in (np.array([total]), *one_way))  # as a file keeps them

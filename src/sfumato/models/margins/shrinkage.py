@@ -91,8 +91,8 @@ def shrink_pairs(
     products: Mapping[Places, Floats],
     said: Mapping[Places, Sequence[Floats]],
     along: Mapping[Places, tuple[Directions, Directions]],
-) -> dict[Places, Shrunk]:
-    """Shrink all measured pairs towards the likeliest prior mean.
+) -> tuple[dict[Places, Shrunk], Floats]:
+    """Shrink all measured pairs towards the likeliest prior mean; mean weight of each prediction, (predictions,).
 
     products: product tables of the margins. said: for each pair the same number of predictions from other pairs. along:
     directions of both attributes.
@@ -107,7 +107,7 @@ def shrink_pairs(
         else:
             result[places] = pair.shrunk(products[places], prior)
             result[places] = _or_sparse(seen[places], products[places], said[places], pair, prior, result[places])
-    return result
+    return result, _weights(np.exp(prior))
 
 
 def _or_sparse(
@@ -163,8 +163,7 @@ class _Pair:
         belief /= belief.sum()
         guess = np.zeros(self.measured.shape)
         if self.towards:
-            weights = belief.sum(axis=1)[1:].reshape(-1, len(WEIGHTS)) @ WEIGHTS
-            guess = sum((weight * each for weight, each in zip(weights, self.towards, strict=True)), guess)
+            guess = sum((weight * each for weight, each in zip(_weights(belief), self.towards, strict=True)), guess)
         spread = np.exp(belief.sum(axis=0) @ SPREADS + self.sizes)
         trust, left = _posterior(self.measured - guess, spread, self.variance)
         rows, columns = (each.vectors for each in self.along)
@@ -181,6 +180,11 @@ class _Pair:
         others = off.size - self.measured.size  # of margins, where the product is off by noise alone
         rest = max(float(np.square(off).sum() - np.square(self.measured).sum()), 0.0)
         return likelihood - 0.5 * (others * log(self.variance) + rest / self.variance + off.size * log(2.0 * pi))
+
+
+def _weights(belief: Floats) -> Floats:
+    """Mean weight of each prediction, (predictions,). belief: (means, spreads), probabilities; none without a pair."""
+    return np.asarray(belief.sum(axis=1)[1:].reshape(-1, len(WEIGHTS)) @ WEIGHTS if belief.ndim else np.zeros(0))
 
 
 def _learned_prior(likelihoods: Sequence[Floats]) -> Floats:
@@ -328,17 +332,22 @@ def all_pairs(
     first = {axis: Directions.of(shares[axis], ordered[axis]) for axis in range(axes) if small[axis]}
     by_order: Along = {(a, b): (first[a], first[b]) for a, b in near}
     further = {places: [fitted(places, expected[places])] if expected else [] for places in near}
-    alone = shrink_pairs(near, among, further, by_order)
+    alone, _ = shrink_pairs(near, among, further, by_order)
     known = among | {places: fitted(places, each.estimate) for places, each in alone.items()}
-    said = _by_others(one_way, known, kin)
+    said = predicted_by_others(one_way, known, kin)
     for each in said:
         each.update({places: fitted(places, each[places]) for places in zeros if places in each})
     by_others = _along(shares, ordered, _variation(one_way, known, among, list(near)), list(near))
-    shrunk = shrink_pairs(near, among, {p: [each[p] for each in said] + further[p] for p in near}, by_others)
+    shrunk, weights = shrink_pairs(near, among, {p: [each[p] for each in said] + further[p] for p in near}, by_others)
     tables: dict[Places, Table] = {}
     for places, apart in product.items():
         if places not in seen:
-            estimate = said[-1].get(places, apart)
+            estimate = apart
+            if places in among:  # predictions weigh as much as they do on average for measured pairs
+                predictions = [each[places] for each in said] + [expected[p] for p in [places] if p in expected]
+                for weight, prediction in zip(weights.tolist(), predictions, strict=False):
+                    estimate = estimate + weight * (prediction - apart)
+                estimate = fitted(places, estimate)
             tables[places] = Table(places, estimate, np.zeros(estimate.shape), estimate)
             continue
         found = shrunk[places] if places in shrunk else shrink_cells(*seen[places], apart)
@@ -403,7 +412,7 @@ def of_one_shape(pairs: Iterable[Places], sizes: Sequence[int]) -> Iterator[list
         yield from (batch[start : start + together] for start in range(0, len(batch), together))
 
 
-def _by_others(one_way: Sequence[Floats], pairs: Pairs, kin: Kin) -> list[dict[Places, Floats]]:
+def predicted_by_others(one_way: Sequence[Floats], pairs: Pairs, kin: Kin) -> list[dict[Places, Floats]]:
     """Predict every pair from pairs of other attributes that are no kin of its own, for every ridge."""
     of_kin: dict[frozenset[int], list[Places]] = {}
     for a, b in pairs:

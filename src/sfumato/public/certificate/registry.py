@@ -15,7 +15,8 @@ from sfumato.kernel.budget import readable
 from sfumato.plain_text import printable
 from sfumato.public.certificate.certified import Certified
 from sfumato.releases.contents.content import Content
-from sfumato.releases.parts import PARTS, receipt_in_words
+from sfumato.releases.file.manifest import PARTS
+from sfumato.releases.parts import receipt_in_words
 from sfumato.schema.columns import columns_of
 from sfumato.schema.schema import what_is_counted
 

@@ -17,8 +17,9 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.ledger.book import same_dataset
 from sfumato.publishing.prepare import what_is_released
 from sfumato.releases.contents.content import Content
-from sfumato.releases.file.artifact import read_artifact
+from sfumato.releases.file.artifact import is_series, read_artifact
 from sfumato.releases.file.manifest import guarantee_of
+from sfumato.releases.file.records import one_line
 from sfumato.releases.parts import MOST_PARTS, Part, combined_receipt, cost_of_parts, parts_in
 from sfumato.releases.release import Release, read_content
 
@@ -36,6 +37,11 @@ class Source:
     @classmethod
     def read(cls, path: str | PathLike[str], most_cells: int | None) -> Source:
         """Open an untrusted file."""
+        if is_series(path):
+            raise ReleaseFileError(
+                f"{one_line(str(path))} is a series, whose parts are of different periods; take out "
+                "those of one period with `sfumato series extract`, and combine these"
+            )
         artifact = read_artifact(path, most_cells)
         about, shown = artifact.manifest, artifact.path
         promised, receipt = about.guarantee, about.receipt

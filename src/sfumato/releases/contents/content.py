@@ -138,7 +138,7 @@ class Content(ABC):
         raise QueryError(f"this kind of release holds no unbiased counts; {NOT_UNBIASED}")
 
     def leaning(self, others: Sequence[Content], before: int) -> Content:
-        """Estimates of one period of a series that lean on other periods, of which so many came before; by default none.
+        """Estimates of one period that lean on other periods, of which so many came before; by default these.
 
         Post-processing of published numbers: nothing is spent, and guaranteed intervals stay as they are.
         """

@@ -306,9 +306,7 @@ class SeriesContent(ContentOfCells):
         around = {cell: (every[every < cell].max(), every[every > cell].min()) for cell in self.axis.gaps}
         gaps = [str(self.axis.label(cell)) for cell, beside in around.items() if {*beside} <= codes]
         if self.leans and manner.interval != "guaranteed":
-            told = (
-                f"as of {self.parts[-1].period}: estimates lean on the other periods as far as the parts themselves say"
-            )
+            told = f"as of {self.parts[-1].period}: estimates lean on other periods as far as the parts themselves say"
             result = replace(result, notes=(*result.notes, told))
         if not gaps:
             return result

@@ -15,10 +15,9 @@ from sfumato.errors import BudgetError, SchemaError
 from sfumato.kernel.budget import epsilon_for
 from sfumato.plain_text import unit_in_words, write_fraction
 from sfumato.releases.contents.content import kind_named
-from sfumato.releases.file.manifest import BLOCKS, SCALED_VERSION, SOLVED_VERSION, Manifest, guarantee_of
+from sfumato.releases.file.manifest import BLOCKS, PARTS, SCALED_VERSION, SOLVED_VERSION, Manifest, guarantee_of
 from sfumato.releases.file.members import Columns, check_sizes
 from sfumato.releases.file.records import FAMILIES, leaves_out_estimates, refusal
-from sfumato.releases.parts import follows_from_parts, parts_in
 from sfumato.schema import Schema
 from sfumato.schema.schema import axis_sizes
 
@@ -109,7 +108,10 @@ def saying_what_is_missing(schema: Mapping[str, Any]) -> dict[str, Any]:
 def _check_guarantee(manifest: Manifest, schema: Schema) -> None:
     """Check that epsilon follows from rho, or from the parts of a combined file, and that the words match it."""
     guarantee = manifest.guarantee
-    if parts := parts_in(manifest.receipt):
+    if manifest.receipt is not None and PARTS in manifest.receipt:
+        from sfumato.releases.parts import follows_from_parts, parts_in
+
+        parts = parts_in(manifest.receipt)
         amounts = (guarantee.epsilon, guarantee.delta, guarantee.rho)
         if not follows_from_parts(parts, amounts, by_row=schema.privacy_unit.column is None):
             raise refusal("its guarantee does not follow from its parts")

@@ -42,6 +42,7 @@ DETAILED_VERSION: Final = 3  # with details, which only contents that need them 
 SOLVED_VERSION: Final = 4  # with fits that are kept without their estimates
 SCALED_VERSION: Final = 5  # with details, and errors of blocks of cells in a member of their own
 BLOCKS: Final = "blocks"
+PARTS: Final = "parts"  # the key of a receipt that a combined file has and no other
 MOST_MANIFEST_BYTES = 2**24  # some 500,000 listed values; files of older versions have 2^20 at most
 MOST_SCHEMA_BYTES = MOST_MANIFEST_BYTES * 9 // 10  # of them, which leaves room for everything else
 MOST_QUERY_BYTES = 2**20 * 9 // 10  # of descriptions of queries

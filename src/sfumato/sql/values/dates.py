@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from calendar import monthrange
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
@@ -63,13 +64,19 @@ def unit_name(word: str) -> str | None:
 
 def part(name: str, value: object) -> int | str:
     """One part of a date."""
+    value = _of_hour(value)
     if name == "hour" and not isinstance(value, datetime):
         raise QueryError(_HOURS)
     return PARTS[name](value if isinstance(value, datetime) else as_date(value))
 
 
 def start(unit: str, value: object) -> date:
-    """The first day of the month, quarter, ... that a date lies in."""
+    """The first day of the month, quarter, ... that a date lies in.
+
+    >>> start("day", "2024-05-17T13"), start("month", date(2024, 5, 17))
+    (datetime.date(2024, 5, 17), datetime.date(2024, 5, 1))
+    """
+    value = _of_hour(value)
     if unit == "hour":
         if not isinstance(value, datetime):
             raise QueryError(_HOURS)
@@ -99,6 +106,7 @@ def moved(unit: str, value: object, steps: object) -> date:
     return first.replace(day=min(day.day, monthrange(first.year, first.month)[1]))
 
 
+_HOUR = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}")
 _SECONDS = {"hour": 3_600, "minute": 60, "second": 1}
 _MONTHS = {"month": 1, "quarter": 3, "year": 12, "decade": 120}
 STEPS = ("day", "week", *_MONTHS, *_SECONDS)
@@ -158,6 +166,11 @@ def as_date(value: object) -> date:
         return date.fromisoformat(text[:10])
     except ValueError:
         raise QueryError(f"{text!r} is not a date; write it as '2024-12-31'") from None
+
+
+def _of_hour(value: object) -> object:
+    """The time that a key of hours shows, as subqueries have it; any other value as it is."""
+    return as_moment(value) if isinstance(value, str) and _HOUR.fullmatch(value) else value
 
 
 def as_moment(value: object) -> datetime:

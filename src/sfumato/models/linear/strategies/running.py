@@ -79,7 +79,7 @@ class Running:
 
     def anew(self) -> Floats:
         """Standard error of running totals where every period is measured anew under the same promise, (periods,)."""
-        return np.sqrt(np.arange(1, self.periods + 1) * float(min(self.most, self.periods)))
+        return np.asarray(np.sqrt(np.arange(1, self.periods + 1) * float(min(self.most, self.periods))))
 
     def _errors(self, row: list[float]) -> Floats:
         return np.asarray(self.sensitivity * np.sqrt(np.cumsum(np.square(row))), dtype=np.float64)

@@ -7,7 +7,7 @@ from shutil import copyfile
 
 import duckdb
 import pytest
-from awkward import ATTRIBUTES, COLUMNS, schema_of
+from awkward import ATTRIBUTES, COLUMNS, PERIODS, odd_people, part_of, schema_of
 
 import sfumato as sf
 from sfumato.errors import TableError
@@ -86,6 +86,15 @@ def test_every_kind_of_value_falls_into_the_same_cell(tables, names):
     schema = together(*names, measures=MEASURES)
     found = cells(tables["file"], schema)
     assert found == cells(tables["clickhouse"], schema) and len(found[0]) > 3
+
+
+@pytest.mark.parametrize("admit", [None, odd_people])
+def test_the_same_rows_are_in_a_period_and_the_same_people_are_admitted(tables, admit):
+    for period in PERIODS[:6]:  # decimals are written as their types say
+        file, *others = (
+            part_of(open_table(*table[:1], name=table[1]), *period, admit=admit) for table in tables.values()
+        )
+        assert others == [file, file]
 
 
 def test_as_many_rows_of_each_person_are_kept(tables):

@@ -7,7 +7,7 @@ from shutil import copyfile
 import duckdb
 import numpy as np
 import pytest
-from awkward import ATTRIBUTES, COLUMNS, schema_of
+from awkward import ATTRIBUTES, COLUMNS, PERIODS, odd_people, part_of, schema_of
 from postgres import own_schema
 
 import sfumato as sf
@@ -54,6 +54,14 @@ def test_every_kind_of_value_falls_into_the_same_cell(tables, name):
     here, there = both(tables, schema_of(name))
     assert here == there
     assert len(here[0]) > 1
+
+
+@pytest.mark.parametrize("admit", [None, odd_people])
+def test_the_same_rows_are_in_a_period_and_the_same_people_are_admitted(tables, admit):
+    for period in PERIODS:
+        here, there = (part_of(open_table(url, name=name), *period, admit=admit) for url, name in tables)
+        assert here == there
+    assert part_of(open_table(tables[0][0], name=tables[0][1]), "year", "2020", "day", admit=odd_people) != ([], [])
 
 
 def test_measures_and_people(tables):

@@ -132,6 +132,26 @@ def test_every_awkward_value_falls_into_the_same_cell_as_in_duckdb(visits):
         )
 
 
+def test_the_same_rows_are_in_a_period_and_the_same_people_are_admitted(visits):
+    periods = [
+        ("year", "2020", "day"),
+        ("month", "2020-01", "time"),
+        ("quarter", "2020-Q1", "zoned"),
+        ("name", "a", "text"),
+    ]
+    session = small_session()
+    for period, label, column in periods:
+        series = {"period": period, "unit": f"person in at most 2 {period}s", "column": column}
+        schema = Schema.from_dict(CENSUS.to_dict() | {"series": series})
+        for admit in (None, lambda people: [name != b"p" for name in people]):
+            found = []
+            for table in (open_table(visits), open_table(session, name=visits)):
+                table.check(schema, label, with_people=admit is not None)
+                one = table.aggregate(schema, 5, period=label, admit=admit)
+                found.append((one.cells.tolist(), one.counts.tolist(), one.sums["price"].tolist()))
+            assert found[0] == found[1] and (found[0][0] or admit), label
+
+
 def test_releases_are_the_same_to_the_byte_where_nobody_exceeds_the_cap(visits, tmp_path):
     made = []
     for place, (table, name) in enumerate([(visits, None), (small_session(), visits)]):
