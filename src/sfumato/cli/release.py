@@ -289,11 +289,9 @@ def tell_rehearsal(found: Rehearsal, book: Ledger, delta: str | None) -> None:
     say(found.guarantee.statement)
     _tell_promise(found.guarantee, delta)
     what = f"epsilon {exact(cost.epsilon)}" + (f" and delta {exact(cost.delta)}" if cost.delta else "")
-    then = account.after(cost)
-    say(
-        f"It would charge {what} to {name}: {balance(account)}; {exact(then.left)} would be left then "
-        f"(ledger {book.path})."
-    )
+    then = account.after(cost, found.period)
+    left = then.left if found.period is None else then.left_in(found.period)
+    say(f"It would charge {what} to {name}: {balance(account)}; {exact(left)} would be left then (ledger {book.path}).")
     if book.identity() is None:
         say("There is no such ledger: a new one would be made, which knows of no earlier release.")
     if found.replaces:

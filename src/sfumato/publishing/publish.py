@@ -15,9 +15,10 @@ from typing import Any
 from sfumato.errors import PrivacyError, SfumatoError
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Amount, Budget, Cost
-from sfumato.kernel.ledger.book import Unit
+from sfumato.kernel.ledger.book import Unit, period_of
+from sfumato.kernel.ledger.composition import Period
 from sfumato.kernel.ledger.ledger import Account, Ledger, Receipt, telling_what_stays
-from sfumato.kernel.opening import Step, Terms, open_curator, rehearse
+from sfumato.kernel.opening import Step, Terms, open_curator, rehearse, unit_of
 from sfumato.kernel.reading.table import Table, open_table
 from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
 from sfumato.publishing.prepare import (
@@ -245,7 +246,7 @@ class Rehearsal:
 
     guarantee: what its file would promise. account: where the dataset stands before it. replaces: whether a file of
     that name would be moved away. errors: the standard errors to expect of counts, where these depend on noise alone.
-    warnings: kinds of question that the stated workload would make useless.
+    warnings: kinds of question that the stated workload would make useless. period: by which losses add up.
     """
 
     path: Path
@@ -255,6 +256,7 @@ class Rehearsal:
     replaces: bool
     errors: Mapping[str, float]
     warnings: tuple[str, ...] = ()
+    period: Period | None = None
 
 
 def rehearse_release(table: Any, request: Request, out: str | Path) -> Rehearsal:
@@ -271,7 +273,8 @@ def rehearse_release(table: Any, request: Request, out: str | Path) -> Rehearsal
     promise = describe_guarantee(cost.budget, schema, cost, derived=derived)
     found = _errors(prepared), _warnings(prepared)
     replaces = request.series is None and path.exists()
-    return Rehearsal(path, prepared, promise, account, replaces, *found)
+    period = period_of(unit_of(schema), request.label)
+    return Rehearsal(path, prepared, promise, account, replaces, *found, period)
 
 
 def _errors(was: Prepared, content: Content | None = None) -> dict[str, float]:
