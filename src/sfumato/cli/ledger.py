@@ -121,7 +121,7 @@ def by_period(account: Account) -> list[dict[str, Any]]:
 
 def _amounts(account: Account) -> tuple[str, str, str]:
     """Total, spent and left of an account, in epsilon; in rho where the total is one."""
-    from sfumato.cli.show import exact
+    from sfumato.cli.show import exact, left_in_short
     from sfumato.kernel.budget import in_short
 
     if account.total_rho is None:
@@ -130,7 +130,7 @@ def _amounts(account: Account) -> tuple[str, str, str]:
     return (
         f"rho {exact(account.total_rho)}",
         in_short(account.spent) if spent is None else f"rho {in_short(spent)}",
-        f"rho {exact(left)}",
+        f"rho {left_in_short(left)}" if left else "nothing",
     )
 
 

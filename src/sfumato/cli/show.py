@@ -17,6 +17,8 @@ from sfumato.cli.shared import MANNER
 from sfumato.plain_text import aligned, printable, width
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from rich.console import Console
 
     from sfumato.kernel.ledger.ledger import Account
@@ -228,10 +230,25 @@ def balance(account: Account) -> str:
     return f"epsilon {in_short(account.spent)}{at} of {exact(account.total)}{total} spent, {left_for_next(account)}"
 
 
+def left_in_short(amount: Fraction) -> str:
+    """Format an amount that is left: exactly where that is short, else rounded down to four digits.
+
+    >>> from fractions import Fraction
+    >>> left_in_short(Fraction(9, 20)), left_in_short(Fraction(1, 3))
+    ('0.45', '0.3333')
+    """
+    from decimal import ROUND_FLOOR, Context
+
+    from sfumato.kernel.budget import readable, rounded
+
+    found = readable(amount)
+    return found if len(found) <= 8 and "/" not in found else readable(rounded(amount, Context(4, ROUND_FLOOR)))
+
+
 def left_for_next(account: Account) -> str:
     """Describe the largest next release, of each kind."""
     if account.left_rho is not None:
-        return f"rho {exact(account.left_rho)} left, which is epsilon {exact(account.left)} without a delta"
+        return f"rho {left_in_short(account.left_rho)} left, which is epsilon {exact(account.left)} without a delta"
     pure, gaussian = exact(account.left), account.left_gaussian
     if gaussian is None:
         return f"{pure} left"
