@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from exploring import desk_for, make_releases, serving
+from exploring import client_for, make_releases, serving
 
 import sfumato as sf
 
@@ -37,15 +36,7 @@ def catalogue(shelf: Any) -> Any:
 
 @pytest.fixture(scope="session")
 def client(shelf: Any) -> Any:
-    with warnings.catch_warnings():  # newer versions would rather have a successor of httpx
-        warnings.simplefilter("ignore")
-        from starlette.testclient import TestClient
-
-    from sfumato.serve.web.app import explorer
-    from sfumato.serve.web.requests import LOOPBACK
-
-    app = explorer(shelf, desk_for(shelf), hosts=LOOPBACK)
-    return TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False)
+    return client_for(shelf)
 
 
 @pytest.fixture(scope="session")

@@ -8,9 +8,11 @@ import socket
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -113,6 +115,19 @@ def desk_for(shelf: Shelf, **settings) -> Desk:
     """A desk without processes."""
     solver: Solver = InProcess(shelf, **settings)
     return Desk(solver)
+
+
+def client_for(shelf: Shelf) -> Any:
+    """A client of the explorer's application, without a server."""
+    with warnings.catch_warnings():  # newer versions would rather have a successor of httpx
+        warnings.simplefilter("ignore")
+        from starlette.testclient import TestClient
+
+    from sfumato.serve.web.app import explorer
+    from sfumato.serve.web.requests import LOOPBACK
+
+    app = explorer(shelf, desk_for(shelf), hosts=LOOPBACK)
+    return TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False)
 
 
 @contextmanager

@@ -261,8 +261,8 @@ def check_series(request: Request) -> None:
     check_place(path)
     if left := sorted(path.absolute().parent.glob(f"{glob_escape(path.name)}.*.part")):
         raise ReleaseFileError(
-            f"a part that was paid for lies in {left[0]} and is not in the series; add it first, with `sfumato series "
-            f"add {path} {left[0].name} --period ...`",
+            f"a part that was paid for lies in {left[0]}, left by a release that was interrupted; add it first, with "
+            f"`sfumato series add {path} {path.with_name(left[0].name)} --period ...`, --correct if it corrects one",
             kind="input",
         )
     if not path.exists():

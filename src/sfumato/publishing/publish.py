@@ -210,7 +210,7 @@ def _append(made: Release, request: Request, path: Path) -> None:
     except SfumatoError as problem:
         raise type(problem)(
             f"{problem}; the part is paid for and lies in {place}: add it with `sfumato series add {path} {place} "
-            f"--period {label}`",
+            f"--period {label}{' --correct' if request.correct else ''}`",
             kind=problem.kind,
         ) from None
     place.unlink()

@@ -322,7 +322,8 @@ def append_part(
 ) -> str:
     """Write a series file anew with one more part, a release file; return its new digest. The file is made if missing.
 
-    It appears whole or not at all, and one process appends at a time.
+    It appears whole or not at all, and one process appends at a time. A part that the series has of this period, byte
+    for byte, is not added again: whoever was interrupted need not know when.
     """
     place = Path(path)
     with opened_for_reading(part) as (file, size, shown):
@@ -335,6 +336,11 @@ def append_part(
             raise ReleaseFileError(f"{shown} is not of a series: its schema says nothing of periods", kind="input")
         label = schema.series.label(period)
         earlier = [] if old is None else list(old.head.parts)
+        if old is not None and (label, hashlib.sha256(raw).hexdigest()) in {
+            (one.period, one.sha256) for one in earlier
+        }:
+            old.file.close()
+            return old.digest
         new = part_record(artifact, raw, label, earlier, correct=correct)
         head = Head(schema.dataset, series_of(schema) or {}, [*earlier, new])
         if old is not None:
