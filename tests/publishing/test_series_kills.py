@@ -11,19 +11,21 @@ import os
 import random
 import sys
 from collections import Counter
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pytest
+from months import MONTHS, months_of
 
 from sfumato.cli.series import add
 from sfumato.errors import NewLedgerWarning, SfumatoError
 from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.publishing import publish
 from sfumato.publishing.publish import release
-from sfumato.releases.file.series import open_series
+from sfumato.releases.file.series import append_part, open_series
 from sfumato.releases.release import release_in
 from sfumato.schema import Schema
 
@@ -220,7 +222,28 @@ def _kill_again_and_again(folder, kills, seed):
 
 
 def test_kills_at_steps_of_appending(tmp_path):
-    assert _kill_again_and_again(tmp_path / "visits", 6, seed=1)["killed"] == 6
+    assert _kill_again_and_again(tmp_path / "visits", 3, seed=1)["killed"] == 3
+
+
+def test_forty_kills_of_adding_alone(tmp_path):
+    """The file is the old one or the new one, byte for byte, and adding once more makes it the new one."""
+    drawn, path, seen = random.Random(3), tmp_path / "visits.sfumato", Counter()
+    parts = [
+        replace(one, published=None).save(tmp_path / month)
+        for one, month in zip(months_of("cells"), MONTHS, strict=True)
+    ]
+    append_part(path, parts[0], MONTHS[0])
+    before, visits = path.read_bytes(), Counter()
+    adding = partial(append_part, path, parts[1], MONTHS[1])
+    _traced(adding, lambda at: visits.update([at]))
+    after = path.read_bytes()
+    while seen["killed"] < 40:
+        path.write_bytes(before)
+        line = drawn.choice(sorted(visits))
+        seen["killed"] += _killed_at(line, drawn.randint(1, visits[line]), adding, outright=drawn.random() < 0.25)
+        assert path.read_bytes() in (before, after)
+        adding()
+        assert path.read_bytes() == after
 
 
 @pytest.mark.parametrize("correct", [False, True])

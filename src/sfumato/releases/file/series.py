@@ -230,9 +230,9 @@ def series_of(schema: Schema) -> dict[str, JsonValue] | None:
 class KeptOpen:
     """A file that stays open for reading until nobody needs it; every reader has a position of its own."""
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self._descriptor, self._lock = os.dup(file.fileno()), Lock()
-        self._closing = finalize(self, os.close, self._descriptor)
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor, self._lock = descriptor, Lock()
+        self._closing = finalize(self, os.close, descriptor)
 
     def close(self) -> None:
         self._closing()
@@ -244,8 +244,8 @@ class KeptOpen:
     def at(self, place: int, size: int) -> bytes:
         """Bytes at an offset; fewer at the end of the file."""
         with self._lock:  # a position is of the file, and other threads read too
-            os.lseek(self._descriptor, place, os.SEEK_SET)
-            return os.read(self._descriptor, size)
+            os.lseek(self.descriptor, place, os.SEEK_SET)
+            return os.read(self.descriptor, size)
 
 
 class _At(RawIOBase):
@@ -279,7 +279,7 @@ def open_series(path: str | os.PathLike[str], most_cells: int | None = None) -> 
         listed = [(entry.name, entry.size) for entry in entries[1:]]
         if listed != [(part.file, part.bytes) for part in head.parts]:
             raise refusal("its parts are not those its head names")
-        file = KeptOpen(opened)  # the same file, even if another takes its name
+        file = KeptOpen(os.dup(opened.fileno()))  # the same file, even if another takes its name
     return SeriesFile(shown, head, series, digest, tuple(entries), file, most_cells)
 
 
@@ -385,13 +385,13 @@ def _alone_in(folder: Path) -> Iterator[None]:
     except ImportError:
         yield
         return
-    handle = os.open(folder, os.O_RDONLY)
+    held = KeptOpen(os.open(folder, os.O_RDONLY))  # given back even if an interrupt comes before the last line
     try:
         with contextlib.suppress(OSError):  # some network file systems have none
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            fcntl.flock(held.descriptor, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(handle)
+        held.close()
 
 
 def copy_series(source: SeriesFile, path: Path) -> str:
