@@ -472,6 +472,7 @@ def rewrite(path: Path, change: Callable[[list[list[object]]], None]) -> None:
         [list(row) for row in connection.execute("SELECT dataset, epsilon, delta FROM budgets ORDER BY dataset")],
         [[row[0], row[7], row[8], row[9]] for row in rows],
         [list(row) for row in connection.execute("SELECT number, chain FROM changes ORDER BY number")],
+        [[row[0], row[16]] for row in rows if row[16] is not None],
     ]
     connection.execute("UPDATE meta SET seal = ?", (hashlib.sha256(json.dumps(parts).encode()).hexdigest(),))
     connection.commit()

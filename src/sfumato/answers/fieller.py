@@ -127,7 +127,7 @@ def _cotangent(tail: float) -> float:
     It is cot(u / 2) where u - sin(u) = 2 pi tail, solved by Newton's method.
 
     >>> round(_cotangent(0.25), 9)
-    0.441612839
+    0.441610792
     """
     wanted = 2.0 * pi * tail
     u = cbrt(6.0 * wanted)

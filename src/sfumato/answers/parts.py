@@ -33,7 +33,7 @@ from sfumato.sql import Amount
 KEPT = 1e-9  # of the largest eigenvalue
 ALIKE = 1e-9  # of the largest weight: weights that differ by less are the same
 MOST_KEPT = 2**12  # weights of one part by which its noise terms are found again
-RECURS = 1.0 / 3.0  # of the variance of a part's model error, what other parts have too; chosen on tables of our own
+RECURS = 0.5  # of the variance of a part's model error, what other parts have too; chosen on tables of our own
 MOST_COMPARED = 2**24  # weights of all parts that are compared with each other
 
 

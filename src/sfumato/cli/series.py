@@ -8,9 +8,7 @@ import typer
 
 from sfumato.cli.shared import JSON, MANNER, QUIET, give
 
-app = typer.Typer(
-    help="List the parts of a series, take one out as a release, or add one that was made.", no_args_is_help=True
-)
+app = typer.Typer(help="List a series, take a part out, or add one.", no_args_is_help=True)
 FILE = typer.Argument(help="The file of the series, as --series made it.", show_default=False, metavar="SERIES")
 PERIOD = typer.Option(..., "--period", help="The period, such as 2026-11.", show_default=False)
 

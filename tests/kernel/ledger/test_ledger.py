@@ -197,7 +197,7 @@ def test_reservations_count_whether_or_not_they_are_published(path):
     ledger.publish(first, DIGEST)
     promises = (Promise(ROW, (1,), Fraction(1, 5), Fraction(0)),)
     spent = ("census", Fraction(3, 10), None, (Loss(Fraction(1, 10)),) * 2, 1, promises, ("census",))
-    assert ledger.show() == [Account(*spent)]
+    assert ledger.show() == [Account(*spent, labels=(None, None))]
     assert [(entry.state, entry.digest) for entry in ledger.entries()] == [("published", DIGEST), ("reserved", None)]
 
 

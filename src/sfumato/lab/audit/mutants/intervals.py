@@ -27,7 +27,7 @@ from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
 
 TIMES = 6  # that the same cells are measured
-SEARCH = Search(steps=3, releases=6, questions=6, worst=2, confirmations=100, at_once=0)
+SEARCH = Search(steps=3, releases=6, questions=6, worst=2, confirmations=300, at_once=0)
 MANY_BOUNDS = Search(steps=2, releases=2, questions=4, worst=1, confirmations=10, at_once=96)
 
 Bound = Callable[[Sequence[Measurement], Floats, Floats, float], Ends]
