@@ -291,8 +291,8 @@ def test_kills_leave_a_register_that_opens_and_admits_nobody_twice(tmp_path):
 
 @pytest.mark.full
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a process that can be forked")
-def test_a_thousand_kills(tmp_path):
-    for seed in range(20):
+def test_two_hundred_kills_and_a_thousand_by_pytest_full(tmp_path, full):
+    for seed in range(20 if full else 4):
         (tmp_path / str(seed)).mkdir()
         assert _kill_again_and_again(tmp_path / str(seed), 50, seed) == 50
 
