@@ -261,10 +261,13 @@ def _read_number(source: Column, engine: Engine) -> SQL:
 def in_period(series: Series, label: str, source: Column, engine: Engine) -> SQL:
     """SQL test whether a row is in a period, by its own value; not where that is missing or cannot be read.
 
-    A day has one period, and what is no day is compared with the period as it is written: no row is in two.
+    A day has one period, and what is no day is compared with the period as it is written: no row is in two. Days that
+    are written in a stated format are read by that alone.
     """
     text = engine.bytes_of(_folded(_text(source, engine), ("spaces",)))
     flag = _flag(exp.EQ(this=text, expression=engine.bytes_of(exp.Literal.string(label))))
+    if series.period == "day" and source.spelling.dates is not None:
+        flag = whole(0)
     first, last = series.first_day(label), series.last_day(label)
     found = type_of(source, engine.dialect)
     if first is not None and last is not None and (found is None or found in exp.DataType.TEMPORAL_TYPES):

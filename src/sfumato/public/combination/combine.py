@@ -178,7 +178,8 @@ def _fused(sources: Sequence[Source], *, disjoint: bool) -> Content:
     odd = next((name for name, content in can if not isinstance(content, Cube) and content not in unbiased), None)
     if odd is None and not disjoint:
         raise ReleaseFileError("a release of cells and one of tables by residual cannot be fused; combine either kind")
-    raise ReleaseFileError(f"a release by {odd or 'residual'} cannot be combined{' so' if odd is None else ''}; {CAN}")
+    tables = next((name for name, content in zip(names, contents, strict=True) if content in unbiased), None)
+    raise ReleaseFileError(f"a release by {odd or tables} cannot be combined{' so' if odd is None else ''}; {CAN}")
 
 
 def _released(sources: Sequence[Source], content: Content, *, disjoint: bool) -> Release:
