@@ -126,7 +126,9 @@ class Axis:
             moment = _moment(literal)
             if moment is None:
                 form = "a time; write it as '2024-12-31 12:00'" if self.timed else "a date; write it as '2024-12-31'"
-                raise QueryError(f"{self.name} is {form}, not {str(literal)!r}")
+                ends = [repr(str(self.label(cell))) for cell in (0, self.places - 1)]
+                cells = f"; its cells are {ends[0]} to {ends[1]}" if len(ends[0]) < len("'2024-12-31'") else ""
+                raise QueryError(f"{self.name} is {form}, not {str(literal)!r}{cells}")
             return moment if self.timed else float(math.floor(moment))
         try:
             number = float(literal)  # type: ignore[arg-type]

@@ -103,7 +103,7 @@ class SeriesContent(ContentOfCells):
     series: Series
     parts: tuple[Part, ...]
     file: SeriesFile | None = None  # that they are in, where they are
-    leans: bool = False  # whether estimates of a part lean on the others
+    leans: frozenset[str] | set[str] = frozenset()  # periods opened so far whose estimates lean on other periods
 
     @classmethod
     def of(cls, parts: Sequence[Part], file: SeriesFile | None = None) -> SeriesContent:
@@ -305,7 +305,7 @@ class SeriesContent(ContentOfCells):
         codes, every = {asked.codes[part.period] for part in asked.parts}, np.array([*self.codes.values()])
         around = {cell: (every[every < cell].max(), every[every > cell].min()) for cell in self.axis.gaps}
         gaps = [str(self.axis.label(cell)) for cell, beside in around.items() if {*beside} <= codes]
-        if self.leans and manner.interval != "guaranteed":
+        if self.leans & {part.period for part in asked.parts} and manner.interval != "guaranteed":
             told = f"as of {self.parts[-1].period}: estimates lean on other periods as far as the parts themselves say"
             result = replace(result, notes=(*result.notes, told))
         if not gaps:
@@ -354,18 +354,21 @@ class SeriesContent(ContentOfCells):
         places = [part.period for part in self.parts]
         if (label := self.series.label(period)) not in places:
             raise QueryError(f"there is no part of {period}; the series has parts of {self._listed_periods}")
-        known = self.parts[: places.index(label) + 1]
+        known, leans = self.parts[: places.index(label) + 1], set[str]()
 
         def leaning(at: int) -> Part:
             part, others = known[at], [*known[:at], *known[at + 1 :]]
 
             def opened() -> Release:
-                return replace(part.release, content=part.content.leaning([each.content for each in others], at))
+                content = part.content.leaning([each.content for each in others], at)
+                if content is not part.content:
+                    leans.add(part.period)
+                return replace(part.release, content=content)
 
             return Part(part.number, part.period, opened)
 
         shown = SeriesContent.of(sorted(known, key=lambda part: part.number), self.file)
-        return replace(shown, parts=tuple(leaning(at) for at in range(len(known))), leans=True)
+        return replace(shown, parts=tuple(leaning(at) for at in range(len(known))), leans=leans)
 
     @cached_property
     def row_model(self) -> RowsOfParts:
