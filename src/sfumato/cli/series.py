@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from sfumato.cli.ledger import LEDGER
 from sfumato.cli.shared import JSON, MANNER, QUIET, give
 
 app = typer.Typer(help="List a series, take a part out, or add one.", no_args_is_help=True)
@@ -82,13 +83,17 @@ def add(
     part: Path = typer.Argument(help="The release file of one period.", show_default=False),
     period: str = PERIOD,
     correct: bool = typer.Option(False, "--correct", help="It takes the place of the part that the series has."),
+    ledger: Path | None = LEDGER,
     quiet: bool = QUIET,
 ) -> None:
     """Add a release that was made already as the next part, such as one that an interrupted release left behind."""
     from sfumato.cli.show import say
-    from sfumato.releases.file.series import append_part
+    from sfumato.kernel.ledger.ledger import Ledger
+    from sfumato.publishing.publish import add_part
 
-    append_part(series, part, period, correct=correct)
+    marked = add_part(series, part, period, Ledger(ledger), correct=correct)
     say(f": has a part of {period} now.", bold=str(series))
+    if marked:
+        say(f"Entry {marked} of the ledger was reserved for it, and is marked as published now.")
     if part.name.startswith(series.name) and part.suffix == ".part":
         part.unlink()

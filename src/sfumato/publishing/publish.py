@@ -12,12 +12,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from sfumato.errors import PrivacyError, SfumatoError
+from sfumato.errors import LedgerError, PrivacyError, SfumatoError
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Amount, Budget, Cost
 from sfumato.kernel.ledger.book import Unit, period_of
 from sfumato.kernel.ledger.composition import Period
-from sfumato.kernel.ledger.ledger import Account, Ledger, Receipt, telling_what_stays
+from sfumato.kernel.ledger.ledger import Account, Entry, Ledger, Receipt, telling_what_stays
 from sfumato.kernel.opening import Step, Terms, open_curator, rehearse, unit_of
 from sfumato.kernel.reading.table import Table, open_table
 from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
@@ -214,6 +214,45 @@ def _append(made: Release, request: Request, path: Path) -> None:
             kind=problem.kind,
         ) from None
     place.unlink()
+
+
+def add_part(
+    series: str | Path, part: str | Path, period: str, ledger: Ledger, *, correct: bool = False
+) -> int | None:
+    """Add a release file to a series; return the ledger's entry where it was reserved for it, and is published now.
+
+    Whoever was killed after the file was written and before the ledger was told has a release that counts as spent and
+    not as published. The file carries the nonce of its reservation, so nothing else can be taken for it. Where the
+    ledger at hand made the receipt, a release that it has with other contents, or of another period, is refused.
+    """
+    from sfumato.releases.file.artifact import read_artifact
+    from sfumato.releases.file.series import append_part
+
+    artifact = read_artifact(Path(part))
+    entry = _entry_of(artifact.manifest.receipt, ledger)
+    if entry is not None:
+        known, stated = entry.period, artifact.schema.series
+        if stated is not None and known is not None and known != stated.label(period):
+            raise LedgerError(
+                f"the ledger has this release as that of {known}, not of {period}; add it with --period {known}",
+                kind="input",
+            )
+        receipt = Receipt.from_dict(artifact.manifest.receipt or {})
+        if entry.state == "published":
+            ledger.verify(receipt, artifact.digest)
+    append_part(series, part, period, correct=correct)
+    if entry is None or entry.state == "published":
+        return None
+    ledger.publish(receipt, artifact.digest)
+    return entry.number
+
+
+def _entry_of(receipt: Mapping[str, object] | None, ledger: Ledger) -> Entry | None:
+    """The ledger's entry that a receipt is of; None where another ledger made it."""
+    if receipt is None or receipt.get("ledger") != ledger.identity():
+        return None
+    found = Receipt.from_dict(receipt)
+    return next((entry for entry in ledger.entries(found.dataset) if entry.nonce == found.nonce), None)
 
 
 def describe_guarantee(budget: Budget, schema: Schema, cost: Cost | None = None, *, derived: bool = False) -> Guarantee:
