@@ -34,26 +34,27 @@ def _frozen(*, eq: bool = True, repr: bool = True) -> Callable[[type], type]:  #
             if name not in own or (name == "__hash__" and vars(cls)[name] is None):
                 setattr(cls, name, method)
         lazily = "__init__" not in own
-        made = dataclasses.dataclass(init=False, eq=False, repr=False)(cls)
+        dataclasses.dataclass(init=False, eq=False, repr=False)(cls)
         if lazily:
-            cls.__init__ = _compiled_when_called(cls)  # type: ignore[misc]
-        return made
+            setattr(cls, "__init__", _compiled_when_called(cls))  # noqa: B010 (a type checker takes it for unsound)
+        return cls
 
     return made
 
 
 def _compiled_when_called(cls: type) -> Callable[..., None]:
-    def __init__(self: Any, /, *given: Any, **named: Any) -> None:
-        cls.__init__ = _constructor(cls)  # type: ignore[misc]
-        cls.__init__(self, *given, **named)
+    def compile_and_call(self: Any, /, *given: Any, **named: Any) -> None:
+        compiled = _constructor(cls)
+        setattr(cls, "__init__", compiled)  # noqa: B010
+        compiled(self, *given, **named)
 
-    return __init__
+    return compile_and_call
 
 
 def _constructor(cls: type) -> Callable[..., None]:
     """Compile the constructor of a class: it fills the dictionary of a value, then calls `__post_init__`."""
     parameters, lines, known = ["self"], ["_values = self.__dict__"], {"_unset": object()}
-    for each in dataclasses.fields(cls):  # type: ignore[arg-type]
+    for each in dataclasses.fields(cls):
         name, made = each.name, each.default_factory is not dataclasses.MISSING
         known[f"_default_{name}"] = each.default_factory if made else each.default
         optional = made or each.default is not dataclasses.MISSING

@@ -227,7 +227,9 @@ def test_a_budget_of_a_year_is_told_by_the_year(folder):
     for place, period in enumerate(("2025-12", "2026-01", "2026-02"), 1):
         ledger.reserve(Wanted("v", "0.5", 2, "cells", unit_of(schema), 1, period=period), f"{place:032x}")
     shown = sfumato("ledger", "show", "v", "--ledger", str(ledger.path)).stdout
-    told = "each calendar year is an account of its own, to which its periods add up, and spent is that of the costliest"
+    told = (
+        "each calendar year is an account of its own, to which its periods add up, and spent is that of the costliest"
+    )
     assert f"{told}; 2026 may spend epsilon 1 more, a year without a part 2." in shown
     assert "each period" not in shown and [line.split()[:2] for line in shown.splitlines() if line[:3] == "202"] == [
         ["2025", "1"],

@@ -119,7 +119,8 @@ def show(found: Checked, schema: Schema, period: str | None = None) -> None:
     if promise is None or promise.alone or promise.most is None:
         say(f"A release would count {counted(found.counted, 'row')}.")
     else:
-        say(f"A release would count at most {counted(found.counted, 'row')}: none of whoever was in {promise.most} others.")
+        others = f"none of whoever was in {promise.most} others"
+        say(f"A release would count at most {counted(found.counted, 'row')}: {others}.")
     say()
     say(bold=MARK)
     say(WHY)

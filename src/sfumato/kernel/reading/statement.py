@@ -132,11 +132,7 @@ def placed_units(
 
 
 def contradicting(
-    schema: Schema,
-    structure: Structure,
-    engine: Engine,
-    columns: Mapping[str, Column],
-    period: str | None = None,
+    schema: Schema, structure: Structure, engine: Engine, columns: Mapping[str, Column], period: str | None = None
 ) -> exp.Select:
     """SQL of all rows, with a flag for each rule of the schema that they contradict (x0, ...), for the curator."""
     in_whole = _in_whole(schema, engine, columns)
@@ -147,11 +143,7 @@ def contradicting(
 
 
 def every_row(
-    schema: Schema,
-    engine: Engine,
-    columns: Mapping[str, Column],
-    raw: Mapping[str, SQL],
-    period: str | None = None,
+    schema: Schema, engine: Engine, columns: Mapping[str, Column], raw: Mapping[str, SQL], period: str | None = None
 ) -> exp.Select:
     """SQL of all rows, none left out: values as read (v0, ...; measures w0, ...) and as placed (a0, ...; m0, ...).
 

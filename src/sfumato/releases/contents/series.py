@@ -395,8 +395,15 @@ class SeriesContent(ContentOfCells):
             extent + newest.extent,
             newest.measured,
             f"every part has noise of its own; in the newest, {newest.errors}",
-            newest.findings,
+            (*newest.findings, *filter(None, [self.signed_parts])),
         )
+
+    @property
+    def signed_parts(self) -> str:
+        """Which parts were signed by themselves, in words; empty where none was."""
+        from sfumato.releases.series import signed_parts
+
+        return "" if self.file is None else signed_parts(self.file.head.parts)
 
     def copy_to(self, path: Path) -> Path:
         """Write the whole series to another place, byte for byte."""
