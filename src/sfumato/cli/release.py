@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from sfumato.publishing.publish import Published, Rehearsal
     from sfumato.releases.file.manifest import Guarantee
     from sfumato.releases.release import Release
+    from sfumato.schema import Schema
 
 
 def mechanisms_like(incomplete: str) -> list[str]:
@@ -249,6 +250,7 @@ def tell_published(published: Published, book: Ledger, delta: str | None, worklo
     _tell_promise(made.guarantee, delta)
     if counted := counted_in_short(public):
         say(f"Counted: {counted}.")
+    _tell_period(public)
     say(f"Budget of {public.dataset}: {balance(account)} (ledger {book.path}).")
     if len(account.promises) > 1:
         say(f"Together: {promises(account)}.")
@@ -288,6 +290,7 @@ def tell_rehearsal(found: Rehearsal, book: Ledger, delta: str | None) -> None:
         say(warning)
     say(found.guarantee.statement)
     _tell_promise(found.guarantee, delta)
+    _tell_period(was.schema)
     what = f"epsilon {exact(cost.epsilon)}" + (f" and delta {exact(cost.delta)}" if cost.delta else "")
     then = account.after(cost, found.period)
     left = then.left if found.period is None else then.left_in(found.period)
@@ -334,6 +337,15 @@ def _tell_errors(errors: Mapping[str, float]) -> None:
     if errors:
         say("What to expect of counts, by how many attributes they name:")
         show_table(("counts of", "± std. error"), [(kind, as_rows(error)) for kind, error in errors.items()], left=(0,))
+
+
+def _tell_period(schema: Schema) -> None:
+    """Print that nothing tells which period a row is of, where the schema names no column for it."""
+    if schema.series is not None and schema.series.column is None:
+        say(
+            f"All rows of the table were taken to be of this {schema.series.period}, and nothing checks it: name the "
+            "column that says so as series.column in the schema, where there is one."
+        )
 
 
 def _tell_promise(promise: Guarantee, delta: str | None) -> None:

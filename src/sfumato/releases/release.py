@@ -380,7 +380,19 @@ def series_in(file: SeriesFile) -> Release:
     from sfumato.releases.series import guarantee_of_parts
 
     def part(record: PartRecord) -> Part:
-        return Part(record.number, record.period, lambda: release_in(file.artifact(record)))
+        kept: Artifact | None = None  # between a look at its schema and a question to it
+
+        def artifact() -> Artifact:
+            nonlocal kept
+            found = kept = kept or file.artifact(record)
+            return found
+
+        def opened() -> Release:
+            nonlocal kept
+            found, kept = release_in(artifact()), None
+            return found
+
+        return Part(record.number, record.period, opened, lambda: artifact().schema)
 
     content, listed = SeriesContent.of([part(record) for record in file.head.parts], file), file.head.parts
     guarantee = guarantee_of_parts(listed, file.series, content.schema)
