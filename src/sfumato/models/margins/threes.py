@@ -4,8 +4,8 @@ Proportional fitting keeps a table of the form f(a, b) g(a, c) h(b, c) (Deming, 
 b is f times the matrix product g h': no round goes over all cells. Tables of similar shapes are stacked, filled up with
 zeros, and leave the stack when they meet their margins.
 
-A contrast of halves is met by two more numbers, p for cells of positive and q for cells of negative sign: a factor
-(p + q) / 2 + s(a) s(b) s(c) (p - q) / 2, whose margins are two matrix products instead of one.
+A contrast of halves is met by one more number t, a factor 1 + t s(a) s(b) s(c) with the sign of a cell's contrast,
+whose margins are two matrix products instead of one.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class _Stack:
         self.wanted = [np.zeros((len(tables), shape[a], shape[b])) for a, b in SIDES]
         self.signs = [np.ones((len(tables), size)) for size in shape]
         self.totals = np.array([max(float(table.one_way[0].sum()), LITTLE) for table in tables])
-        self.tilts = np.ones((2, len(tables)))  # of positive and of negative cells
+        self.tilts = np.zeros(len(tables))
         self.contrast = np.array([table.wanted for table in tables])
         self.tilted = tables[0].signs is not None
         margins = [np.zeros((len(tables), size)) for size in shape]
@@ -86,6 +86,8 @@ class _Stack:
                 margins[place][index, :size] = table.one_way[place]
                 if table.signs is not None:
                     self.signs[place][index, :size] = table.signs[place]
+        along = list(zip(self.signs[:1] * 2, self.signs[1:], strict=True)) if self.tilted else []
+        self.products = [one[:, :, None] * other[:, None, :] for one, other in along]
         first, second, third = margins
         over = self.totals[:, None, None]
         self.factors = [
@@ -104,10 +106,10 @@ class _Stack:
         left: Codes = np.arange(len(self.tables))
         before: list[Floats] = []  # what margins were off by, round by round
         for number in range(ROUNDS):
-            if self.tilted and number < TILTS:
-                self._tilt()
-            off = np.max([self._fit(pair) for pair in range(3)], axis=0)
-            done = (off <= close * self.totals) & (not self.tilted or number >= TILTS - 1)
+            products = self._tilt() if self.tilted and number < TILTS else None
+            open_end = not self.tilted or number >= TILTS - 1
+            off = np.max([self._fit(pair, products if not pair else None, open_end) for pair in range(3)], axis=0)
+            done = (off <= close * self.totals) & open_end
             before.append(off)
             if number >= 2 * TILTS:
                 done |= off > STALLED * before[-1 - TILTS]
@@ -132,44 +134,57 @@ class _Stack:
 
     def _keep(self, these: Flags) -> None:
         """Leave tables out of the stack."""
-        self.wanted, self.factors, self.signs = (
-            [each[these] for each in listed] for listed in (self.wanted, self.factors, self.signs)
+        self.wanted, self.factors, self.signs, self.products = (
+            [each[these] for each in listed] for listed in (self.wanted, self.factors, self.signs, self.products)
         )
-        self.totals, self.contrast, self.tilts = self.totals[these], self.contrast[these], self.tilts[:, these]
+        self.totals, self.contrast, self.tilts = self.totals[these], self.contrast[these], self.tilts[these]
 
-    def _summed(self, pair: int, *, signed: bool = False) -> Floats:
-        """Margins along a pair, (tables, values, values); signed: of rows with the product of the signs of all axes."""
+    def _products(self, pair: int) -> tuple[Floats, Floats]:
+        """Margins along a pair but for its own factor and tilt: of all rows, and by the signs of first and third axis.
+
+        The third axis is the one that is summed over, and the last pair has its second axis in place of the first.
+        """
         f, g, h = self.factors
         first, second = ((g, h.transpose(0, 2, 1)), (f, h), (f.transpose(0, 2, 1), g))[pair]
-        now = first @ second
-        if self.tilted:
-            positive, negative = self.tilts[:, :, None, None]
-            mean, half = (positive + negative) / 2.0, (positive - negative) / 2.0
-            (a, b), third = SIDES[pair], self.signs[2 - pair]  # of the axis that is summed over
-            odd = (first * third[:, None, :]) @ second
-            odd *= self.signs[a][:, :, None] * self.signs[b][:, None, :]
-            now, odd = (odd, now) if signed else (now, odd)
-            now *= mean
-            now += half * odd
-        now *= self.factors[pair]
-        return np.asarray(now, dtype=np.float64)
+        if not self.tilted:
+            return first @ second, self.totals
+        signed = g * self.products[1] if pair == 0 else f * self.products[0]
+        return first @ second, (signed.transpose(0, 2, 1) if pair == 2 else signed) @ second
 
-    def _fit(self, pair: int) -> Floats:
-        """Scale to the wanted margin of a pair; sums of absolute errors before, (tables,)."""
-        now, wanted = self._summed(pair), self.wanted[pair]
-        scaled = wanted / np.maximum(now, LITTLE)
-        scaled *= now > LITTLE
-        scaled *= self.factors[pair]
-        self.factors[pair] = scaled
+    def _fit(self, pair: int, products: tuple[Floats, Floats] | None, looked_at: bool) -> Floats:
+        """Scale to the wanted margin of a pair; sums of absolute errors before, (tables,), if they are looked at."""
+        (now, odd), wanted, factors = products or self._products(pair), self.wanted[pair], self.factors[pair]
+        if self.tilted:
+            odd *= (self.tilts[:, None] * self.signs[SIDES[pair][1]])[:, None, :]
+            now += odd
+        now *= factors
+        np.copyto(factors, 0.0, where=now <= LITTLE)
+        factors *= wanted
+        factors /= np.maximum(now, LITTLE)
+        if not looked_at:
+            return self.totals
         now -= wanted
         return np.asarray(np.abs(now, out=now).sum(axis=(1, 2)))
 
-    def _tilt(self) -> None:
-        """Bring all tables nearer to their contrasts."""
-        rows, signed = (self._summed(0, signed=each).sum(axis=(1, 2)) for each in (False, True))
-        for way, sign in enumerate((1.0, -1.0)):
-            wanted = np.maximum(rows + sign * self.contrast, 0.0) / np.maximum(rows + sign * signed, LITTLE)
-            self.tilts[way] *= np.clip(wanted, 1.0 - MOST_TILT, 1.0 + MOST_TILT)
+    def _tilt(self) -> tuple[Floats, Floats]:
+        """Bring all tables nearer to their contrasts; products of the first pair, which do not change by it."""
+        even, odd = self._products(0)
+        level = np.einsum("tab,tab->t", even, self.factors[0])
+        slope = np.einsum("tb,tb->t", np.einsum("tab,tab->tb", odd, self.factors[0]), self.signs[1])
+        rows, signed = level + self.tilts * slope, self.tilts * level + slope
+        factors = [
+            (1.0 + sign * self.tilts)
+            * np.clip(
+                np.maximum(rows + sign * self.contrast, 0.0) / np.maximum(rows + sign * signed, LITTLE),
+                1.0 - MOST_TILT,
+                1.0 + MOST_TILT,
+            )
+            for sign in (1.0, -1.0)
+        ]
+        mean = (factors[0] + factors[1]) / 2.0
+        self.tilts = (factors[0] - factors[1]) / (2.0 * mean)
+        self.factors[0] *= mean[:, None, None]
+        return even, odd
 
     def _laid_out(self, number: int, index: int, close: float) -> Floats:
         """Cells of one table: its number among all, and its index in the stack."""
@@ -185,6 +200,5 @@ class _Stack:
         cells *= h[:b, :c]
         if table.signs is not None:
             first, second, third = table.signs
-            positive = np.multiply.outer(np.outer(first, second), third) > 0.0
-            cells *= np.where(positive, *self.tilts[:, index])
+            cells *= 1.0 + np.multiply.outer(np.outer(first, second), self.tilts[index] * third)
         return np.asarray(cells, dtype=np.float64)
