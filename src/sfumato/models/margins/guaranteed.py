@@ -42,6 +42,7 @@ MOST_KNOWN = 256  # numbers n_A that are pooled, and triples that are looked at
 
 Misfits = Mapping[Places, tuple[float, Noise, Floats]]  # of pairs: noisy sums of |x - g| over all cells; and g
 Pairs = dict[Places, "_Bound"]
+_Bounds = tuple[list[tuple[float, "_Bound"]], list[tuple[float, "_Bound"]]]  # of both rounds, with parts of a tail
 _HALVES = np.array([[1.0, -1.0], [0.0, 1.0]])  # outside and inside, from all rows and those inside
 
 
@@ -188,6 +189,7 @@ class Boxes:
     counts: bool = True
     rounds: dict[tuple[Places, bool], _Round] = field(default_factory=dict)
     guesses: dict[Places, Floats] = field(default_factory=dict)  # over kinds
+    alone: dict[tuple[Places, float, bool], _Bounds] = field(default_factory=dict)  # of boxes along one attribute
 
     def ends(self, low: Floats, high: Floats, tail: float, beyond: float = inf) -> Ends | None:
         """Bounds of a sum. low, high: weights, an axis for each of `kinds`. None where they are not those of boxes.
@@ -228,21 +230,27 @@ class Boxes:
             return None
         if not self.counts:
             return self._nearest(late, box, [(tail, _Bound(0.0, late.unit((attributes, 1.0))))], upper=upper)
-        pairs = [pair for pair in combinations(attributes, 2) if pair in self.misfits]
+        early = self._round(attributes, first=True)
+        bounds = self.alone.get((attributes, tail, upper))
+        if bounds is None:
+            bounds = self._of_first(early, OF_FIRST * tail, upper=upper), self._of_second(early, late, box, tail, upper)
+            if len(attributes) < 2:  # nothing that is known of a box decides between bounds
+                self.alone[attributes, tail, upper] = bounds
+        ends = [self._nearest(of, box, some, upper=upper) for of, some in zip((early, late), bounds, strict=True)]
+        return max(0.0, min(ends)) if upper else max(0.0, *ends)
+
+    def _of_second(self, early: _Round, late: _Round, box: _Box, tail: float, upper: bool) -> list[tuple[float, _Bound]]:
+        """Bounds from the second round expected to be tightest, each with its part of the tail."""
+        pairs = [pair for pair in combinations(box.inside, 2) if pair in self.misfits]
         left = tail * (1.0 - OF_FIRST - (OF_MISFITS if pairs else 0.0))
         far: dict[Places, float] = {
             pair: self._by_misfit(pair, box, OF_MISFITS * tail / len(pairs), upper=upper) for pair in pairs
         }
-        early = self._round(attributes, first=True)
         guess, fitted = self._expected(early, late, box), box.fitted(late)[0]
         every = list((_uppers if upper else _lowers)(late, far, guess, fitted))
         bounds = _ranked(every, guess, fitted, upper=upper)[:MOST_BOUNDS]
         parts = [left / 2 ** min(number + 1, len(bounds) - 1) for number in range(len(bounds))]
-        ends = [
-            self._nearest(early, box, self._of_first(early, OF_FIRST * tail, upper=upper), upper=upper),
-            self._nearest(late, box, list(zip(parts, bounds, strict=True)), upper=upper),
-        ]
-        return max(0.0, min(ends)) if upper else max(0.0, *ends)
+        return list(zip(parts, bounds, strict=True))
 
     def _of_first(self, early: _Round, tail: float, *, upper: bool) -> list[tuple[float, _Bound]]:
         """Bounds from the first round: above by each n_j, below by the sum of all n_j less (k - 1) n (Bonferroni)."""
