@@ -178,6 +178,12 @@ class FromTables(Source):
             low, high = low + ends.low, high + ends.high
         return Ends(low, high)
 
+    def ends_by_cell(self, tail: float, beyond: Floats) -> tuple[Floats, Floats] | None:
+        if "count" not in self.boxes:
+            self.boxes["count"] = self.boxes_of("count")
+        boxes = self.boxes["count"]
+        return None if boxes is None else boxes.ends_by_class(tail, beyond)
+
     def boxes_of(self, of: str) -> Boxes | None:
         """Measurements of a statistic in rounds; None where each table may depend on the noise of the one before.
 
