@@ -336,9 +336,8 @@ class _Columns:
         found = self.source.ends_by_cell(tail, np.asarray(limits)[np.argsort(order)])
         if found is None:
             return None
-        return [
-            _clip(Ends(*ends), 0.0, inf, tail) for ends in zip(*(end[order].tolist() for end in found), strict=True)
-        ]
+        both = zip(*(end[order].tolist() for end in found), strict=True)
+        return [_clip(Ends(low, high), 0.0, inf, tail) for low, high in both]
 
     def _ratio(self, top: WeightRange, bottom: WeightRange, column: Column, tail: float) -> Ends:
         """Bounds of a ratio: a share by its two disjoint counts, any other by r + (N - r D) / D."""

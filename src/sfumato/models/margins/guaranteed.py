@@ -42,7 +42,7 @@ MOST_KNOWN = 256  # numbers n_A that are pooled, and triples that are looked at
 
 Misfits = Mapping[Places, tuple[float, Noise, Floats]]  # of pairs: noisy sums of |x - g| over all cells; and g
 Pairs = dict[Places, "_Bound"]
-_Bounds = tuple[list[tuple[float, "_Bound"]], list[tuple[float, "_Bound"]]]  # of both rounds, with parts of a tail
+_Ranked = list[tuple[float, "_Bound"]]  # bounds, each with its part of a tail
 _HALVES = np.array([[1.0, -1.0], [0.0, 1.0]])  # outside and inside, from all rows and those inside
 
 
@@ -200,7 +200,9 @@ class Boxes:
     counts: bool = True
     rounds: dict[tuple[Places, bool], _Round] = field(default_factory=dict)
     guesses: dict[Places, Floats] = field(default_factory=dict)  # over kinds
-    alone: dict[tuple[Places, float, bool], _Bounds] = field(default_factory=dict)  # of boxes along one attribute
+    alone: dict[tuple[Places, float, bool], tuple[_Ranked, _Ranked]] = field(
+        default_factory=dict
+    )  # of boxes along one attribute
 
     def ends(self, low: Floats, high: Floats, tail: float, beyond: float = inf) -> Ends | None:
         """Bounds of a sum. low, high: weights, an axis for each of `kinds`. None where they are not those of boxes.
@@ -218,7 +220,7 @@ class Boxes:
         return None if lower is None else Ends(lower, upper)
 
     def ends_by_class(self, tail: float, beyond: Floats) -> tuple[Floats, Floats] | None:
-        """Bounds of the count of each class, (classes,), as `ends`; None but of classes of one size along one attribute.
+        """Bounds of the count of each class, (classes,); None but for classes of one size along one attribute.
 
         beyond: (classes,).
         """
@@ -267,12 +269,11 @@ class Boxes:
             bounds = self._of_first(early, OF_FIRST * tail, upper=upper), self._of_second(early, late, box, tail, upper)
             if len(early.asked) < 2:  # nothing that is known of a box decides between bounds
                 self.alone[early.asked, tail, upper] = bounds
-        ends = [self._nearest(*one, some, upper=upper) for (_, *one), some in zip(fits, bounds, strict=True)]
+        both = zip(fits, bounds, strict=True)
+        ends = [self._nearest(fitted, estimate, some, upper=upper) for (_, fitted, estimate), some in both]
         return np.maximum(0.0, (np.minimum if upper else np.maximum)(*ends))
 
-    def _of_second(
-        self, early: _Round, late: _Round, box: _Box, tail: float, upper: bool
-    ) -> list[tuple[float, _Bound]]:
+    def _of_second(self, early: _Round, late: _Round, box: _Box, tail: float, upper: bool) -> _Ranked:
         """Bounds from the second round expected to be tightest, each with its part of the tail."""
         pairs = [pair for pair in combinations(box.inside, 2) if pair in self.misfits]
         left = tail * (1.0 - OF_FIRST - (OF_MISFITS if pairs else 0.0))
@@ -285,7 +286,7 @@ class Boxes:
         parts = [left / 2 ** min(number + 1, len(bounds) - 1) for number in range(len(bounds))]
         return list(zip(parts, bounds, strict=True))
 
-    def _of_first(self, early: _Round, tail: float, *, upper: bool) -> list[tuple[float, _Bound]]:
+    def _of_first(self, early: _Round, tail: float, *, upper: bool) -> _Ranked:
         """Bounds from the first round: above by each n_j, below by the sum of all n_j less (k - 1) n (Bonferroni)."""
         single: list[Places] = [(place,) for place in early.asked] or [()]
         if upper:
@@ -293,9 +294,7 @@ class Boxes:
         rest = early.unit(((), 1.0 - len(single))) if early.asked else 0.0
         return [(tail, _Bound(0.0, early.unit(*((part, 1.0) for part in single)) + rest))]
 
-    def _nearest(
-        self, fitted: _Fitted, estimate: Floats, bounds: Sequence[tuple[float, _Bound]], *, upper: bool
-    ) -> Floats:
+    def _nearest(self, fitted: _Fitted, estimate: Floats, bounds: _Ranked, *, upper: bool) -> Floats:
         """Tightest of some confidence bounds, each with its share of the tail, for each column of estimates.
 
         A noisy count is not taken to be further below 0 than one standard error, so that no bound of a count is 0
