@@ -64,13 +64,13 @@ def _error(content: Margins, counts: np.ndarray) -> float:
 
 
 def test_predictions_pool_by_precision_and_forget_what_is_flagged():
-    first = Prediction(np.array([10.0, 4.0]), np.array([2.0, np.inf]))
-    second = Prediction(np.array([16.0, 8.0]), np.array([4.0, 3.0]))
+    first = Prediction(np.array([10.0, 4.0]), np.array([2.0, np.inf]), np.array([2.0, 0.0]))
+    second = Prediction(np.array([16.0, 8.0]), np.array([4.0, 3.0]), np.array([1.0, 1.0]))
     both = first & second
     assert both.mean.tolist() == [12.0, 8.0]
     assert both.variance.tolist() == pytest.approx([4.0 / 3.0, 3.0])
     nothing = both.forgetting(np.array([False, True])) & Prediction.of_nothing((2,))
-    assert np.isfinite(nothing.variance).tolist() == [True, False]
+    assert np.isfinite(nothing.variance).tolist() == [True, False] and nothing.periods.tolist() == [3.0, 0.0]
 
 
 def test_drift_and_scatter_are_learned_from_squared_differences():

@@ -62,15 +62,19 @@ class Walk:
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """Expected counts of a table's cells from other periods, and their variances; inf where nothing is known."""
+    """Expected counts of a table's cells from other periods, and their variances; inf where nothing is known.
+
+    periods: on which it rests, by cell.
+    """
 
     mean: Floats
     variance: Floats
+    periods: Floats
 
     @classmethod
     def of_nothing(cls, shape: tuple[int, ...]) -> Prediction:
         """Diffuse prediction."""
-        return cls(np.zeros(shape), np.full(shape, np.inf))
+        return cls(np.zeros(shape), np.full(shape, np.inf), np.zeros(shape))
 
     def __and__(self, other: Prediction) -> Prediction:
         """Inverse-variance mean of two independent predictions."""
@@ -78,15 +82,15 @@ class Prediction:
         both = np.maximum(first + second, 1e-300)
         known = first + second > 0
         mean = np.where(known, (first * self.mean + second * other.mean) / both, 0.0)
-        return Prediction(mean, np.where(known, 1.0 / both, np.inf))
+        return Prediction(mean, np.where(known, 1.0 / both, np.inf), self.periods + other.periods)
 
     def forgetting(self, cells: Flags) -> Prediction:
         """Prediction that lets go of the flagged cells."""
-        return Prediction(self.mean, np.where(cells, np.inf, self.variance))
+        return Prediction(self.mean, np.where(cells, np.inf, self.variance), np.where(cells, 0.0, self.periods))
 
     def after(self, seen: Noisy, scatter: Floats) -> Prediction:
         """Kalman update by a noisy table; scatter: of the counts around their expectation, by cell."""
-        return self & Prediction(seen[0], seen[1] + scatter)
+        return self & Prediction(seen[0], seen[1] + scatter, np.ones(scatter.shape))
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +163,7 @@ class Periods:
         past, scale = self._along(range(at), at), self.totals[at] / self.rows
         future = self._along(range(len(self.seen) - 1, at, -1), at)
         both = {places: past[places] & future[places] for places in self.typical}
-        return {places: Prediction(each.mean * scale, each.variance * scale**2) for places, each in both.items()}
+        return {p: Prediction(each.mean * scale, each.variance * scale**2, each.periods) for p, each in both.items()}
 
     def _along(self, others: range, at: int) -> dict[Places, Prediction]:
         """Kalman filter over some periods towards one; what jumps on the way, or there, lets go of its past."""
@@ -183,7 +187,7 @@ class Periods:
 
     def _moved(self, places: Places, state: Prediction, walk: Walk) -> Prediction:
         """State of a table a period later."""
-        return Prediction(state.mean, state.variance + walk.drift * self.typical[places] ** 2)
+        return replace(state, variance=state.variance + walk.drift * self.typical[places] ** 2)
 
     def _jumps(self, places: Places, state: Prediction, seen: Seen, walk: Walk) -> Flags:
         """Flags of the cells whose innovation is beyond its predicted spread."""
@@ -221,11 +225,11 @@ def noisy_tables(measured: Sequence[tuple[Places, Measurement]], shape: Sequence
 
 def borrowed(contents: Sequence[Margins], at: int) -> Margins:
     """The marginals of one period, estimated with what the others say; `contents` in the order of time."""
-    own = contents[at]
     if len(contents) < 2:
-        return own
+        return contents[at]
     periods = Periods.of(contents)
-    predicted, seen = periods.predicted(at), own.noisy
+    predicted = periods.predicted(at)
+    own, seen = evened(contents, at, predicted), contents[at].noisy
     tables = dict(own.tables["count"])
     for place, axis in enumerate(own.domain.axes):
         scatter = periods.walks[place,].scatter
@@ -237,6 +241,34 @@ def borrowed(contents: Sequence[Margins], at: int) -> Margins:
     spreads = dict(own.spreads)
     if "count" in spreads:
         spreads["count"] = _narrower(spreads["count"], ratios)
+    return replace(own, tables={**own.tables, "count": tables}, spreads=spreads)
+
+
+def evened(contents: Sequence[Margins], at: int, predicted: Mapping[Places, Prediction]) -> Margins:
+    """Marginals of one period whose errors are as large as those of all periods are on average.
+
+    A period measures the size of its own errors with noise, which is why errors have longer tails than normal ones and
+    are claimed `WIDER`. Sizes of several periods even out; a cell that jumped keeps its own.
+    """
+    own, rows = contents[at], [max(float(each.tables["count"][()].estimate), 1.0) for each in contents]
+    tables, shares, most = dict(own.tables["count"]), dict[Places, float](), float(len(contents))
+    for places, table in tables.items():
+        known = predicted[places].periods if places in predicted else np.full(table.estimate.shape, most - 1.0)
+        if len(places) < 2 or not known.any():
+            shares[places] = 0.0
+            continue
+        always = known == known.max()
+        shares[places] = float((table.estimate * known).sum() / (table.estimate.sum() * most))
+        every = [(each.tables["count"].get(places), many) for each, many in zip(contents, rows, strict=True)]
+        sizes = [float((one.noise + one.model)[always].sum()) / many for one, many in every if one is not None]
+        mine = float((table.noise + table.model)[always].sum()) / rows[at]
+        times = (float(np.mean(sizes)) / mine / WIDER**2) ** (known / most) if mine > 0.0 else np.ones(known.shape)
+        noise = np.minimum(times, 1.0) * table.noise
+        tables[places] = Table(places, table.estimate, noise, times * (table.noise + table.model) - noise)
+    spreads = dict(own.spreads)
+    if "count" in spreads:
+        others = [each.spreads["count"] for each in contents if "count" in each.spreads]
+        spreads["count"] = spreads["count"].evened(others, WIDER**-2.0, shares)
     return replace(own, tables={**own.tables, "count": tables}, spreads=spreads)
 
 
@@ -335,7 +367,7 @@ class _Pair:
         estimate = np.where(known, b.estimate, a.estimate) + fall * (p.estimate - a.estimate)
         left = self.unforetold
         least = np.where(known, left / (left + self.claimed), 1.0)
-        variance = np.minimum(WIDER**2 * np.maximum(fall, least), 1.0) * self.claimed
+        variance = np.maximum(fall, least) * self.claimed
         noise = p.noise * np.where(known, np.minimum(b.noise / np.maximum(a.noise, LEAST), 1.0), 1.0)
         return estimate, variance, np.minimum(noise, variance)
 
@@ -361,8 +393,5 @@ def _refitted(table: Table, tables: Mapping[Places, Table]) -> Table:
 
 def _narrower(spreads: Spreads, ratios: Mapping[Places, float]) -> Spreads:
     """Spreads of the blocks of pairs times the fall of their cells' variances."""
-    blocks = dict(spreads.blocks)
-    for places in blocks.keys() & ratios.keys():
-        parts = blocks[places].noise, blocks[places].model, blocks[places].stripes
-        blocks[places] = Scaled(*(tuple(ratios[places] * each for each in part) for part in parts))
+    blocks = {p: Scaled.combined([(each, ratios.get(p, 1.0))]) for p, each in spreads.blocks.items()}
     return replace(spreads, blocks=blocks)
