@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from sfumato.releases.rows.to_file import Drawn
     from sfumato.releases.rows.wish import Lot
 
+LEANS_ON = "prior"  # option under which a file keeps the digest of an earlier release that its estimates lean on
 QUICKLY_ASKED = 2**20  # cells that are laid out and still answer at once
 
 
@@ -66,6 +67,11 @@ class Release:
     @property
     def domain(self) -> Domain:
         return self.content.domain
+
+    @property
+    def leans_on(self) -> str | None:
+        """Digest of an earlier release that typical estimates lean on; None of most."""
+        return self.options.get(LEANS_ON)
 
     def query(
         self,
@@ -158,7 +164,8 @@ class Release:
         examples = about.examples or (example_queries(self.schema) if countable else ())
         if any(one.half_width is None for one in typical):  # it answers what it was made for and perhaps nothing else
             examples = tuple(text for text in examples if determines(self.query(text)))
-        made = (self.schema, self.mechanism, self.guarantee, about.extent, about.errors)
+        leaning = f"; estimates lean on the earlier release with the digest {self.leans_on}" if self.leans_on else ""
+        made = (self.schema, self.mechanism, self.guarantee, about.extent, about.errors + leaning)
         rules = what_is_counted(self.content.table_schema)
         return Description(*made, typical, confidence, rules, examples, about.findings)
 

@@ -25,18 +25,23 @@ from sfumato.answers.question import ByClass
 from sfumato.arrays import Codes, Flags, Floats
 from sfumato.domain import Axis, Domain
 from sfumato.domain.predicates import Predicate
-from sfumato.errors import QueryError
+from sfumato.errors import MechanismError, QueryError, ReleaseFileError, SchemaError
 from sfumato.frozen import dataclass
 from sfumato.models.margins.borrowing import Periods, lean_on
 from sfumato.models.margins.table import Places, sum_kinds
-from sfumato.releases.contents.content import ContentOfCells
+from sfumato.releases.contents.content import Content, ContentOfCells
+from sfumato.schema import Schema
 from sfumato.schema.attributes.lists import OTHER
 from sfumato.sql import Amount, Column
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from sfumato.models.margins.content import Margins
+    from sfumato.releases.release import Release
 
 MOST_LEANT_ON = 2**20  # groups of cells of one table; larger ones have next to no rows each
+MOST_NAMED = 6  # attributes in a message
 UNKNOWN = 1e30  # variance of what the earlier release does not know
 OUTSIDE, NO_VALUE = -1, -2  # groups of cells without a partner, and of rows without a value
 _NUMBERS = ("integer", "number")
@@ -101,6 +106,68 @@ def shared_axes(own: Domain, prior: Domain) -> dict[int, Shared]:
     """Common groups of the axes that two domains both name, by the place of the axis in the first."""
     found = {place: Shared.of(axis, prior[axis.name]) for place, axis in enumerate(own) if axis.name in prior}
     return {place: shared for place, shared in found.items() if shared is not None}
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """An earlier release to lean on. digest: of its file. shown: name of the file, for messages."""
+
+    shown: str
+    digest: str
+    release: Release
+    content: ContentOfCells
+
+    @classmethod
+    def read(cls, path: str | PathLike[str], schema: Schema, mechanism: str) -> Prior:
+        """Open an untrusted file; refuse what the release of a schema by a mechanism cannot lean on."""
+        from sfumato.releases.file.artifact import is_series, read_artifact
+        from sfumato.releases.release import release_in
+
+        _refuse_unable(schema, mechanism)
+        if is_series(path):
+            raise ReleaseFileError(
+                f"{path} is a series; take out the part to lean on with `sfumato series extract`, and name that file",
+                kind="input",
+            )
+        artifact = read_artifact(path)
+        found = release_in(artifact)
+        if not isinstance(found.content, ContentOfCells) or found.content.threshold is not None:
+            raise ReleaseFileError(
+                f"{artifact.path} is a release by {found.mechanism} that does not tell the counts of all cells, so "
+                "that nothing can lean on it; leave out --prior",
+                kind="input",
+            )
+        if not shared_axes(schema.domain, found.content.domain):
+            ours, theirs = (", ".join(domain.names[:MOST_NAMED]) for domain in (schema.domain, found.domain))
+            raise ReleaseFileError(
+                f"{artifact.path} has no attribute in common with the schema, or none with two common values or bins "
+                f"(it has {theirs}; the schema {ours}), so that nothing can lean on it; leave out --prior",
+                kind="input",
+            )
+        return cls(artifact.path, artifact.digest, found, found.content)
+
+    def lean(self, content: Content) -> Content:
+        """Estimates of a new release that lean on this one."""
+        from sfumato.models.margins.content import Margins
+
+        return lean_on_prior(content, self.content) if isinstance(content, Margins) else content
+
+
+def _refuse_unable(schema: Schema, mechanism: str) -> None:
+    """Refuse releases whose estimates cannot lean on another one."""
+    from sfumato.models.margins.hierarchy import hierarchies
+
+    if mechanism != "margins":
+        raise MechanismError(
+            f"--prior is for releases by margins, and {mechanism} is the mechanism here; say --mechanism margins, or "
+            "leave out --prior"
+        )
+    if schema.series is not None:
+        raise SchemaError("parts of a series lean on each other when they are asked, by AS OF; leave out --prior")
+    if schema.structure is not None or hierarchies(schema):
+        raise SchemaError(
+            "a release with rules, or with values in groups, cannot lean on an earlier one; leave out --prior"
+        )
 
 
 def lean_on_prior(own: Margins, prior: ContentOfCells) -> Margins:
