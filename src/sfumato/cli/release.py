@@ -65,6 +65,13 @@ PERIOD = typer.Option(None, "--period", help="The period of the table in its ser
 CORRECT = typer.Option(
     False, "--correct", help="Publish a period of the series once more. Both parts are charged; the new one answers."
 )
+PRIOR = typer.Option(
+    None,
+    "--prior",
+    metavar="FILE",
+    help="A release of a table like this one, published before: estimates lean on it as far as the two agree.",
+    show_default=False,
+)
 DELTA = typer.Option(
     None, "--delta", help="Allow Gaussian noise with this delta, such as 1e-6, where it reduces the error."
 )
@@ -131,6 +138,7 @@ def release(
     series: Path | None = SERIES,
     period: str | None = PERIOD,
     correct: bool = CORRECT,
+    prior: Path | None = PRIOR,
     if_missing: bool = IF_MISSING,
     dry_run: bool = DRY_RUN,
     quiet: bool = QUIET,
@@ -164,6 +172,7 @@ def release(
             series=series,
             period=period,
             correct=correct,
+            prior=prior,
         )
         if if_missing and _is_there(out, request):
             return

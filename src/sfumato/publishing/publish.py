@@ -62,6 +62,7 @@ def release(
     series: str | Path | None = None,
     period: str | None = None,
     correct: bool = False,
+    prior: str | Path | None = None,
     entropy: Entropy | None = None,
     step: Step = lambda name: None,
 ) -> Release:
@@ -85,6 +86,7 @@ def release(
     that is refused before anything is reserved. Tables in memory have no name, and count as one.
     series, period: the file of a series that gets this release as its next part, and the period of the table; the
     schema says how long a period is and whose presence is hidden (docs/series.md). correct: replace an earlier part.
+    prior: a release of a table like this one, published before, that estimates lean on as far as the two agree.
     entropy: for tests only; a release made with a testing generator is marked NOT PRIVATE.
     step: told the name of each step as it begins.
     """
@@ -107,6 +109,7 @@ def release(
         series=None if series is None else Path(series),
         period=period,
         correct=correct,
+        prior=None if prior is None else Path(prior),
     )
     if request.series is not None:
         return publish(table, request, request.series, step=step, entropy=entropy).release
@@ -124,6 +127,8 @@ def _made(
     with telling_what_stays(book, request.schema.dataset, nonce):
         step("plan")
         prepared = prepare(request)
+        if prepared.prior is not None and source.private:
+            prepared.prior.release.refuse_unless_private()
         source_table = table_for(table, request, prepared.schema)
         schema, mechanism, cost = prepared.schema.published(), prepared.mechanism, prepared.cost
         opened = open_curator(
@@ -139,10 +144,12 @@ def _made(
         content = mechanism.run(opened.curator, schema, cost.budget, prepared.workload)
         if not opened.curator.charge.fullest <= opened.curator.charge.limit:
             raise PrivacyError("the mechanism spent more than was reserved; nothing is published")
+        if prepared.prior is not None:
+            content = prepared.prior.lean(content)  # work on published numbers: it costs nothing
         guarantee = describe_guarantee(cost.budget, schema, cost, derived=source_table.derived(schema))
         marking = _mark_published(book, opened.receipt, step)
         facts = (content, mechanism.name, guarantee, source.private, opened.receipt.to_dict(), marking)
-        yield Release(*facts, options=mechanism.chosen), prepared
+        yield Release(*facts, options=prepared.options), prepared
 
 
 def table_for(table: Any, request: Request, schema: Schema) -> Table:

@@ -9,6 +9,7 @@ import pytest
 from curators import curator_of
 
 import sfumato as sf
+from sfumato.dbapi import connect
 from sfumato.errors import QueryError, SchemaError
 from sfumato.kernel.budget import Cost
 from sfumato.kernel.sampling.entropy import TestingEntropy
@@ -130,6 +131,19 @@ def test_a_series_is_asked_as_of_a_period(alone):
     assert any("as of 2026-03" in note for note in smoothed.notes) and not any("as of" in note for note in plain.notes)
     wide = [series.query(sql.format("2026-02"), as_of=p, interval="guaranteed").rows[0][0] for p in (None, "2026-03")]
     assert (wide[0].low, wide[0].high) == (wide[1].low, wide[1].high)
+    as_sql = sql.replace("FROM t", "FROM t AS OF '2026-03'").format("2026-02")
+    assert series.query(as_sql).rows == smoothed.rows == series.query(as_sql, as_of="2026-03").rows
+    both = "WITH b AS (SELECT COUNT(*) AS n FROM t FOR SYSTEM_TIME AS OF '2026-02' WHERE a0 = '1') SELECT n FROM b"
+    assert any("as of 2026-02" in note for note in series.query(both).notes)
+    with connect(series) as connection:  # a value is bound as text, as everywhere
+        (row,) = connection.cursor().execute(as_sql.replace("'2026-03'", "?"), ["2026-03"]).fetchall()
+        assert row[0] == smoothed.rows[0][0].value
+    with pytest.raises(QueryError, match="AS OF '2026-03', and beside it stands '2026-02'; say it once"):
+        series.query(as_sql, as_of="2026-02")
+    with pytest.raises(QueryError, match="is no month; write it like"):
+        series.query("SELECT COUNT(*) FROM t AS OF 'yesterday'")
+    with pytest.raises(QueryError, match="no series"):
+        releases[0].query("SELECT COUNT(*) FROM t AS OF '2026-02'")
     with pytest.raises(QueryError, match="no part of 2026-09"):
         series.query(sql.format("2026-02"), as_of="2026-09")
     with pytest.raises(QueryError, match="no series"):

@@ -18,7 +18,7 @@ import numpy as np
 from sfumato.arrays import Codes
 from sfumato.domain import Axis, ValueSet
 from sfumato.domain.predicates import cover
-from sfumato.errors import QueryError, ReleaseFileError
+from sfumato.errors import QueryError, ReleaseFileError, SchemaError
 from sfumato.frozen import dataclass
 from sfumato.releases.contents.content import About, ContentOfCells, Written
 from sfumato.releases.file.manifest import Manifest
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from sfumato.sql import Select
 
 MOST_LISTED = 6  # periods in a message
+MOST_KEPT = 2  # periods as of which leaning parts stay open
 
 
 class Periods(Date):
@@ -360,8 +361,14 @@ class SeriesContent(ContentOfCells):
         smoother). Parts are estimated anew when a question touches them.
         """
         places = [part.period for part in self.parts]
-        if (label := self.series.label(period)) not in places:
+        try:
+            label = self.series.label(period)
+        except SchemaError as problem:
+            raise QueryError(str(problem)) from None
+        if label not in places:
             raise QueryError(f"there is no part of {period}; the series has parts of {self._listed_periods}")
+        if label in self._as_of:
+            return self._as_of[label]
         known, leans = self.parts[: places.index(label) + 1], set[str]()
 
         def leaning(at: int) -> Part:
@@ -376,7 +383,15 @@ class SeriesContent(ContentOfCells):
             return Part(part.number, part.period, opened)
 
         shown = SeriesContent.of(sorted(known, key=lambda part: part.number), self.file)
-        return replace(shown, parts=tuple(leaning(at) for at in range(len(known))), leans=leans)
+        while len(self._as_of) >= MOST_KEPT:
+            self._as_of.pop(next(iter(self._as_of)))
+        self._as_of[label] = replace(shown, parts=tuple(leaning(at) for at in range(len(known))), leans=leans)
+        return self._as_of[label]
+
+    @cached_property
+    def _as_of(self) -> dict[str, SeriesContent]:
+        """Leaning parts by the period as of which they were asked for, the last few."""
+        return {}
 
     @cached_property
     def row_model(self) -> RowsOfParts:
