@@ -164,21 +164,32 @@ def _refuse_real_differences(first: Source, second: Source) -> None:
 def _fused(sources: Sequence[Source], *, disjoint: bool) -> Content:
     """Content of all releases together; kinds that cannot be fused are refused by name."""
     from sfumato.models.margins.content import Margins
-    from sfumato.public.combination.linear import CAN, fuse_cubes, fuse_margins
+    from sfumato.public.combination.linear import CAN, fuse_cubes
+    from sfumato.public.combination.margins import fuse_fitted, fuse_unbiased
     from sfumato.releases.contents.cube import Cube
 
     contents, names = [source.release.content for source in sources], [source.release.mechanism for source in sources]
     cubes = [content for content in contents if isinstance(content, Cube)]
     if len(cubes) == len(contents):
         return fuse_cubes(cubes, names, disjoint=disjoint)
-    unbiased = [content for content in contents if isinstance(content, Margins) and content.unbiased]
-    if len(unbiased) == len(contents) and not disjoint:
-        return fuse_margins(unbiased)
+    margins = [content for content in contents if isinstance(content, Margins)]
+    if len(margins) == len(contents) and len({content.unbiased for content in margins}) == 1 and not disjoint:
+        if margins[0].unbiased:
+            return fuse_unbiased(margins)
+        for source in sources:
+            if len(source.parts) > 1:
+                raise ReleaseFileError(
+                    f"{source.path} was combined of releases by {source.release.mechanism}, which are fitted together "
+                    "once; name all of its parts with the others at once"
+                )
+        return fuse_fitted(margins, [source.path for source in sources])
     can = zip(names, contents, strict=True)
-    odd = next((name for name, content in can if not isinstance(content, Cube) and content not in unbiased), None)
+    odd = next((name for name, content in can if not isinstance(content, Cube | Margins)), None)
     if odd is None and not disjoint:
-        raise ReleaseFileError("a release of cells and one of tables by residual cannot be fused; combine either kind")
-    tables = next((name for name, content in zip(names, contents, strict=True) if content in unbiased), None)
+        raise ReleaseFileError(
+            f"releases by {' and '.join(dict.fromkeys(names))} cannot be fused with each other; combine either kind"
+        )
+    tables = next((name for name, content in zip(names, contents, strict=True) if isinstance(content, Margins)), None)
     raise ReleaseFileError(f"a release by {odd or tables} cannot be combined{' so' if odd is None else ''}; {CAN}")
 
 
