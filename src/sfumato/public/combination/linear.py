@@ -11,28 +11,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sfumato.answers.fit import Fit, NoisyCells
-from sfumato.errors import ReleaseFileError
 from sfumato.measurement import Measurement, as_one
 from sfumato.models.linear.fit import LinearFit, SolvedFit, SummedFit
 from sfumato.queries import Queries, Stack
 from sfumato.releases.contents.cube import Cube
 
 CAN = (
-    "the measurements of releases by cells, hierarchical, wavelet, matrix, laplace and residual can be, those by "
-    "residual not with --disjoint; any two can be compared (`sfumato compare`)"
+    "those by cells, hierarchical, wavelet, matrix and laplace can be, with each other, also with --disjoint; those by "
+    "residual, by margins or by sfumato among themselves; any two can be compared (`sfumato compare`)"
 )
-LINEAR = (NoisyCells, LinearFit, SolvedFit)
+LINEAR = (NoisyCells, LinearFit, SolvedFit, SummedFit)
 
 
-def fuse_cubes(cubes: Sequence[Cube], names: Sequence[str], *, disjoint: bool) -> Cube:
-    """Cube of all releases together, statistic by statistic; names: their mechanisms, for refusals."""
-    for cube, name in zip(cubes, names, strict=True):
-        for fit in cube.fits:
-            if not isinstance(fit, (*LINEAR, SummedFit) if disjoint else LINEAR):
-                raise ReleaseFileError(
-                    f"a release by {name} was fitted by a model whose errors it measured for itself, and cannot be "
-                    f"combined; {CAN}"
-                )
+def fuse_cubes(cubes: Sequence[Cube], *, disjoint: bool) -> Cube:
+    """Cube of all releases together, statistic by statistic."""
     by_statistic = zip(*(cube.fits for cube in cubes), strict=True)
     return Cube(cubes[0].schema, tuple(_sum(fits) if disjoint else _fuse(fits) for fits in by_statistic))
 
