@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from os import PathLike
 from pathlib import Path
 
 from sfumato.errors import ReleaseFileError
 from sfumato.kernel.ledger.book import Series as Promise
 from sfumato.kernel.ledger.book import Unit, period_of
-from sfumato.kernel.ledger.composition import Loss, composed
+from sfumato.kernel.ledger.composition import Loss, composed, sum_of_rho
 from sfumato.releases.file.artifact import is_series
 from sfumato.releases.file.manifest import Guarantee, guarantee_of
 from sfumato.releases.file.series import PartRecord, SeriesFile, open_series
@@ -51,6 +50,4 @@ def guarantee_of_parts(parts: Sequence[PartRecord], series: Series, schema: Sche
     whom = whose.in_words(unit.contributions)
     losses = [Loss(part.epsilon, part.delta, part.rho, period_of(whose, part.period)) for part in parts]
     found = composed(losses, None)
-    rhos = [part.epsilon**2 / 2 if part.rho is None else part.rho for part in parts]
-    rho = found.rho or sum(rhos, Fraction(0))  # sums gave the figure
-    return guarantee_of(found.epsilon, whom, delta=found.delta, rho=rho if found.delta else None)
+    return guarantee_of(found.epsilon, whom, delta=found.delta, rho=sum_of_rho(losses) if found.delta else None)

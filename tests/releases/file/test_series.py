@@ -10,10 +10,11 @@ import pytest
 from months import MONTHS, months_of, part_of, schema_of
 
 from sfumato.errors import ReleaseFileError, SchemaError, SignatureError
+from sfumato.kernel.budget import rho_for
 from sfumato.releases.file.artifact import HEAD_FILE, Entry, directory_of, is_series
 from sfumato.releases.file.series import PartRecord, append_part, check_growth, head_bytes, open_series
 from sfumato.releases.release import Release, open_release
-from sfumato.releases.series import checked_series, extracted
+from sfumato.releases.series import checked_series, extracted, guarantee_of_parts
 from sfumato.releases.signature import make_keys, sign_release, signature_beside
 
 ASKED = "SELECT period, COUNT(*) AS n FROM visits GROUP BY period"
@@ -155,6 +156,18 @@ def test_a_period_is_published_once_unless_it_is_corrected(made):
     assert january[1].value == february[1].value
     whole = open_release(path, allow_not_private=True)
     assert whole.guarantee.epsilon == 2  # February was published twice, and no unit is in two months
+
+
+def test_a_group_is_promised_what_one_period_costs():
+    """Nobody is in two months, so a family bears the four- and sixteenfold rho of one month, not of all of them."""
+    schema = schema_of()
+    rho = rho_for(Fraction(1), Fraction(1, 10**7))
+    parts = [
+        PartRecord(number, f"2026-0{number}", "0" * 64, 9, Fraction(1), "cells", True, Fraction(1, 10**7), rho)
+        for number in (1, 2, 3)
+    ]
+    promised = guarantee_of_parts(parts, schema.series, schema)
+    assert (promised.epsilon, promised.rho) == (1, rho)
 
 
 def test_a_failure_leaves_the_series_as_it_was(made, monkeypatch):
