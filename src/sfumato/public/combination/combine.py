@@ -169,22 +169,51 @@ def _refuse_real_differences(first: Source, second: Source) -> None:
 def _fused(sources: Sequence[Source], *, disjoint: bool) -> Content:
     """Content of all releases together; kinds that cannot be fused are refused by name."""
     from sfumato.models.margins.content import Margins
-    from sfumato.public.combination.linear import CAN, fuse_cubes, fuse_margins
+    from sfumato.public.combination.linear import CAN, fuse_cubes
+    from sfumato.public.combination.margins import fuse_fitted, fuse_unbiased
+    from sfumato.public.combination.trees import fuse_trees
     from sfumato.releases.contents.cube import Cube
 
+    kinds = {_kind(source.release) for source in sources}
     contents, names = [source.release.content for source in sources], [source.release.mechanism for source in sources]
     cubes = [content for content in contents if isinstance(content, Cube)]
-    if len(cubes) == len(contents):
-        return fuse_cubes(cubes, names, disjoint=disjoint)
-    unbiased = [content for content in contents if isinstance(content, Margins) and content.unbiased]
-    if len(unbiased) == len(contents) and not disjoint:
-        return fuse_margins(unbiased)
-    can = zip(names, contents, strict=True)
-    odd = next((name for name, content in can if not isinstance(content, Cube) and content not in unbiased), None)
-    if odd is None and not disjoint:
-        raise ReleaseFileError("a release of cells and one of tables by residual cannot be fused; combine either kind")
-    tables = next((name for name, content in zip(names, contents, strict=True) if content in unbiased), None)
-    raise ReleaseFileError(f"a release by {odd or tables} cannot be combined{' so' if odd is None else ''}; {CAN}")
+    margins = [content for content in contents if isinstance(content, Margins)]
+    if kinds == {"linear"}:
+        return fuse_cubes(cubes, disjoint=disjoint)
+    odd = next((source.release.mechanism for source in sources if _kind(source.release) is None), None)
+    if odd is not None or disjoint:
+        by = odd or next(source.release.mechanism for source in sources if _kind(source.release) != "linear")
+        raise ReleaseFileError(f"a release by {by} cannot be combined{'' if odd else ' so'}; {CAN}")
+    if len(kinds) > 1:
+        raise ReleaseFileError(
+            f"releases by {' and '.join(dict.fromkeys(names))} cannot be fused with each other; {CAN}"
+        )
+    if kinds == {"residual"}:
+        return fuse_unbiased(margins)
+    for source in sources:
+        if len(source.parts) > 1:
+            raise ReleaseFileError(
+                f"{source.path} was combined of releases by {source.release.mechanism}, which are fitted all at once; "
+                "name its parts with the others in one command"
+            )
+    return fuse_trees(cubes) if kinds == {"sfumato"} else fuse_fitted(margins, [source.path for source in sources])
+
+
+def _kind(release: Release) -> str | None:
+    """Kind of releases that a release can be fused with: linear, residual, margins or sfumato; None for no kind."""
+    from sfumato.models.calibration.families import MeasuredTree
+    from sfumato.models.margins.content import Margins
+    from sfumato.public.combination.linear import LINEAR
+    from sfumato.releases.contents.cube import Cube
+
+    content = release.content
+    if isinstance(content, Cube):
+        if all(isinstance(fit, LINEAR) for fit in content.fits):
+            return "linear"
+        return "sfumato" if isinstance(content.fits[0], MeasuredTree) else None
+    if isinstance(content, Margins):
+        return "residual" if content.unbiased else "margins" if release.mechanism == "margins" else None
+    return None
 
 
 def _released(sources: Sequence[Source], content: Content, *, disjoint: bool) -> Release:
