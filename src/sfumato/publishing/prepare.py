@@ -26,6 +26,7 @@ from sfumato.kernel.budget import Amount, Budget, Cost
 from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.models import find_mechanism
 from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.cells.cells import for_running
 from sfumato.publishing.fits_in_file import with_steps_of
 from sfumato.queries import Workload, default_workload
 from sfumato.releases.release import Release
@@ -77,17 +78,15 @@ class Request:
                 f"the schema states a series, published {series.period} by {series.period}; name its file and the "
                 "period of this table: --series, --period"
             )
-        if series.running:
-            raise SchemaError(
-                "running: true asks for noise that is spread over time, which no mechanism measures yet; leave it out: "
-                "running totals then have the noise of all their periods"
-            )
         return series.label(self.period)
 
     @property
     def cost(self) -> Cost:
         """Epsilon and delta, or rho, as exact fractions; refused here if they are no amounts of privacy."""
         return Cost.stated(self.epsilon, self.delta, self.rho)
+
+
+WHY_RUNNING = "the schema asks for running totals"
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +125,9 @@ def _one_way_forecast(mechanism: Mechanism, schema: Schema, workload: Workload, 
 def _settled(request: Request) -> Prepared:
     schema, cost = request.schema, request.cost
     asked = _workload(request, schema)
+    running = for_running(schema, request.mechanism, pure=cost.pure)
+    if running is not None:
+        return _fitting(Prepared(schema, running.with_options(request.options or {}), cost, asked, WHY_RUNNING))
     if request.mechanism != "auto":
         mechanism = find_mechanism(request.mechanism).with_options(request.options or {})
         return _fitting(Prepared(schema, mechanism, cost, asked))
