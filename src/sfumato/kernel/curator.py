@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.arrays import Codes
+from sfumato.arrays import Codes, Whole
 from sfumato.domain import Axis, Domain, Partition
 from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.budget import Budget
@@ -129,13 +129,13 @@ class Curator(Holding):
             raise QueryError("running totals are measured of the whole table of a series whose schema has running: true")
         self._check_size()
         shares = dict(zip(self.statistics, budget.split(*weights), strict=True))
-        noises, loads = running_noises(self._units, shares, carried.planned, self.charge)
+        noises, loads = self._running_noises(shares, carried.planned)
         self.charge.admit(loads)
         size = self.domain.size
         # On disk before a count is looked at: no other part can have these errors, whatever becomes of this one.
         trail, errors = carried.errors(
             [*noises.values()],
-            lambda: np.concatenate([draw(noise, size, self._entropy) for noise in noises.values()]),
+            lambda: np.concatenate([self._fresh(noise) for noise in noises.values()]),
         )
         measured = []
         for (of, noise), error in zip(noises.items(), errors.reshape(len(noises), size), strict=True):
@@ -384,6 +384,13 @@ class Curator(Holding):
 
     def _noise_of_queries(self, asked: Sequence[Queries], budget: Budget) -> tuple[Noise, Load]:
         return noise_of_queries(asked, budget, self.charge.contributions)
+
+    def _running_noises(self, shares: Mapping[str, Budget], periods: int) -> tuple[dict[str, Noise], list[Load]]:
+        return running_noises(self._units, shares, periods, self.charge)
+
+    def _fresh(self, noise: Noise) -> Whole:
+        """Noise of every cell, in whole GRID-ths of a row."""
+        return draw(noise, self.domain.size, self._entropy)
 
     def _noises(
         self,

@@ -16,13 +16,13 @@ from dataclasses import field, replace
 from glob import escape as glob_escape
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from sfumato.arrays import MOST_DENSE
-from sfumato.errors import MechanismError, QueryError, ReleaseFileError, SchemaError, SfumatoError
+from sfumato.errors import BudgetError, MechanismError, QueryError, ReleaseFileError, SchemaError, SfumatoError
 from sfumato.frozen import dataclass
-from sfumato.kernel.budget import Amount, Budget, Cost
+from sfumato.kernel.budget import Amount, Budget, Cost, readable
 from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.models import find_mechanism
 from sfumato.models.base.mechanism import Mechanism
@@ -31,6 +31,9 @@ from sfumato.publishing.fits_in_file import with_steps_of
 from sfumato.queries import Workload, default_workload
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
+
+if TYPE_CHECKING:
+    from sfumato.releases.file.artifact import Artifact
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,7 +278,26 @@ def check_series(request: Request) -> None:
             f"{path} is the series of another dataset, or with another promise; begin a new file", kind="input"
         )
     check_period(label, found.head.newest.get(label), correct=request.correct)
-    check_growth(found.artifact(found.head.parts[-1]).schema, request.schema)
+    newest = found.artifact(found.head.parts[-1])
+    check_growth(newest.schema, request.schema)
+    if newest.schema.series is not None and newest.schema.series.running:
+        _check_running(request, newest)
+
+
+def _check_running(request: Request, newest: Artifact) -> None:
+    """Refuse a part whose noise could not take back that of earlier parts: of another schema or another budget."""
+    if what_is_released(newest.schema) != what_is_released(with_steps_of(request.schema, newest.schema)):
+        raise SchemaError(
+            "a series with running: true keeps its schema as it is, for the noise of each cell is spread over its parts; "
+            "leave the schema as it was, or begin a new file"
+        )
+    promised = newest.manifest.guarantee
+    if request.cost.budget.rho != promised.rho:
+        raise BudgetError(
+            f"a series with running: true has the same budget in each part, epsilon {readable(promised.epsilon)} and "
+            f"delta {readable(promised.delta)}; ask for it, or begin a new file",
+            kind="budget",
+        )
 
 
 def part_place(path: Path, label: str) -> Path:

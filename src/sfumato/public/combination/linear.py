@@ -33,6 +33,10 @@ LINEAR = (NoisyCells, LinearFit, SolvedFit)
 def fuse_cubes(cubes: Sequence[Cube], names: Sequence[str], *, disjoint: bool) -> Cube:
     """Cube of all releases together, statistic by statistic; names: their mechanisms, for refusals."""
     for cube, name in zip(cubes, names, strict=True):
+        if cube.trail is not None:
+            raise ReleaseFileError(
+                "parts of a series with running totals share their noise, and cannot be combined; ask the series itself"
+            )
         for fit in cube.fits:
             if not isinstance(fit, (*LINEAR, SummedFit) if disjoint else LINEAR):
                 raise ReleaseFileError(
