@@ -148,7 +148,7 @@ def _check_depth(content: Any) -> None:
         depth += 1
 
 
-WITHOUT_ESTIMATE = frozenset({"solved"})  # families of which a file keeps measurements alone
+WITHOUT_ESTIMATE = frozenset({"running", "solved"})  # families of which a file keeps measurements alone
 
 
 class _Families(UserDict[str, type[Fit] | str]):
@@ -169,6 +169,7 @@ FAMILIES = _Families(
         "linear": "sfumato.models.linear.fit.LinearFit",
         "regional": "sfumato.models.partition.fit.PartitionFit",
         "nested": "sfumato.models.partition.shrinkage.ShrinkageFit",
+        "running": "sfumato.answers.along_time.RunningCells",
         "solved": "sfumato.models.linear.fit.SolvedFit",
         "summed": "sfumato.models.linear.fit.SummedFit",
         "shaped": "sfumato.models.weights.fit.ScaledShape",
