@@ -269,7 +269,9 @@ def _posterior(coefficients: Floats, spread: Floats, variance: float) -> tuple[F
     shape, tails = coefficients.shape, TAILS.astype(np.float32)[:, None]
     ratios = (spread / variance).reshape(-1).astype(np.float32)  # in units of the noise, single precision does
     squares = (np.square(coefficients) / variance).reshape(-1).astype(np.float32)
-    precisions = 1.0 / (ratios * tails + np.float32(1.0))
+    trusts = ratios * tails
+    precisions = 1.0 / (trusts + np.float32(1.0))
+    trusts *= precisions
     likelihood = np.log(precisions)
     likelihood -= squares * precisions
     likelihood *= np.float32(0.5)
@@ -282,12 +284,11 @@ def _posterior(coefficients: Floats, spread: Floats, variance: float) -> tuple[F
         shares = shares / shares.sum()
     likelihood *= shares[:, None]  # and with that the posterior of each tail
     likelihood /= likelihood.sum(axis=0)
-    trusts = 1.0 - precisions
-    likelihood *= trusts
-    trust = likelihood.sum(axis=0)
-    between = (np.einsum("tc,tc->c", likelihood, trusts) - trust**2) * squares
-    left = trust + np.maximum(between, 0.0)
-    return trust.reshape(shape).astype(np.float64), variance * left.reshape(shape).astype(np.float64)
+    precisions -= np.einsum("tc,tc->c", likelihood, precisions)
+    precisions *= precisions
+    trust, between = (np.einsum("tc,tc->c", likelihood, each) for each in (trusts, precisions))
+    left = (trust + squares * between).reshape(shape)
+    return trust.reshape(shape).astype(np.float64), variance * left.astype(np.float64)
 
 
 RIDGES = (0.1, 0.3, 1.0)  # how far pairs are trusted as mediators; chosen pair by pair, by likelihood
@@ -458,7 +459,6 @@ def mediated(one_way: Sequence[Floats], pairs: Pairs, ridges: Sequence[float]) -
     for (a, b), table in pairs.items():
         every[at[a], at[b]] = table / max(total, LEAST) / expected[at[a], at[b]] - expected[at[a], at[b]]
         every[at[b], at[a]] = every[at[a], at[b]].T
-    every, expected = every.astype(np.float32), expected.astype(np.float32)  # far below the noise of pairs
     lengths, vectors = np.linalg.eigh(every)
     values = {axis: np.arange(ends[-1])[at[axis]] for axis in axes}
     results = list[dict[Places, Floats]]()
@@ -468,13 +468,13 @@ def mediated(one_way: Sequence[Floats], pairs: Pairs, ridges: Sequence[float]) -
         whole = every + (vectors[:, raised] * (sizes - lengths - ridge)[raised]) @ vectors[:, raised].T  # off-diagonal
         scaled = vectors / np.sqrt(sizes)
         inverse = scaled @ scaled.T
-        alone = {axis: np.asarray(np.linalg.inv(inverse[at[axis], at[axis]])) for axis in axes}
+        alone = {axis: np.asarray(np.linalg.inv(inverse[at[axis], at[axis]]), np.float64) for axis in axes}
         result: dict[Places, Floats] = {}
         for batch in of_one_shape(pairs, [len(margin) for margin in one_way]):
             first, second = (np.array([values[pair[side]] for pair in batch]) for side in (0, 1))
             block = first[:, :, None], second[:, None, :]
             own = _off_diagonal(inverse, (first, second), [[alone[pair[side]] for pair in batch] for side in (0, 1)])
-            explained = ((whole[block] - own + expected[block]) * expected[block]).astype(np.float64) * total
+            explained = (whole[block] - own + expected[block]) * expected[block] * total
             rows, columns = (np.array([one_way[pair[side]] for pair in batch]) for side in (0, 1))
             result |= zip(batch, fit_margins(explained, rows, columns, FITTING_ROUNDS // 2), strict=True)
         results.append({places: result[places] for places in pairs})
@@ -491,7 +491,7 @@ def _off_diagonal(matrix: Floats, sides: tuple[Codes, Codes], inverses: Sequence
     moved = np.array(inverses[large]) @ cross
     left = matrix[sides[small][:, :, None], sides[small][:, None, :]] - cross.transpose(0, 2, 1) @ moved
     result = -moved @ np.linalg.inv(left)
-    return np.asarray(result.transpose(0, 2, 1) if large else result)
+    return np.asarray(result.transpose(0, 2, 1) if large else result, dtype=np.float64)
 
 
 def _variation(
