@@ -22,7 +22,7 @@ from sfumato.kernel.budget import Budget, Cost
 from sfumato.kernel.counts import Aggregate
 from sfumato.kernel.opening import curator_of
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.models.linear.strategies.running import Running, coefficients, rounded_errors
+from sfumato.queries.running import Running, coefficients
 from sfumato.models.margins.borrowing import borrowed
 from sfumato.models.margins.content import Margins
 from sfumato.models.margins.measure import margins

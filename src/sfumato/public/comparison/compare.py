@@ -135,7 +135,7 @@ def compare(
         raise QueryError(f"an interval is typical or guaranteed here, not {interval!r}")
     tables, notes = shared_tables(first, second, by)
     numbers = 1 + sum(2 * table.size for table in tables)  # all rows, and of each cell a count and a share
-    apart = interval == "typical" and not _same_draw(first, second)
+    apart = interval == "typical" and not _same_draw(first, second) and not (first.leans_on or second.leans_on)
     each = of_each(confidence, numbers)
     each = max(each, LEAST) if apart else (1.0 + each) / 2.0  # half of the risk for either side
     found = list[Compared]()
@@ -192,13 +192,15 @@ def _estimate(cell: object) -> Estimate:
 def _same_draw(first: Release, second: Release) -> bool:
     """Check whether both show the same noise: one ledger entry is one draw, whatever became of the file.
 
-    A combined release and a series show the noise of all their parts.
+    A combined release and a series show the noise of all their parts; parts of a series with running totals share noise.
     """
     return first is second or bool(_draws(first) & _draws(second))
 
 
 def _draws(release: Release) -> set[tuple[object, object]]:
-    return {one for part in release.content.releases or (release,) for one in draws_of(part.receipt)}
+    parts = release.content.releases or (release,)
+    runs = {("run", trail.run) for part in parts if (trail := getattr(part.content, "trail", None)) is not None}
+    return {one for part in parts for one in draws_of(part.receipt)} | runs
 
 
 def _about_the_two(first: Release, second: Release) -> list[str]:
@@ -207,6 +209,10 @@ def _about_the_two(first: Release, second: Release) -> list[str]:
         notes = ["both are the same release, with the same noise: no difference can be more than how it was packed"]
         if first.content.releases or second.content.releases:
             notes = ["the two have noise in common: a part of one is in the other too"]
+        elif draws_of(first.receipt) != draws_of(second.receipt):
+            notes = ["the two have noise in common: they are parts of one series with running totals"]
+    elif first.leans_on or second.leans_on:
+        notes = ["estimates of one lean on an earlier release, so that the two may have noise in common"]
     else:
         notes = ["the two carry noise drawn independently"]
         if first.receipt and second.receipt and first.receipt.get("ledger") == second.receipt.get("ledger"):
