@@ -66,7 +66,7 @@ def spreadsheet_safe(text: str) -> str:
     >>> [spreadsheet_safe(text) for text in ("=1+1", " @SUM(A1)", "-5", "+1.5e3", "18-25", "a;=b")]
     ["'=1+1", "' @SUM(A1)", '-5', '+1.5e3', '18-25', "a;'=b"]
     """
-    if text.isalnum() and text.isascii():  # most listed values
+    if text[:1].isalnum() and text.isascii() and ";" not in text:  # most listed values
         return text
     first, *others = text.split(";")
     if _runs(text, first):
