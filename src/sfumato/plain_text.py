@@ -83,6 +83,17 @@ def file_safe(text: str) -> str:
     return spreadsheet_safe(printable(text))
 
 
+def all_file_safe(texts: Sequence[str]) -> bool:
+    """Whether `file_safe` surely leaves all of many texts as they are.
+
+    >>> all_file_safe(["item 1", "B-7"]), all_file_safe(["item 1", "=B7"])
+    (True, False)
+    """
+    letters = "".join(texts)
+    plain = letters.isascii() and letters.isprintable() and ";" not in letters
+    return plain and "".join([text[:1] for text in texts]).isalnum()
+
+
 def width(text: str) -> int:
     """Width of a text in a terminal's columns: two for East Asian letters, none for combining marks.
 
