@@ -361,8 +361,9 @@ class _Survey:
                 seen = seen_by_functions(seen, structure, len(one_way))
             zeros = {} if structure is None else zeros_of_pairs(structure)
             kin = {} if structure is None else structure.kin
-            tables |= all_pairs(one_way, seen, [axis.ordered for axis in self.schema.domain], zeros, kin)
-            tables, found = corrected(tables, contrasts, {*seen})
+            ordered = [axis.ordered for axis in self.schema.domain]
+            tables |= all_pairs(one_way, seen, ordered, zeros, kin)
+            tables, found = corrected(tables, contrasts, {*seen}, ordered)
             if structure is not None:
                 tables = by_functions(respecting(tables, structure), structure, list(seen))
             self.spreads.update(found)
