@@ -15,9 +15,11 @@ from sfumato.models.margins.scales import (
     Contrasts,
     Haar,
     corrected,
+    ends_of,
     halved,
     levels_of,
     of_three,
+    sizes_of,
     worth_measuring,
 )
 from sfumato.models.margins.table import Table, sum_kinds
@@ -43,6 +45,27 @@ def test_an_axis_is_halved_by_its_rows_and_values_alike():
             assert {*inner.tolist()} == {*range(inner.max() + 1)}
             assert all(len({*outer[inner == block].tolist()}) == 1 for block in range(inner.max() + 1))  # nested
             assert (np.diff(inner) >= 0).all()
+
+
+def test_blocks_at_the_ends_of_two_ordered_axes_are_larger():
+    """Of 8 x 8 blocks of equal rows a corner is 2.4 times a block of the middle; sizes add up to the rows."""
+    even, rows = np.full(8, 1 / 8), np.full((8, 8), 100.0)
+    ends = ends_of(even, True)
+    assert np.array_equal(ends, ends[::-1]) and ends.sum() == pytest.approx(1.0)
+    assert np.array_equal(ends_of(even, False), even)  # categories have no ends
+    sizes = sizes_of(rows, [even, even], [ends, ends], 6400.0)
+    assert sizes.sum() == pytest.approx(6400.0) and sizes[0, 0] == sizes[7, 0] > 2.4 * sizes[3, 4]
+    assert np.allclose(sizes_of(rows, [even, even], [even, even], 6400.0), rows)
+
+
+def test_contrasts_that_cannot_be_had_are_errors():
+    """Halves that would hold three times all rows: what is missing of it is told as an error, not as met."""
+    truth = smooth(0.0)
+    contrasts = measured(truth, 1.0, np.random.default_rng(0))
+    wild = replace(contrasts, noisy=contrasts.noisy + 3.0 * ROWS)
+    found, spreads = corrected({(0, 1): as_product(truth, 1e6)}, {(0, 1): wild}, [], [True] * 2)
+    missed = np.square(wild.noisy - wild.of(found[0, 1].estimate))[0, 0]
+    assert missed > ROWS**2 and spreads[0, 1].model[0] * ROWS > missed
 
 
 def test_signs_of_halves_and_quarters():
