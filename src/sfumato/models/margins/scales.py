@@ -408,9 +408,10 @@ def _spread(
 ) -> Scaled:
     """Posterior variance per unit of size, by level: halves, quarters, and so on.
 
-    sizes: of cells. noise: posterior variances of the contrasts, and the noise's part; 0 where not measured. rough: prior variance
-    per row of the finest contrasts that were measured. told: cells were measured; what is left is then as rough at all
-    scales, and contrasts of a level that were not measured, such as of quarters with eighths, have that variance.
+    sizes: of cells. left, noise: posterior variances of the contrasts, and the noise's part; 0 where not measured.
+    rough: prior variance per row of the finest contrasts that were measured. told: cells were measured; what is left is
+    then as rough at all scales, and contrasts of a level that were not measured, such as of quarters with eighths, have
+    that variance.
     """
     rows, levels = np.maximum(contrasts.rows(sizes), 1.0), contrasts.finest()
     measured, result = contrasts.families() < contrasts.depth, list[tuple[float, float]]()
