@@ -22,10 +22,10 @@ from sfumato.kernel.budget import Budget, Cost
 from sfumato.kernel.counts import Aggregate
 from sfumato.kernel.opening import curator_of
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.queries.running import Running, coefficients
 from sfumato.models.margins.borrowing import borrowed
 from sfumato.models.margins.content import Margins
 from sfumato.models.margins.measure import margins
+from sfumato.queries.running import Running, coefficients
 from sfumato.releases.contents.series import Part, SeriesContent
 from sfumato.releases.file.manifest import Guarantee
 from sfumato.releases.release import Release

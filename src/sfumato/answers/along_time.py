@@ -221,7 +221,9 @@ def quadratic(shares: Floats, weights: Floats, many: Floats) -> Floats:
 
 def ends_of_run(parts: Sequence[tuple[OfPart, WeightRange]], tail: float) -> Ends:
     """Bounds of a sum over parts of one run: estimate plus or minus the quantile of the joint noise."""
-    low, high = ({of: np.stack([getattr(mine, end)[of] for _, mine in parts]) for of in parts[0][1].low} for end in SIDES)
+    low, high = (
+        {of: np.stack([getattr(mine, end)[of] for _, mine in parts]) for of in parts[0][1].low} for end in SIDES
+    )
     values = [part.cells.values for part, _ in parts]
 
     def value(weights: Mapping[str, Floats]) -> float:

@@ -126,7 +126,9 @@ class Curator(Holding):
         """
         carried = self._carried
         if carried is None:
-            raise QueryError("running totals are measured of the whole table of a series whose schema has running: true")
+            raise QueryError(
+                "running totals are measured of the whole table of a series whose schema has running: true"
+            )
         self._check_size()
         shares = dict(zip(self.statistics, budget.split(*weights), strict=True))
         noises, loads = self._running_noises(shares, carried.planned)
@@ -134,8 +136,7 @@ class Curator(Holding):
         size = self.domain.size
         # On disk before a count is looked at: no other part can have these errors, whatever becomes of this one.
         trail, errors = carried.errors(
-            [*noises.values()],
-            lambda: np.concatenate([self._fresh(noise) for noise in noises.values()]),
+            [*noises.values()], lambda: np.concatenate([self._fresh(noise) for noise in noises.values()])
         )
         measured = []
         for (of, noise), error in zip(noises.items(), errors.reshape(len(noises), size), strict=True):

@@ -166,7 +166,9 @@ def _over_time(schema: Schema, mechanism: Mechanism | None, cost: Cost) -> tuple
     found = Running(periods)
     totals, anew, single = found.totals(), found.anew(), found.single()
     told = sorted({*(many for many in SHOWN_PERIODS if many < periods), periods})
-    return tuple(OverTime(many, *(unit * float(each[many - 1]) for each in (totals, anew, single)), unit) for many in told)
+    return tuple(
+        OverTime(many, *(unit * float(each[many - 1]) for each in (totals, anew, single)), unit) for many in told
+    )
 
 
 def _plan_for_rho(

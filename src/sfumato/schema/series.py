@@ -84,7 +84,9 @@ class Series(Declared):
                 f"periods loses; write unit: person in a {self.period}, or leave running out"
             )
         if self.running and self.periods is None:
-            raise ValueError("has running: true, whose noise follows from how many periods are planned; add periods: 60")
+            raise ValueError(
+                "has running: true, whose noise follows from how many periods are planned; add periods: 60"
+            )
         return self
 
     @property

@@ -112,7 +112,9 @@ class PastNoise(Beside):
     def _verify(self, connection: sqlite3.Connection, marks: Sequence[str], identity: str | None) -> str:
         """Last seal of the series; refuse a file that is damaged, another ledger's, or older than the ledger knows."""
         self._head(connection, identity)
-        told = "SELECT series, run, design, place, period, trail, noise, seal FROM parts WHERE series = ? ORDER BY number"
+        told = (
+            "SELECT series, run, design, place, period, trail, noise, seal FROM parts WHERE series = ? ORDER BY number"
+        )
         last, seals = "", set()
         for *row, seal in connection.execute(told, (self.series,)):
             if _sealed(last, row) != seal:

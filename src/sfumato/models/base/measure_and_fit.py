@@ -64,7 +64,9 @@ def designs(strategy: Strategy, schema: Schema, budget: Budget) -> dict[str, Des
     if schema.series is None or not schema.series.running:
         return found
     more = Fraction(Running(schema.series.periods or 1).single()[-1] ** 2)  # where noise is spread over time
-    return {of: replace(one, noises=tuple(Gaussian(more * n.parameter) for n in one.noises)) for of, one in found.items()}
+    return {
+        of: replace(one, noises=tuple(Gaussian(more * n.parameter) for n in one.noises)) for of, one in found.items()
+    }
 
 
 def measure_and_fit(curator: Curator, schema: Schema, strategy: Strategy, budget: Budget) -> Cube:
