@@ -99,7 +99,7 @@ def test_of_a_corrected_period_only_the_newest_part_is_taken_back(ledger):
     c = np.array(on_grid(8)) / GRID
     assert weights[2].tolist() == pytest.approx([c[1] * c[1], -c[1], 1.0])  # the second part alone, and what is in it
     expected = -c[1] * np.append(weights[2], 0) - c[2] * np.append(weights[1], [0, 0])
-    assert weights[3].tolist() == pytest.approx((expected + [0, 0, 0, 1]).tolist())
+    assert weights[3].tolist() == pytest.approx((expected + np.eye(4)[3]).tolist())
 
 
 def test_another_run_begins_when_planned_parts_are_used_up_or_noise_is_another(ledger):

@@ -177,8 +177,6 @@ def tells_too_much(kinds: tuple[type[Curator], type[PastNoise]]) -> str | None:
     for story in STORIES:
         found = running_loss(story, *kinds)
         if found is not None and found[0] > float(found[1]) + TOLERANCE:
-            told = (
-                "a part shows numbers that cannot be without this person" if found[0] == inf else f"rho {found[0]:.3f}"
-            )
+            told = "a part shows what cannot be without this person" if found[0] == inf else f"rho {found[0]:.3f}"
             return f"{told}, where {float(found[1]):g} was charged (parts {', '.join(story.periods)})"
     return None
