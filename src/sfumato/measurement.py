@@ -156,6 +156,15 @@ def with_missing(measured: Measurement) -> list[Measurement]:
     return [replace(measured, missing=None), *missing]
 
 
+def shares_of_mean(measured: Measurement) -> NDArray[np.float64]:
+    """Weights of repeated answers in their inverse-variance mean, (repeats, queries).
+
+    measured: the same queries once, or several times one after the other, as a stack of them has it.
+    """
+    precision = 1.0 / measured.design.sizes.reshape(-1, measured.queries.columns)
+    return np.asarray(precision / precision.sum(axis=0))
+
+
 def as_one(parts: Sequence[Measurement], queries: Queries) -> Measurement:
     """Stack measurements of one statistic into one; queries: those of all parts, row after row."""
     noises = tuple(dict.fromkeys(noise for part in parts for noise in part.noises))

@@ -24,7 +24,7 @@ from months import MONTHS, months_of
 
 from sfumato.cli.series import add
 from sfumato.errors import NewLedgerWarning, SfumatoError
-from sfumato.kernel.ledger.ledger import Ledger
+from sfumato.kernel.ledger.ledger import Ledger, Receipt
 from sfumato.publishing import publish
 from sfumato.publishing.publish import release
 from sfumato.queries.running import GRID
@@ -151,6 +151,7 @@ class Clinic:
         paid = Counter(entry.nonce for entry in entries)
         assert all(paid[one["nonce"]] == 1 and entries[one["entry"] - 1].nonce == one["nonce"] for one in receipts)
         assert len({one["nonce"] for one in receipts}) == len(receipts)
+        assert all(entries[one["entry"] - 1].state == "published" for one in receipts)
         self.parts, self.entries = parts, len(entries)
 
     def refused(self, *words, **how):
@@ -167,9 +168,10 @@ class Clinic:
         if left := self.left():
             (part,), entries = left, self.entries
             self.refused(str(part), "sfumato series add", correct=correct)
-            add(self.path, part, self.period, correct=correct, quiet=True)
+            add(self.path, part, self.period, correct=correct, ledger=self.ledger.path, quiet=True)
             self.check(new=1)
             assert not self.left() and self.entries == entries
+            assert self.ledger.entries("visits")[-1].state == "published"
         elif there and not correct:
             self.refused("--correct")
         else:
@@ -295,6 +297,24 @@ def test_forty_kills_of_adding_alone(tmp_path):
         assert path.read_bytes() in (before, after)
         adding()
         assert path.read_bytes() == after
+
+
+def test_a_part_that_the_ledger_was_not_told_of_is_published_when_it_is_added(tmp_path):
+    """Killed between the part's own file and the ledger's mark: it counts as spent before and after, once."""
+    clinic = Clinic(tmp_path, random.Random(4))
+    assert _killed_at(_line_of("ledger.publish(receipt, digest)"), 1, clinic.append, outright=True)
+    clinic.check(new=1)
+    (part,), (entry,) = clinic.left(), clinic.ledger.entries("visits")
+    assert entry.state == "reserved" and not clinic.parts
+    with pytest.raises(SfumatoError, match="of 2026-01, not of 2026-02"):
+        publish.add_part(clinic.path, part, "2026-02", clinic.ledger)
+    assert publish.add_part(tmp_path / "copy.sfumato", part, "2026-01", Ledger(tmp_path / "other.sqlite")) is None
+    assert clinic.ledger.entries("visits")[0].state == "reserved"
+    spent = clinic.ledger.account("visits").spent
+    clinic.go_on(correct=False)
+    (entry,) = clinic.ledger.entries("visits")
+    assert entry.state == "published" and clinic.ledger.account("visits").spent == spent
+    clinic.ledger.verify(Receipt.from_dict(clinic.artifacts[0].manifest.receipt), clinic.artifacts[0].digest)
 
 
 @pytest.mark.parametrize("correct", [False, True])

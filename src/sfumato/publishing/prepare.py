@@ -29,10 +29,12 @@ from sfumato.models.base.mechanism import Mechanism
 from sfumato.models.cells.cells import for_running
 from sfumato.publishing.fits_in_file import with_steps_of
 from sfumato.queries import Workload, default_workload
-from sfumato.releases.release import Release
+from sfumato.releases.file.artifact import read_artifact
+from sfumato.releases.release import LEANS_ON, Release
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
+    from sfumato.models.margins.prior import Prior
     from sfumato.releases.file.artifact import Artifact
 
 
@@ -64,6 +66,7 @@ class Request:
     series: Path | None = None
     period: str | None = None
     correct: bool = False
+    prior: Path | None = None
 
     @property
     def label(self) -> str | None:
@@ -103,6 +106,12 @@ class Prepared:
     why: str | None = None  # of a mechanism that was chosen for the curator
     expected: float = inf  # its error, that of all kinds of query as the workload weighs them, in rows
     stated: bool = False  # whether the curator gave a workload
+    prior: Prior | None = None  # an earlier release that its estimates lean on
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """Options of the mechanism, and the release that estimates lean on, by its digest, as the file keeps them."""
+        return {**self.mechanism.chosen, **({} if self.prior is None else {LEANS_ON: self.prior.digest})}
 
 
 def prepare(request: Request) -> Prepared:
@@ -116,7 +125,12 @@ def prepare(request: Request) -> Prepared:
         from sfumato.planner.marginal_errors import refuse_useless
 
         refuse_useless(request.schema, prepared.mechanism, prepared.workload, prepared.cost.budget, _one_way_forecast)
-    return prepared
+    if request.prior is None:
+        return prepared
+    from sfumato.models.margins.prior import Prior
+    from sfumato.releases.file.artifact import Artifact
+
+    return replace(prepared, prior=Prior.read(request.prior, prepared.schema, prepared.mechanism.name))
 
 
 def _one_way_forecast(mechanism: Mechanism, schema: Schema, workload: Workload, budget: Budget) -> Mapping[str, float]:
@@ -194,8 +208,8 @@ def digest_of_request(table: Any, request: Request, prepared: Prepared) -> str:
     }
     if request.workload is not None and not request.workload_only:
         facts["tilted"] = True  # the statements alone were all that a workload could mean once
-    if prepared.mechanism.chosen:
-        facts["options"] = dict(prepared.mechanism.chosen)
+    if prepared.options:
+        facts["options"] = dict(prepared.options)
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
@@ -327,6 +341,7 @@ def already_there(path: Path, request: Request) -> Release | None:
         "epsilon": promise.epsilon in (cost.epsilon, cost.without_delta.epsilon),
         "delta": promise.delta in (0, cost.delta),
         "mechanism": request.mechanism in ("auto", found.mechanism),
+        "prior": found.leans_on == (None if request.prior is None else read_artifact(request.prior).digest),
     }.items():
         if not same:
             raise ReleaseFileError(f"{path} is a release already, but with another {what}; {away}", kind="input")

@@ -146,9 +146,11 @@ def test_what_is_not_of_one_table_is_refused(tmp_path):
     changed = made(tmp_path, "5.sfumato", seed=5, rows=ROWS[:200])
     assert "the table has changed" in refusal(first, changed)
     model = made(tmp_path, "6.sfumato", seed=6, mechanism="sfumato")
-    assert "sfumato" in refusal(first, model) and "cannot be combined" in refusal(first, model)
-    many = [made(tmp_path, f"m{n}.sfumato", seed=n, mechanism="margins") for n in (8, 9)]
-    assert "a release by margins cannot be combined" in refusal(*many)
+    assert "by hierarchical and sfumato cannot be fused with each other" in refusal(first, model)
+    shape = made(tmp_path, "8.sfumato", seed=8, mechanism="dawa")
+    assert "a release by dawa cannot be combined;" in refusal(first, shape)
+    many = [made(tmp_path, f"m{n}.sfumato", seed=n, mechanism="margins", ledger=f"m{n}") for n in (8, 9)]
+    assert "a release by margins cannot be combined so" in refusal(*many, disjoint=True)
     tables = [made(tmp_path, f"r{n}.sfumato", seed=n, mechanism="residual", ledger=f"r{n}") for n in (10, 11)]
     assert "by residual cannot be combined so" in refusal(*tables, disjoint=True)
     for number in (1, MOST_PARTS + 1, 10**6):
@@ -200,7 +202,7 @@ def test_intervals_hold(disjoint):
             cost = {"rho": budget.rho} if budget.rho else {"epsilon": budget.epsilon}
             curator = curator_of(schema, counts, entropy=entropy, **cost)
             cubes.append(find_mechanism(name).run(curator, schema, budget, None))
-        fused = fuse_cubes(cubes, ["hierarchical", "cells"], disjoint=disjoint)
+        fused = fuse_cubes(cubes, disjoint=disjoint)
         answers = fused.linear(queries, 0.9)
         for place, which in enumerate((0, 1 + trial % 32)):
             held = answers[which].low <= truth[which] * (2 if disjoint else 1) <= answers[which].high

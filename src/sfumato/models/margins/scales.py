@@ -46,6 +46,14 @@ class Scaled:
     model: tuple[float, ...]
     stripes: tuple[float, ...] = ()
 
+    @classmethod
+    def combined(cls, every: Sequence[tuple[Scaled, float]]) -> Scaled:
+        """Weighted sum of spreads."""
+        parts = (
+            [[w * size for size in getattr(one, name)] for one, w in every] for name in ("noise", "model", "stripes")
+        )
+        return cls(*(tuple(map(sum, zip(*part, strict=False))) for part in parts))
+
     def rounded(self) -> Scaled:
         """Round to the digits of a file."""
         parts = self.noise, self.model, self.stripes
@@ -80,6 +88,28 @@ class Spreads:
     def of_blocks(self, places: Places) -> Scaled | None:
         """Spreads of the blocks of a set of attributes; None where unknown."""
         return self.blocks.get(places, self.blocks_by_order.get(len(places)))
+
+    def evened(self, every: Sequence[Spreads], times: float, shares: Mapping[Places, float]) -> Spreads:
+        """Spreads of the same sets drawn to their mean over several tables, times a factor; contrasts stay.
+
+        shares: how far, by set; all the way where it is not there.
+        """
+
+        def drawn(own: Scaled, others: Sequence[Scaled], share: float) -> Scaled:
+            return Scaled.combined([(own, 1.0 - share), *((each, share * times / len(others)) for each in others)])
+
+        orders = [each.by_order for each in every if len(each.by_order) == len(self.by_order)]
+        by_order = tuple(times * sum(each) / len(each) for each in zip(*orders, strict=True))
+        single = {p: times * float(np.mean([e.single[p] for e in every if p in e.single])) for p in self.single}
+        blocks_by_order = {
+            order: drawn(own, [e.blocks_by_order[order] for e in every if order in e.blocks_by_order], 1.0)
+            for order, own in self.blocks_by_order.items()
+        }
+        blocks = {
+            p: drawn(own, [e.blocks[p] for e in every if p in e.blocks], shares.get(p, 1.0))
+            for p, own in self.blocks.items()
+        }
+        return Spreads(by_order, single, blocks_by_order, blocks, self.contrasts)
 
     def rounded(self) -> Spreads:
         """Round to the digits of a file."""

@@ -16,7 +16,7 @@ tables of three attributes and more towards their maximum-entropy join, cell by 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 from itertools import combinations
 from math import log, pi
 
@@ -216,6 +216,7 @@ def shrink_cells(noisy: Floats, variance: float, guess: Floats) -> Shrunk:
     return Shrunk(guess + trust * off, trust**2 * variance, (1.0 - trust) ** 2 * prior, evidence)
 
 
+@lru_cache(maxsize=64)
 def _alike(values: int, ordered: bool) -> Floats:
     """Prior correlation matrix, (values, values): a mixture of exponential kernels along an order, else identity."""
     if not ordered or values < 3:
@@ -393,12 +394,15 @@ def fit_margins(
     """
     if possible is not None:
         return fitted_with_zeros(table, rows, columns, possible)
-    held = (rows > 0)[..., :, None] & (columns > 0)[..., None, :]
     cells = table.shape[-2] * table.shape[-1]
-    fitted: Floats = np.maximum(table, LEAST * rows.sum(axis=-1)[..., None, None] / cells) * held
-    for _ in range(rounds):
-        fitted *= (rows / np.maximum(fitted.sum(axis=-1), 1e-12))[..., :, None]
-        fitted *= (columns / np.maximum(fitted.sum(axis=-2), 1e-12))[..., None, :]
+    fitted: Floats = np.maximum(table, LEAST * rows.sum(axis=-1)[..., None, None] / cells)
+    left, right = (np.asarray(margin > 0.0, dtype=np.float64)[..., None] for margin in (rows, columns))
+    turned = fitted.swapaxes(-1, -2)
+    for _ in range(rounds):  # factors of rows and of columns alone change
+        left *= rows[..., None] / np.maximum(left * (fitted @ right), 1e-12)
+        right *= columns[..., None] / np.maximum(right * (turned @ left), 1e-12)
+    fitted *= left
+    fitted *= right.swapaxes(-1, -2)
     return fitted
 
 

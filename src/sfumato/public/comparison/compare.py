@@ -135,7 +135,7 @@ def compare(
         raise QueryError(f"an interval is typical or guaranteed here, not {interval!r}")
     tables, notes = shared_tables(first, second, by)
     numbers = 1 + sum(2 * table.size for table in tables)  # all rows, and of each cell a count and a share
-    apart = interval == "typical" and not _same_draw(first, second)
+    apart = interval == "typical" and not _same_draw(first, second) and not (first.leans_on or second.leans_on)
     each = of_each(confidence, numbers)
     each = max(each, LEAST) if apart else (1.0 + each) / 2.0  # half of the risk for either side
     found = list[Compared]()
@@ -211,6 +211,8 @@ def _about_the_two(first: Release, second: Release) -> list[str]:
             notes = ["the two have noise in common: a part of one is in the other too"]
         elif draws_of(first.receipt) != draws_of(second.receipt):
             notes = ["the two have noise in common: they are parts of one series with running totals"]
+    elif first.leans_on or second.leans_on:
+        notes = ["estimates of one lean on an earlier release, so that the two may have noise in common"]
     else:
         notes = ["the two carry noise drawn independently"]
         if first.receipt and second.receipt and first.receipt.get("ledger") == second.receipt.get("ledger"):

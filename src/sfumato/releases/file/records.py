@@ -72,6 +72,9 @@ def indented(content: Any, margin: str = "\n") -> str:
         return f"[{inner}{f',{inner}'.join(indented(item, inner) for item in content)}{margin}]"
     if not all(isinstance(key, str) for key in content):
         raise TypeError("an object of JSON has keys of text")
+    if {*map(type, content.values())} <= {str, int, bool, type(None)}:
+        flat = json.dumps(content, ensure_ascii=False, separators=("," + inner, ": "))
+        return f"{{{inner}{flat[1:-1]}{margin}}}"
     items = (f"{_dumps(key)}: {indented(item, inner)}" for key, item in content.items())
     return f"{{{inner}{f',{inner}'.join(items)}{margin}}}"
 
