@@ -192,7 +192,7 @@ def _estimate(cell: object) -> Estimate:
 def _same_draw(first: Release, second: Release) -> bool:
     """Check whether both show the same noise: one ledger entry is one draw, whatever became of the file.
 
-    A combined release and a series show the noise of all their parts, and parts of a run of running totals share theirs.
+    A combined release and a series show the noise of all their parts; parts of one with running totals share noise.
     """
     return first is second or bool(_draws(first) & _draws(second))
 
