@@ -344,8 +344,8 @@ def _pairs(
         for places in told:
             made = alone[places], leaning[places], foretold[places], published[places]
             here = np.ix_(*(kinds[place] for place in places))
-            told = predicted[places]
-            prediction = Prediction(told.mean[here], told.variance[here], told.periods[here])
+            said = predicted[places]
+            prediction = Prediction(said.mean[here], said.variance[here], said.periods[here])
             changed = _Pair(*made, prediction, told[places][1], walks[places])
             estimate, variance, noise = changed.measured() if places in mine else changed.not_measured()
             result[places] = Table(places, _fitted(places, estimate, after), noise, variance - noise)

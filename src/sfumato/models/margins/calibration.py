@@ -127,11 +127,14 @@ BY_CHANCE = 1.0  # the least spread of what nobody measured: that of rows which 
 
 @dataclass(frozen=True, eq=False)
 class Checked:
-    """Tables with calibrated errors, overdispersion of sets without a table, and the measurements used."""
+    """Tables with calibrated errors, overdispersion of sets without a table, and the measurements used.
+
+    measured: with the attributes of each contrast; misfits are of many sets.
+    """
 
     tables: dict[Places, Table]
     spreads: Spreads
-    measured: tuple[Measurement, ...]
+    measured: tuple[tuple[Places, Measurement], ...]
 
 
 def check(
@@ -182,7 +185,7 @@ class _Sizing:
     blocks: dict[Places, Scaled] = field(default_factory=dict)
     halves: dict[Places, OfThree] = field(default_factory=dict)
     claimed: dict[Places, float] = field(default_factory=dict)
-    measured: list[Measurement] = field(default_factory=list)
+    measured: list[tuple[Places, Measurement]] = field(default_factory=list)
 
     @property
     def found(self) -> Spreads:
@@ -208,8 +211,8 @@ class _Sizing:
         """Measure contrasts of the halves of three attributes each; correct joined tables and prior spreads by them."""
         content, chosen = self.content(), {places: (signs, MEASURED) for places, signs in sets.items()}
         seen, handed = measure_contrasts(self.curator, self.schema, chosen, budget)
-        self.measured.extend(handed)
-        self.halves = of_three(seen, _halves_of(content, sets))
+        self.measured.extend(zip(chosen, handed, strict=True))
+        self.halves = of_three(seen, halves_of(content, sets))
         # Sets whose halves were far off are likely off at finer scales, too.
         far = {places: max(1.0, each.before) ** ALIKE for places, each in self.halves.items()}
         self.claimed = {places: each for places, each in far.items() if places not in self.known}
@@ -231,8 +234,9 @@ class _Sizing:
                 whole = np.rint(rows).astype(np.int64).reshape(-1)
                 guesses.append(([names[axis] for axis in places], whole, parts))
             groups = _groups(doubts, share, self.curator)
-            self.measured.append(self.curator.measure_margin_misfits(guesses, share, groups))
-            scales[levels] = _scales(self.measured[-1], groups, doubts)
+            misfits = self.curator.measure_margin_misfits(guesses, share, groups)
+            self.measured.append(((), misfits))
+            scales[levels] = _scales(misfits, groups, doubts)
         for number, places in enumerate(sets):
             self._take(places, {levels: factors[number] for levels, factors in scales.items()})
         if unmeasured := [places for places in sets if places in self.single]:
@@ -257,7 +261,7 @@ class _Sizing:
         if len(places) < max(LOOKS):
             half = self.halves[places].spread if places in self.halves else None
             sized = spread, self.single.get(places, 0.0)
-            self.blocks[places] = _scaled(places, scales, table, sized, self.pairs.get(places), half)
+            self.blocks[places] = scaled_blocks(places, scales, table, sized, self.pairs.get(places), half)
 
 
 def measure_contrasts(
@@ -282,12 +286,33 @@ def measure_contrasts(
         own = measured.answers[ahead : ahead + queries.rows]
         ahead += queries.rows
         kept.append(Measurement("contrast", Identity(queries.rows), own, measured.noises))
-        noisy = np.zeros([len(haar.level) for haar in signs])
-        for rows in listed:
-            shape = [len(here) for here in rows]
-            noisy[np.ix_(*rows)], own = own[: prod(shape)].reshape(shape), own[prod(shape) :]
-        result[places] = Contrasts(signs, noisy, measured.noise.continuous_variance, depth)
+        variance = measured.noise.continuous_variance
+        result[places] = Contrasts(signs, _laid_out(signs, listed, own), variance, depth)
     return result, kept
+
+
+def contrasts_of(signs: tuple[Haar, ...], measured: Measurement) -> Contrasts | None:
+    """Contrasts as `measure_contrasts` made them, from a measurement that was kept.
+
+    Deeper families are more numbers, so that the depth follows from how many there are; None where none has so many.
+    """
+    key = tuple((haar.of_classes.tobytes(), tuple(haar.level.tolist())) for haar in signs)
+    for depth in range(1, MEASURED + 1) if all(len(haar.level) for haar in signs) else ():
+        if levels_of(signs, depth):
+            listed, queries = _families(key, depth)
+            if queries.rows == len(measured.answers):
+                variance = measured.noise.continuous_variance
+                return Contrasts(signs, _laid_out(signs, listed, measured.answers), variance, depth)
+    return None
+
+
+def _laid_out(signs: Sequence[Haar], listed: Sequence[Sequence[Codes]], answers: Whole) -> Floats:
+    """Measured contrasts of all families as an array with an axis for each attribute; 0 where not measured."""
+    noisy = np.zeros([len(haar.level) for haar in signs])
+    for rows in listed:
+        shape = [len(here) for here in rows]
+        noisy[np.ix_(*rows)], answers = answers[: prod(shape)].reshape(shape), answers[prod(shape) :]
+    return noisy
 
 
 @lru_cache(maxsize=128)
@@ -377,7 +402,7 @@ def _few(content: Margins, places: Places) -> Few:
     return Few(one_way, pairs, signs, wanted)
 
 
-def _halves_of(content: Margins, sets: Mapping[Places, Sequence[Haar]]) -> dict[Places, tuple[float, float]]:
+def halves_of(content: Margins, sets: Mapping[Places, Sequence[Haar]]) -> dict[Places, tuple[float, float]]:
     """Contrast of the halves of three attributes each in the joined table, and the number of all rows.
 
     Joins blocks of the finest level, of which there are few however many values there are.
@@ -412,7 +437,7 @@ def _parts(kinds: Sequence[Codes]) -> Codes:
     return labels
 
 
-def _scaled(
+def scaled_blocks(
     places: Places,
     scales: Mapping[tuple[int, ...], float],
     table: Table | None,

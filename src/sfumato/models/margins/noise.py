@@ -32,7 +32,7 @@ from sfumato.arrays import Codes, Floats
 from sfumato.domain.structural import Structure
 from sfumato.frozen import dataclass
 from sfumato.measurement import Gaussian, Laplace, Measurement, Noise
-from sfumato.models.margins.file import MISFIT
+from sfumato.models.margins.file import CONTRAST, MISFIT
 from sfumato.models.margins.guaranteed import WIDE, Boxes, Misfits
 from sfumato.models.margins.table import Coarse, JoinedErrors, Places, guess_of
 from sfumato.models.margins.zeros import guess_with_zeros
@@ -150,7 +150,7 @@ class FromTables(Source):
     def work(self) -> int:
         """Number of noisy answers in tables that share an attribute with the query."""
         asked = {*self.kinds}
-        return sum(len(one.answers) for places, one in self.measured if asked & {*places})
+        return sum(len(one.answers) for places, one in self.measured if one.of != CONTRAST and asked & {*places})
 
     def ends(self, query: WeightRange, cells: Gathered, tail: float) -> Ends:
         """Bounds of a sum; the tail is divided evenly among its statistics."""
@@ -187,15 +187,17 @@ class FromTables(Source):
     def boxes_of(self, of: str) -> Boxes | None:
         """Measurements of a statistic in rounds; None where each table may depend on the noise of the one before.
 
-        Of counts, one-way tables come first, then misfits, then tables that were all chosen by these. Sums of measures
-        are along sets of attributes that the schema alone fixes.
+        Of counts, one-way tables come first, then misfits, then tables that were all chosen by these; of several
+        releases, whose noise is independent, in the same order. Sums of measures are along sets of attributes that
+        the schema alone fixes.
         """
         if of != "count":
             sums = [(places, measurement) for places, measurement in self.measured if measurement.of == of]
             return Boxes(self.sizes, self.kinds, [], sums, counts=False) if all(map(self._whole, sums)) else None
         first = list(takewhile(lambda item: item[1].of == of and len(item[0]) == 1, self.measured))
         later = self.measured[len(first) :]
-        if [places for places, _ in first] != [(place,) for place in range(len(self.sizes))] or not later:
+        every = [(place,) for place in range(len(self.sizes))]
+        if not later or [places for places, _ in first] != every * max(1, len(first) // len(every)):
             return None
         tables = list(
             takewhile(

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from sfumato.errors import BudgetError, BudgetExhausted, LedgerError, NewLedgerWarning
 from sfumato.kernel.ledger.book import Series
 from sfumato.kernel.ledger.ledger import ROW, Ledger, Receipt, Unit
+from sfumato.kernel.ledger.past_noise import PastNoise
 from sfumato.kernel.ledger.register import Register
 from sfumato.kernel.ledger.reservation import Wanted
 from sfumato.kernel.reading.table import Table
@@ -253,3 +254,17 @@ class NewRegister(Register):
 
     def _marks(self) -> list[str]:
         return []
+
+
+class ForkedNoise(PastNoise):
+    """NOT PRIVATE: an old copy of past noise is gone on with, so that two parts take back the same noise."""
+
+    def _marks(self) -> list[str]:
+        return []
+
+
+class UncorrectedNoise(PastNoise):
+    """NOT PRIVATE: a corrected period is measured beside what it was corrected to, for the sum of both charges."""
+
+    def _standing(self, periods: Sequence[str], label: str) -> list[int]:
+        return [*range(1, len(periods) + 1)]
