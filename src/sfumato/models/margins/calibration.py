@@ -42,7 +42,7 @@ from sfumato.models.margins.scales import (
     of_three,
 )
 from sfumato.models.margins.table import WIDER, Places, Table, along_all, sum_kinds
-from sfumato.models.margins.threes import Three, join_threes
+from sfumato.models.margins.threes import Few, join_few
 from sfumato.queries import Identity, Kron, Stack, Weighted
 from sfumato.schema import Schema
 
@@ -369,12 +369,12 @@ def triples(schema: Schema) -> list[Places]:
 
 
 def _joined(content: Margins, sets: Sequence[Places]) -> dict[Places, Floats]:
-    """Joined counts of single values along some sets of attributes; sets of three whose pairs are known all at once."""
+    """Joined counts of single values along some sets of attributes; those of three or four by their pairs at once."""
     if content.schema.structure is not None:  # combinations that cannot be are left out table by table
         return {places: content.joined(content.every(places), ROUGHLY)["count"] for places in sets}
     known = content.tables["count"]
-    threes = {places: _three(content, places) for places in sets if len(places) == 3 and places not in known}
-    joined = dict(zip(threes, join_threes(list(threes.values()), ROUGHLY), strict=True))
+    few = {places: _few(content, places) for places in sets if len(places) > 2 and _by_pairs(known, places)}
+    joined = dict(zip(few, join_few(list(few.values()), ROUGHLY), strict=True))
     return {
         places: joined[places]
         if places in joined
@@ -385,14 +385,21 @@ def _joined(content: Margins, sets: Sequence[Places]) -> dict[Places, Floats]:
     }
 
 
-def _three(content: Margins, places: Places) -> Three:
-    """Known margins of three attributes, and their contrast of halves if there is one."""
-    known, contrasts = content.tables["count"], content.spreads["count"].contrasts
-    one_way, pairs = ([known[part].estimate for part in combinations(places, order)] for order in (1, 2))
-    if places not in contrasts:
-        return Three(one_way, pairs)
-    signs = [np.where(content.blocks[place][0] > 0, -1.0, 1.0) for place in places]
-    return Three(one_way, pairs, signs, contrasts[places])
+def _by_pairs(known: Mapping[Places, Table], places: Places) -> bool:
+    """Whether pairs are all that is known of some attributes together, and all of them are."""
+    larger = (part for order in range(3, len(places) + 1) for part in combinations(places, order))
+    return all(pair in known for pair in combinations(places, 2)) and not any(part in known for part in larger)
+
+
+def _few(content: Margins, places: Places) -> Few:
+    """Known margins of three or four attributes, and their contrasts of halves if there are some."""
+    known, contrasts, axes = content.tables["count"], content.spreads["count"].contrasts, range(len(places))
+    one_way = [known[place,].estimate for place in places]
+    pairs: dict[Places, Floats] = {(a, b): known[places[a], places[b]].estimate for a, b in combinations(axes, 2)}
+    threes = {(a, b, c): (places[a], places[b], places[c]) for a, b, c in combinations(axes, 3)}
+    wanted: dict[Places, float] = {three: contrasts[part] for three, part in threes.items() if part in contrasts}
+    signs = [np.where(content.blocks[place][0] > 0, -1.0, 1.0) for place in places] if wanted else []
+    return Few(one_way, pairs, signs, wanted)
 
 
 def halves_of(content: Margins, sets: Mapping[Places, Sequence[Haar]]) -> dict[Places, tuple[float, float]]:
@@ -405,11 +412,11 @@ def halves_of(content: Margins, sets: Mapping[Places, Sequence[Haar]]) -> dict[P
     summed = {part: sum_kinds(known[part].estimate, [blocks[place] for place in part]) for part in needed}
     threes = [places for places in sets if places not in known]
     margins = [
-        Three([summed[axis,] for axis in places], [summed[pair] for pair in combinations(places, 2)])
-        for places in threes
+        Few([summed[axis,] for axis in (a, b, c)], {(0, 1): summed[a, b], (0, 2): summed[a, c], (1, 2): summed[b, c]})
+        for a, b, c in threes
     ]
     if content.schema.structure is None:
-        tables = summed | dict(zip(threes, join_threes(margins, ROUGHLY), strict=True))
+        tables = summed | dict(zip(threes, join_few(margins, ROUGHLY), strict=True))
     else:
         kinds = {places: {place: blocks[place] for place in places} for places in sets}
         tables = {places: content.joined(each, ROUGHLY, fine=False)["count"] for places, each in kinds.items()}

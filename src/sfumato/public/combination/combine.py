@@ -21,7 +21,7 @@ from sfumato.releases.file.artifact import is_series, read_artifact
 from sfumato.releases.file.manifest import guarantee_of
 from sfumato.releases.file.records import one_line
 from sfumato.releases.parts import MOST_PARTS, Part, combined_receipt, cost_of_parts, parts_in
-from sfumato.releases.release import Release, read_content
+from sfumato.releases.release import LEANS_ON, Release, read_content
 
 SURE = 1.0 - 1e-6  # that two releases of one table are not taken for those of two
 
@@ -51,6 +51,11 @@ class Source:
                 "as `sfumato release` wrote them"
             )
         options = {name: str(value) for name, value in about.mechanism.options.items()}
+        if LEANS_ON in options:
+            raise ReleaseFileError(
+                f"{shown} leans on an earlier release (--prior), so that its estimates are of two tables; combine "
+                "releases that were made without"
+            )
         facts = (about.mechanism.name, promised, about.private, receipt)
         cost = (promised.epsilon, promised.delta, promised.rho)
         alone = Part(0, artifact.digest, about.mechanism.name, *cost, receipt)

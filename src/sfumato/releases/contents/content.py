@@ -147,7 +147,7 @@ class Content(ABC):
 
     def as_of(self, period: str) -> Content:
         """Parts of a series up to a period, with estimates that lean on each other."""
-        raise QueryError("this release is no series, so no period of it leans on others; ask without as_of")
+        raise QueryError("this release is no series, so no period of it leans on others; ask without AS OF")
 
     @abstractmethod
     def select(self, select: Select, confidence: float) -> Result:
