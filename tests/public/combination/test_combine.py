@@ -334,7 +334,9 @@ def test_fits_to_a_model_are_made_anew_from_all_measurements(tmp_path, mechanism
                     widths[1] += (alone.high - alone.low + other.high - other.low) / 2
     assert width["typical"][0] < 0.9 * width["typical"][1]  # 0.71 where all is noise
     assert width["guaranteed"][0] < (0.9 if mechanism == "margins" else 1.1) * width["guaranteed"][1]
-    # One measurement is the mean of both, by precision: the same as least squares over what both files hold.
+    if mechanism == "margins":  # all rows, as each release knows them: the inverses of variances add up
+        totals = [float(release.content.tables["count"][()].noise) for release in (fused, one, two)]
+        assert 1 / totals[0] == pytest.approx(1 / totals[1] + 1 / totals[2], rel=1e-3)
     measured = [release.content.about.measured for release in (fused, one, two)]
     assert len(measured[0]) == len(measured[1]) + len(measured[2]) or mechanism == "sfumato"
     assert sum(len(each.answers) for each in measured[0]) == sum(len(e.answers) for m in measured[1:] for e in m)

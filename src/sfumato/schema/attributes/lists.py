@@ -127,7 +127,9 @@ def places_of(listed: tuple[str, ...], spelled: Mapping[str, Value], fold: tuple
                 f"maps {shown(spelling)} to {shown(value)}, but it already means {shown(listed[other])}; drop one"
             )
     every = (*listed, *spelled)
-    for text in () if all_file_safe(every) else every:  # as `sample` and Excel write what a spreadsheet would run, or not show
+    for text in (
+        () if all_file_safe(every) else every
+    ):  # as `sample` and Excel write what a spreadsheet would run, or not show
         places.setdefault(folded(file_safe(text), fold), places[folded(text, fold)])
     return places
 
