@@ -294,14 +294,14 @@ class _Pair:
 
     @property
     def moments(self) -> Floats:
-        """Sums over groups, each in units of its noise: products (SURE) and squares of differences, claimed errors."""
+        """Sums over groups in units of their noise: products and squares of differences, risk (SURE); their number."""
         if self.noisy is None:
-            return np.zeros(3)
+            return np.zeros(4)
         (numbers, drawn), apart = self.noisy, self.earlier - self.published
         own_noise = np.minimum(sum_kinds(self.table.noise, self.kinds), drawn)
-        products = apart * (numbers - self.published) + np.where(self.known, own_noise, 0.0)
-        claimed = np.where(self.known, sum_kinds(self.variance, self.kinds), 0.0)
-        return np.array([(each / drawn).sum() for each in (products, apart**2, claimed)])
+        off, here = numbers - self.published, self.known
+        sums = (apart * off + own_noise)[here], apart[here] ** 2, (off**2 - drawn + 2.0 * own_noise)[here]
+        return np.array([*((each / drawn[here]).sum() for each in sums), here.sum()])
 
     def leaning(self, believed: _Belief) -> tuple[Table, float]:
         """Pair drawn towards the earlier one, and the ratio of its error variance to that before.
@@ -323,8 +323,9 @@ class _Belief:
 
     With p the published estimate, e the earlier one and y noisy counts of variance r of the same table, the weight of
     least squared error is E (e - p)(x - p) / E (e - p)^2. Its numerator is estimated by (e - p)(y - p) + Cov(p, y)
-    (Stein's unbiased risk estimate), of which Cov(p, y) is at least the variance of the noise that is left in p. Taken
-    is the end of one standard error towards no weight. The gain is then weight^2 (e - p)^2 of the claimed variance.
+    (Stein's unbiased risk estimate), of which Cov(p, y) is at least the variance of the noise that is left in p. The
+    gain is then weight^2 E (e - p)^2 of the risk E (p - x)^2 = E (p - y)^2 - r + 2 Cov(p, y). Of both the end of one
+    standard error is taken, towards no weight and towards no gain.
     """
 
     weight: float
@@ -333,11 +334,11 @@ class _Belief:
     @classmethod
     def of(cls, pairs: Sequence[_Pair]) -> _Belief:
         """Belief that all measured pairs support together."""
-        products, squares, claimed = np.sum([pair.moments for pair in pairs], axis=0) if pairs else np.zeros(3)
+        products, squares, risk, number = np.sum([pair.moments for pair in pairs], axis=0) if pairs else np.zeros(4)
         if squares <= 0.0:
             return cls(0.0, 0.0)
         weight = float(np.clip((products - np.sqrt(squares)) / squares, 0.0, 1.0))
-        return cls(weight, float(min(weight**2 * squares / max(claimed, LEAST), 1.0)))
+        return cls(weight, float(min(weight**2 * squares / (max(risk, 0.0) + np.sqrt(2.0 * number)), 1.0)))
 
 
 def _summed(noisy: tuple[Floats, float], along: Sequence[Codes]) -> _Noisy:
