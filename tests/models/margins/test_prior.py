@@ -215,6 +215,7 @@ def test_what_cannot_be_leant_on_is_refused_before_anything_is_spent(files, stat
             {
                 "dataset": "odd",
                 "privacy_unit": "row",
+                "budget": {"epsilon": 9},
                 "attributes": {"a1": {"type": "integer", "lower": 20, "upper": 29}},
             }
         )
