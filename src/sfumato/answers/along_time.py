@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 
 from sfumato.answers.evaluate import ENDS, CountedNoise, NoiseSource, Sum, Terms
-from sfumato.answers.fieller import Term, normal_terms
+from sfumato.answers.fieller import NormalErrors, Term, normal_terms
 from sfumato.answers.fit import Arrays, Errors, FitReader, OfOneMeasurement, Unbiased
 from sfumato.answers.noise_sum import Ends, reach
 from sfumato.answers.question import ByStatistic, Gathered, Groups, WeightRange
@@ -34,6 +34,7 @@ from sfumato.schema.series import MOST_PERIODS
 
 FINE = 2**40  # of one, in which a file keeps the weights of a trail
 WORDS = 4  # of 32 bits, in which it keeps the name of a run
+Run = tuple[str, int, tuple[str, ...]]
 ROUNDED = 1.0 / 12.0  # variance of rounding to the grid, in its steps
 NUMBERS_AT_ONCE = 2**22
 SIDES = "low", "high"
@@ -125,9 +126,9 @@ class OfPart:
     groups: Groups
 
     @property
-    def run(self) -> tuple[str, int]:
-        """Name of the noises that it shares with other parts, which have the same cells."""
-        return self.noises.trail.run, self.cells.size
+    def run(self) -> Run:
+        """Name of the noises that it shares with other parts, which have the same cells and statistics."""
+        return self.noises.trail.run, self.cells.size, tuple(self.noises.noises)
 
     def weights(self, of: str, kind: str) -> Floats:
         """Weights of one statistic on its cells: value, low and high of each side in turn, (cells, sums)."""
@@ -167,7 +168,7 @@ class Joint:
         }
 
     def terms(self, members: Sequence[tuple[int, int]]) -> tuple[Term, ...]:
-        """Noise terms of a group's sums. members: parts that it has cells in, and its number among each one's groups."""
+        """Noise terms of a group's sums. members: parts that it has cells in, and its number among their groups."""
         places = [place for place, _ in members]
         covariance = self._of_all(tuple(places)).copy()
         inside = [self.parts[place].inside(group) for place, group in members]
@@ -180,6 +181,26 @@ class Joint:
             shares = self.shared[of][np.ix_(places, places)]
             covariance += quadratic(shares, full, self.many[cells]) - quadratic(shares, base, self.many[cells])
         return tuple(normal_terms(covariance, np.arange(len(covariance)), model=False))
+
+    def of_every_group(self) -> NormalErrors:
+        """Errors of every present group's sums at once, where each has cells in all parts."""
+        parts, groups = range(len(self.parts)), self.parts[0].groups
+        labels = groups.of_cells(self.parts[0].cells)
+        at = np.full(groups.number, -1)
+        at[groups.present] = np.arange(len(groups.present))
+        inside = np.flatnonzero(at[labels] >= 0)
+        group = at[labels[inside]]
+        noise = np.repeat(self._of_all(tuple(parts))[None], len(groups.present), axis=0)
+        for of, (split, whole) in self._weights.items():
+            base = whole[:, inside]
+            for sign, weights in ((1.0, split[:, inside] + base), (-1.0, base)):
+                if not weights.any():
+                    continue
+                taken = np.tensordot(self.shared[of], weights, axes=1)
+                each = sign * np.einsum("pcx,pcy,c->cxy", weights, taken, self.many[inside], optimize=True)
+                np.add.at(noise, group, each)
+        unknown = np.zeros(len(noise), dtype=np.bool_)
+        return NormalErrors(noise, np.zeros_like(noise), unknown, np.arange(noise.shape[1]))
 
     def _of_all(self, places: tuple[int, ...]) -> Floats:
         """Covariance of what the sums of every group have in common."""

@@ -18,7 +18,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.answers.along_time import AlongTime, Joint, OfPart, ends_of_run
+from sfumato.answers.along_time import AlongTime, Joint, OfPart, Run, ends_of_run
 from sfumato.answers.distinct import ByValue
 from sfumato.answers.evaluate import ENDS, NoiseSource, Sign, Sum, Terms, View
 from sfumato.answers.fieller import NORMAL, NormalErrors, Term, normal_terms
@@ -145,6 +145,9 @@ class NoiseOfParts(NoiseSource):
         for share in shares:
             for index, group in enumerate(share.at.tolist()):
                 by_group[group].append((share, index))
+        joined = _Joined(shares)
+        if many > 1 and joined.one_run and all(len(share.at) == many for share in shares):
+            return joined.places[0][0].of_every_group()
         normal = [share.terms for share in shares if isinstance(share.terms, NormalErrors)]
         if many > 1 and normal and len(normal) == len(shares) and all(len(each) == 1 for each in by_group):
             order = np.argsort(np.concatenate([share.at for share in shares]))
@@ -154,7 +157,6 @@ class NoiseOfParts(NoiseSource):
             return NormalErrors(noise, model, unknown, normal[0].back)
         known: dict[tuple[int, ...], Terms] = {}  # groups with the same noises get them as the same value
         patterns = _Patterns([share.sides for share in shares], 3 * len(sides))
-        joined = _Joined(shares)
         found = [joined.of_group([(shares.index(share), index) for share, index in each]) for each in by_group]
         result = []
         for each in found:
@@ -259,7 +261,7 @@ class _Joined:
 
     def __init__(self, shares: Sequence[_Share]) -> None:
         self.shares, self.places = shares, dict[int, tuple[Joint, int]]()
-        runs: dict[tuple[str, int], list[int]] = {}
+        runs: dict[Run, list[int]] = {}
         parts: dict[int, OfPart] = {}
         for number, share in enumerate(shares):
             noises = share.part.view.noises
@@ -270,6 +272,11 @@ class _Joined:
             if len(numbers) > 1:
                 joint = Joint([parts[number] for number in numbers])
                 self.places |= {number: (joint, place) for place, number in enumerate(numbers)}
+
+    @property
+    def one_run(self) -> bool:
+        """Whether all shares are of parts that share noises, split by the same groups."""
+        return len({id(joint) for joint, _ in self.places.values()}) == 1 and len(self.places) == len(self.shares)
 
     def of_group(self, members: Sequence[tuple[int, int]]) -> list[tuple[Terms, int]]:
         """Noise terms of the shares of a group, with the share that each comes from."""
@@ -432,7 +439,7 @@ class SourceOfParts(Source):
                 "guaranteed intervals of sums over parts with a threshold are not known; ask for one period at a time"
             )
         low = high = 0.0
-        runs: dict[tuple[str, int], list[tuple[OfPart, WeightRange]]] = {}
+        runs: dict[Run, list[tuple[OfPart, WeightRange]]] = {}
         alone = []
         for part, source, mine in asked:
             noises = part.view.noises

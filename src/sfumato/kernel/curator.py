@@ -1,9 +1,9 @@
 """The curator: holds the private counts (`holding.py`) and is the only one who adds noise to them.
 
 Nine verbs spend: `measure`, `measure_running`, `measure_margins`, `measure_misfit`, `measure_margin_misfits`, `select`,
-`select_margin`, `first_above` and `best_partition`; four restrict: `reduce`, `margin`, `recode` and `subset`; `lines` does both. The
-budget is stated once: the noise scale is derived from the charge, or the charge from the noise scale; callers never
-state both.
+`select_margin`, `first_above` and `best_partition`; four restrict: `reduce`, `margin`, `recode` and `subset`; `lines`
+does both. The budget is stated once: the noise scale is derived from the charge, or the charge from the noise scale;
+callers never state both.
 """
 
 from __future__ import annotations
@@ -126,9 +126,7 @@ class Curator(Holding):
         """
         carried = self._carried
         if carried is None:
-            raise QueryError(
-                "running totals are measured of the whole table of a series whose schema has running: true"
-            )
+            raise QueryError("running totals are measured of the whole table of a series that has running: true")
         self._check_size()
         shares = dict(zip(self.statistics, budget.split(*weights), strict=True))
         noises, loads = self._running_noises(shares, carried.planned)

@@ -55,8 +55,8 @@ class Plan:
     and by theorem 5.2 of TR-2010-003. threshold: noisy counts under it are not published by sparse-cells. delta: what
     the mechanism would spend besides epsilon. examples: errors of questions in plain words. doubled: what twice the
     epsilon would buy. warnings: tables that the workload makes useless. stated: whether a workload was given; tilted:
-    whether everything else is served besides it. rho: of the budget, where it was stated so. over_time: errors over several periods of a series
-    with running totals.
+    whether everything else is served besides it. rho: of the budget, where it was stated so.
+    over_time: errors over several periods of a series with running totals.
     """
 
     dataset: str
@@ -171,8 +171,8 @@ def _running(plan: Plan) -> Iterator[str | Comparison]:
     if not plan.over_time:
         return
     yield (
-        f"Noise is spread over {plan.over_time[-1].periods:,} periods, and the errors above are those of the last of them. "
-        "Standard error of the count of one cell, in rows:"
+        f"Noise is spread over {plan.over_time[-1].periods:,} periods, and the errors above are those of the last of "
+        "them. Standard error of the count of one cell, in rows:"
     )
     headers = ("periods", "their total", "if each were anew", "the last one alone", "if each were anew")
     rows = [

@@ -300,7 +300,7 @@ def _check_running(request: Request, newest: Artifact) -> None:
     """Refuse a part whose noise could not take back that of earlier parts: of another schema or another budget."""
     if what_is_released(newest.schema) != what_is_released(with_steps_of(request.schema, newest.schema)):
         raise SchemaError(
-            "a series with running: true keeps its schema as it is, for the noise of each cell is spread over its parts; "
+            "a series with running: true keeps its schema as it is, for the noise of each cell is spread over parts; "
             "leave the schema as it was, or begin a new file"
         )
     promised = newest.manifest.guarantee

@@ -7,7 +7,7 @@ C x + z, with z of standard deviation s on each period, gives single periods x +
 A x + A C^-1 z. One person in one period moves C x by a column of C, so s is the noise of one measurement times the
 length of the first column, the longest:
 
-    standard error of the running total of t periods:  s * length of row t of A C^-1, about sqrt(c_0^2 + ... + c_(t-1)^2)
+    standard error of the running total of t periods:  s * length of row t of A C^-1, nearly that of row t of C
     of the t-th period alone:                           s * length of row t of C^-1
 
 Both are known before any data. GRID * C is whole, so that GRID * C x is, and noise is drawn in whole GRID-ths of a row.

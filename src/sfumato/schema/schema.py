@@ -262,8 +262,8 @@ class Schema(Declared):
             )
         if self.per is not None and self.series and self.series.running:
             raise SchemaError(
-                f"budget.per is {self.per} and series.running is true: noise that is spread over time is proved for each "
-                "period by itself; leave one of the two out"
+                f"budget.per is {self.per} and series.running is true: noise that is spread over time is proved for "
+                "each period by itself; leave one of the two out"
             )
 
     def _refuse_names_that_are_taken(self) -> None:

@@ -57,9 +57,9 @@ def _unit(value: object) -> str:
 class Series(Declared):
     """A table that is published again for every period.
 
-    periods: how many are planned; it is needed where the promise is for ever, and for running. column: of the table, says which period a
-    row belongs to, as a date or as the period is written; without it a table holds the rows of one period. running:
-    noise is spread over time such that sums over many periods are as exact as can be.
+    periods: how many are planned; it is needed where the promise is for ever, and for running. column: of the table,
+    says which period a row belongs to, as a date or as the period is written; without it a table holds the rows of one
+    period. running: noise is spread over time such that sums over many periods are as exact as can be.
     """
 
     period: Length
@@ -85,7 +85,7 @@ class Series(Declared):
             )
         if self.running and self.periods is None:
             raise ValueError(
-                "has running: true, whose noise follows from how many periods are planned; add periods: 60"
+                "has running: true, whose noise follows from the periods that are planned; add periods: 60"
             )
         return self
 

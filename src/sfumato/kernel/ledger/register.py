@@ -46,7 +46,7 @@ KEY = 32  # bytes, as those of a person's hash: of all people on earth no two sh
 class Beside:
     """Private SQLite file beside the ledger that a series cannot go on without; the ledger knows it by digests.
 
-    what: its name, in messages and at the end of its path. purpose: what it says, in words. besides: files that it needs.
+    what: its name, in messages and at the end of its path. purpose: what it says, in words. besides: what it needs.
     """
 
     what: ClassVar[str]
@@ -97,7 +97,8 @@ class Beside:
     def _refuse(self, problem: str) -> NoReturn:
         raise LedgerError(
             f"the {self.what} {self.path}, {self.purpose}, {problem}; without it no further part of dataset "
-            f"{self.dataset!r} can keep its promise: restore {self.what}{self.besides} and ledger from the latest backup",
+            f"{self.dataset!r} can keep its promise: restore {self.what}{self.besides} and ledger from the latest "
+            "backup",
             kind="damaged",
         )
 

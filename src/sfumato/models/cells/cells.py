@@ -70,8 +70,8 @@ def for_running(schema: Schema, name: str, *, pure: bool) -> Mechanism | None:
         return None
     if name not in ("auto", MECHANISM.name):
         raise MechanismError(
-            f"running: true spreads the noise of single cells over time, which {name} does not measure; leave --mechanism "
-            "out, or running"
+            f"running: true spreads the noise of single cells over time, which {name} does not measure; leave out "
+            "--mechanism, or running"
         )
     if pure:
         raise BudgetError("running: true needs Gaussian noise; add a delta, such as --delta 1e-9", kind="budget")
