@@ -35,6 +35,7 @@ from sfumato.schema import Schema
 
 if TYPE_CHECKING:
     from sfumato.models.margins.prior import Prior
+    from sfumato.releases.file.artifact import Artifact
 
 
 @dataclass(frozen=True, eq=False)
