@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 LET_GO = 4.0  # standard deviations of an innovation; one in 16,000 is that far off by chance
 BY_CHANCE = 1.0  # the least scatter: that of rows which come independently
+ALWAYS = 0.2  # of a pair's model variance that leaning leaves, what every period errs by alike
+TWICE = WIDER**4  # by which released variances are wider for long tails: of sizes that were measured, and of cells
 ROUNDS = 8  # of learning drift and scatter, with weights and outliers by those of the round before
 
 Seen = Mapping[Places, Noisy]  # noisy tables of one and two attributes
@@ -58,6 +60,24 @@ class Walk:
 
     drift: float
     scatter: float
+    periods: int = 1
+
+    def over(self, periods: int) -> Walk:
+        """The same walk over so many periods."""
+        return Walk(self.drift, self.scatter, periods)
+
+    def shared(self, rows: Floats, error: Floats, scatter: Floats, alone: Floats) -> Floats:
+        """Covariances of a smoothed cell's errors in two periods, on average over all pairs of periods.
+
+        error: variances of its prediction from other periods. scatter: of the counts around their expectation. alone:
+        of an estimate by one period alone. In a smoother, errors k periods apart are correlated like keep^k, where 1 -
+        keep is the gain of the filter after many periods.
+        """
+        seen, moves = alone + scatter, self.drift * rows**2
+        keep = np.minimum(seen / (seen + (moves + np.sqrt(moves**2 + 4.0 * moves * seen)) / 2.0), 1.0 - 1e-9)
+        many = max(self.periods - 1, 1)
+        fading = keep * (1.0 - keep**many) / (1.0 - keep) / many
+        return np.asarray((alone / (seen + error)) ** 2 * error * fading * self.periods / many)
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,18 +250,19 @@ def borrowed(contents: Sequence[Margins], at: int) -> Margins:
     periods = Periods.of(contents)
     predicted = periods.predicted(at)
     own, seen = evened(contents, at, predicted), contents[at].noisy
-    tables = dict(own.tables["count"])
+    tables, shared = dict(own.tables["count"]), dict[Places, Floats]()
     for place, axis in enumerate(own.domain.axes):
-        scatter = periods.walks[place,].scatter
-        tables[place,] = _one_way(tables[place,], seen[place,], predicted[place,], scatter, axis.ordered)
-    pairs, ratios = _pairs(own, tables, seen, predicted, periods.walks)
-    tables |= pairs
+        walk = periods.walks[place,].over(len(contents))
+        made = _one_way(tables[place,], seen[place,], predicted[place,], walk, axis.ordered)
+        tables[place,], shared[place,] = made
+    pairs, commons, ratios = _pairs(own, tables, seen, predicted, periods)
+    tables, shared = tables | pairs, shared | commons
     for places in sorted((p for p in tables if len(p) > 2), key=len):
         tables[places] = _refitted(tables[places], tables)
     spreads = dict(own.spreads)
     if "count" in spreads:
         spreads["count"] = _narrower(spreads["count"], ratios)
-    return replace(own, tables={**own.tables, "count": tables}, spreads=spreads)
+    return replace(own, tables={**own.tables, "count": tables}, spreads=spreads, shared=shared)
 
 
 def evened(contents: Sequence[Margins], at: int, predicted: Mapping[Places, Prediction]) -> Margins:
@@ -262,35 +283,36 @@ def evened(contents: Sequence[Margins], at: int, predicted: Mapping[Places, Pred
         every = [(each.tables["count"].get(places), many) for each, many in zip(contents, rows, strict=True)]
         sizes = [float((one.noise + one.model)[always].sum()) / many for one, many in every if one is not None]
         mine = float((table.noise + table.model)[always].sum()) / rows[at]
-        times = (float(np.mean(sizes)) / mine / WIDER**2) ** (known / most) if mine > 0.0 else np.ones(known.shape)
+        times = (float(np.mean(sizes)) / mine / TWICE) ** (known / most) if mine > 0.0 else np.ones(known.shape)
         noise = np.minimum(times, 1.0) * table.noise
         tables[places] = Table(places, table.estimate, noise, times * (table.noise + table.model) - noise)
     spreads = dict(own.spreads)
     if "count" in spreads:
         others = [each.spreads["count"] for each in contents if "count" in each.spreads]
-        spreads["count"] = spreads["count"].evened(others, WIDER**-2.0, shares)
+        spreads["count"] = spreads["count"].evened(others, 1.0 / TWICE, shares)
     return replace(own, tables={**own.tables, "count": tables}, spreads=spreads)
 
 
-def _one_way(table: Table, noisy: Noisy, predicted: Prediction, scatter: float, ordered: bool) -> Table:
-    """One-way margin drawn towards its prediction by precision."""
+def _one_way(table: Table, noisy: Noisy, predicted: Prediction, walk: Walk, ordered: bool) -> tuple[Table, Floats]:
+    """One-way margin drawn towards its prediction by precision, and the variances that other periods share."""
     total = float(table.estimate.sum())
     alone = one_way_errors(*noisy, total, ordered)[1]
-    spread = predicted.variance + scatter * np.maximum(table.estimate, 1.0)
-    weight = np.where(np.isfinite(spread), alone / (alone + np.where(np.isfinite(spread), spread, 1.0)), 0.0)
+    scatter, known = walk.scatter * np.maximum(table.estimate, 1.0), np.isfinite(predicted.variance)
+    error = np.where(known, predicted.variance, 0.0)
+    weight = np.where(known, alone / (alone + error + scatter), 0.0)
     estimate = onto_total(table.estimate + weight * (predicted.mean - table.estimate), total)
     variance, noise = (1.0 - weight) * (table.noise + table.model), (1.0 - weight) ** 2 * table.noise
-    return Table(table.places, estimate, noise, variance - noise)
+    shared = walk.shared(table.estimate, error, scatter, alone)
+    return Table(table.places, estimate, noise, variance - noise), np.minimum(shared, variance - noise)
 
 
 def _pairs(
-    own: Margins,
-    tables: Mapping[Places, Table],
-    seen: Seen,
-    predicted: Mapping[Places, Prediction],
-    walks: Mapping[Places, Walk],
-) -> tuple[dict[Places, Table], dict[Places, float]]:
-    """Pairs drawn towards their predictions, and by how much their variances fell. tables: with new one-way margins."""
+    own: Margins, tables: Mapping[Places, Table], seen: Seen, predicted: Mapping[Places, Prediction], periods: Periods
+) -> tuple[dict[Places, Table], dict[Places, Floats], dict[Places, float]]:
+    """Pairs drawn to their predictions, variances that other periods share, and by how much variances fell.
+
+    tables: with new one-way margins.
+    """
     ordered = [axis.ordered for axis in own.domain]
     published = own.tables["count"]
     before, after = ([of[place,].estimate for place in range(len(ordered))] for of in (published, tables))
@@ -303,7 +325,7 @@ def _pairs(
         if len(places) == 2 and known.any():
             numbers = np.where(known, each.mean, published[places].estimate)
             told[places] = numbers, float(np.median(each.variance[known]))
-    result, ratios = dict[Places, Table](), dict[Places, float]()
+    result, shared, ratios = dict[Places, Table](), dict[Places, Floats](), dict[Places, float]()
     if told:
         foretold = all_pairs(after, told, ordered)
         expected: dict[Places, Floats] = {p: independent([after[place] for place in p], after[0].sum()) for p in mine}
@@ -311,14 +333,16 @@ def _pairs(
         alone, leaning = all_pairs(before, mine, ordered), all_pairs(after, mine, ordered, expected=expected)
         for places in told:
             made = alone[places], leaning[places], foretold[places], published[places]
-            changed = _Pair(*made, predicted[places], told[places][1], walks[places])
+            walk = periods.walks[places].over(len(periods.seen))
+            changed = _Pair(*made, predicted[places], told[places][1], walk)
             estimate, variance, noise = changed.measured() if places in mine else changed.not_measured()
             result[places] = Table(places, _fitted(places, estimate, after), noise, variance - noise)
+            shared[places] = changed.shared(variance - noise)
             ratios[places] = float(variance.sum() / changed.claimed.sum())
     for places, table in published.items():
         if len(places) == 2 and places not in result:
             result[places] = replace(table, estimate=_fitted(places, table.estimate, after))
-    return result, ratios
+    return result, shared, ratios
 
 
 def _fitted(places: Places, table: Floats, one_way: Sequence[Floats]) -> Floats:
@@ -358,6 +382,13 @@ class _Pair:
         """
         error, share = self.foretold.noise + self.foretold.model, np.where(self.known, self.predicted.variance, 0.0)
         return self.walk.scatter * np.maximum(self.leaning.estimate, 1.0) + share / self.usual * error
+
+    def shared(self, model: Floats) -> Floats:
+        """Variances by cell of what other periods err by too: predictions, and what the model misses always."""
+        scatter = self.walk.scatter * np.maximum(self.leaning.estimate, 1.0)
+        error = np.maximum(self.unforetold - scatter, 0.0)
+        common = np.minimum(self.walk.shared(self.leaning.estimate, error, scatter, self.claimed), model)
+        return np.asarray(common + ALWAYS * (model - common))
 
     def measured(self) -> tuple[Floats, Floats, Floats]:
         """Estimate, variance and the part of it from noise, of a pair that was measured in its period."""
