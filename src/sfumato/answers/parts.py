@@ -18,6 +18,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.answers.along_time import AlongTime, Joint, OfPart, Run, ends_of_run
 from sfumato.answers.distinct import ByValue
 from sfumato.answers.evaluate import ENDS, NoiseSource, Sign, Sum, Terms, View
 from sfumato.answers.fieller import NORMAL, NormalErrors, Term, normal_terms
@@ -186,6 +187,9 @@ class NoiseOfParts(NoiseSource):
         for share in shares:
             for index, group in enumerate(share.at.tolist()):
                 by_group[group].append((share, index))
+        joined = _Joined(shares)
+        if many > 1 and joined.one_run and all(len(share.at) == many for share in shares):
+            return joined.places[0][0].of_every_group()
         errors = [share.errors.terms for share in shares if not share.everywhere]
         normal = [each for each in errors if isinstance(each, NormalErrors)]
         if many > 1 and normal and len(normal) == len(shares) and all(len(each) == 1 for each in by_group):
@@ -197,12 +201,12 @@ class NoiseOfParts(NoiseSource):
         known: dict[tuple[int, ...], Terms] = {}  # groups with the same noises get them as the same value
         patterns = _Patterns([share.errors.sides for share in shares], 3 * len(sides))
         numbers = {id(share): number for number, share in enumerate(shares)}
-        found = [[(share.terms_of(i), numbers[id(share)], share, i) for share, i in each] for each in by_group]
+        found = [joined.of_group([(numbers[id(share)], index) for share, index in each]) for each in by_group]
         result = []
         for each in found:
-            same = tuple(part for terms, number, _, _ in each for part in (id(terms), number))
+            same = tuple(part for terms, number, _ in each for part in (id(terms), number))
             if same not in known:
-                known[same] = _together(each, patterns)
+                known[same] = _together(each, shares, patterns)
             result.append(known[same])
         self._kept.append(found)  # so that the numbers by which terms are known stay their own
         return result
@@ -293,6 +297,49 @@ class NoiseOfParts(NoiseSource):
         return None
 
 
+class _Joined:
+    """Noise terms of single parts, with those of parts that share noises (along_time.py) joined into one."""
+
+    def __init__(self, shares: Sequence[_Share]) -> None:
+        self.shares, self.places = shares, dict[int, tuple[Joint, int]]()
+        runs: dict[Run, list[int]] = {}
+        parts: dict[int, OfPart] = {}
+        for number, share in enumerate(shares):
+            noises = share.errors.part.view.noises
+            if isinstance(noises, AlongTime):
+                parts[number] = OfPart(noises, share.errors.sides, share.errors.part.cells, share.errors.groups)
+                runs.setdefault(parts[number].run, []).append(number)
+        for numbers in runs.values():
+            if len(numbers) > 1:
+                joint = Joint([parts[number] for number in numbers])
+                self.places |= {number: (joint, place) for place, number in enumerate(numbers)}
+
+    @property
+    def one_run(self) -> bool:
+        """Whether all shares are of parts that share noises, split by the same groups."""
+        return len({id(joint) for joint, _ in self.places.values()}) == 1 and len(self.places) == len(self.shares)
+
+    def of_group(self, members: Sequence[tuple[int, int]]) -> list[tuple[Terms, int, int]]:
+        """Noise terms of the shares of a group, with the share that each comes from and the group's index there."""
+        found: list[tuple[Terms, int, int]] = []
+        by_run: dict[int, list[tuple[int, int]]] = {}
+        for number, index in members:
+            if number in self.places and len(members) > 1:
+                by_run.setdefault(id(self.places[number][0]), []).append((number, index))
+            else:
+                found.append((self.shares[number].terms_of(index), number, index))
+        for together in by_run.values():
+            joint = self.places[together[0][0]][0]
+            groups = [(self.places[number][1], self._group(number, index)) for number, index in together]
+            found.append((joint.terms(groups), *together[0]))
+        return found
+
+    def _group(self, number: int, index: int) -> int:
+        """Number of a group among those of a part."""
+        share = self.shares[number]
+        return int(share.errors.groups.present[0 if share.everywhere else index])
+
+
 class _Patterns:
     """Weights of sums in several parts, as multiples of a few patterns, and the cosines between these.
 
@@ -343,16 +390,19 @@ def _direction(side: Sum, end: str) -> Floats | None:
     return vector / length if length > 0.0 else None
 
 
-def _together(shares: Sequence[tuple[Terms, int, _Share, int]], patterns: _Patterns) -> Terms:
-    """Noise terms of a sum over parts: their noises side by side, their model errors joined (`joined_models`)."""
-    if any(terms is None for terms, *_ in shares):
+def _together(members: Sequence[tuple[Terms, int, int]], shares: Sequence[_Share], patterns: _Patterns) -> Terms:
+    """Noise terms of a sum over parts: their noises side by side, their model errors joined (`joined_models`).
+
+    members: terms, number of the share that they come from, index of the group there.
+    """
+    if any(terms is None for terms, *_ in members):
         return None
-    if len(shares) == 1:
-        return shares[0][0]
+    if len(members) == 1:
+        return members[0][0]
     noises: dict[tuple[object, tuple[float, ...]], int] = {}
     columns = patterns.number.shape[1]
     normal, models = np.zeros((columns, columns)), list[tuple[_Model, int]]()
-    for terms, number, share, index in shares:
+    for terms, number, index in members:
         for term in terms or ():
             if term.noise == NORMAL and not term.model:
                 normal += term.noise.variance * term.multiplicity * np.outer(term.weights, term.weights)
@@ -360,7 +410,7 @@ def _together(shares: Sequence[tuple[Terms, int, _Share, int]], patterns: _Patte
                 key = term.noise, term.weights
                 noises[key] = noises.get(key, 0) + term.multiplicity
         if any(term.model for term in terms or ()):
-            models.append((share.model_of(index), number))
+            models.append((shares[number].model_of(index), number))
     drawn = [Term.of(noise, many, *weights) for (noise, weights), many in noises.items()]  # type: ignore[arg-type]
     back = np.arange(columns)
     return (
@@ -435,7 +485,20 @@ class SourceOfParts(Source):
                 "guaranteed intervals of sums over parts with a threshold are not known; ask for one period at a time"
             )
         low = high = 0.0
+        runs: dict[Run, list[tuple[OfPart, WeightRange]]] = {}
+        alone = []
         for part, source, mine in asked:
-            ends = source.ends(mine, part.cells, tail / len(asked))
+            noises = part.view.noises
+            if isinstance(noises, AlongTime):
+                of_part = OfPart(noises, (), part.cells, EVERY_ROW)
+                runs.setdefault(of_part.run, []).append((of_part, mine))
+            else:
+                alone.append((part, source, mine))
+        share = tail / max(1, len(alone) + len(runs))
+        for part, source, mine in alone:
+            ends = source.ends(mine, part.cells, share)
+            low, high = low + ends.low, high + ends.high
+        for together in runs.values():
+            ends = ends_of_run(together, share)
             low, high = low + ends.low, high + ends.high
         return Ends(low, high)

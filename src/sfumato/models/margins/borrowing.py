@@ -33,13 +33,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.arrays import Flags, Floats
+from sfumato.arrays import Codes, Flags, Floats
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement
 from sfumato.models.margins.joining import one_way_errors, onto_total
 from sfumato.models.margins.scales import Scaled, Spreads
 from sfumato.models.margins.shrinkage import LEAST, ROUNDS_OF_LARGER, all_pairs, fit_margins
-from sfumato.models.margins.table import WIDER, Noisy, Places, Table, independent, pooled, spread_out, sum_out
+from sfumato.models.margins.table import (
+    WIDER,
+    Noisy,
+    Places,
+    Table,
+    independent,
+    pooled,
+    spread_out,
+    sum_kinds,
+    sum_out,
+)
 from sfumato.queries import Identity
 
 if TYPE_CHECKING:
@@ -51,20 +61,19 @@ ALWAYS = 0.2  # of a pair's model variance that leaning leaves, what every perio
 TWICE = WIDER**4  # by which released variances are wider for long tails: of sizes that were measured, and of cells
 ROUNDS = 8  # of learning drift and scatter, with weights and outliers by those of the round before
 
-Seen = Mapping[Places, Noisy]  # noisy tables of one and two attributes
+Seen = Mapping[Places, tuple[Floats, float | Floats]]  # noisy tables of one and two attributes, with their variances
 
 
 @dataclass(frozen=True, eq=False)
 class Walk:
-    """Variances of a cell along time: drift per period, as a share of its squared rows; scatter, as a share of rows."""
+    """Variances of a cell along time: drift per period, as a share of its squared rows; scatter, as a share of rows.
+
+    periods: how many.
+    """
 
     drift: float
     scatter: float
-    periods: int = 1
-
-    def over(self, periods: int) -> Walk:
-        """The same walk over so many periods."""
-        return Walk(self.drift, self.scatter, periods)
+    periods: int
 
     def shared(self, rows: Floats, error: Floats, scatter: Floats, alone: Floats) -> Floats:
         """Covariances of a smoothed cell's errors in two periods, on average over all pairs of periods.
@@ -108,7 +117,7 @@ class Prediction:
         """Prediction that lets go of the flagged cells."""
         return Prediction(self.mean, np.where(cells, np.inf, self.variance), np.where(cells, 0.0, self.periods))
 
-    def after(self, seen: Noisy, scatter: Floats) -> Prediction:
+    def after(self, seen: tuple[Floats, float | Floats], scatter: Floats) -> Prediction:
         """Kalman update by a noisy table; scatter: of the counts around their expectation, by cell."""
         return self & Prediction(seen[0], seen[1] + scatter, np.ones(scatter.shape))
 
@@ -157,9 +166,10 @@ class Periods:
                     if places in first and places in second and places in self.typical:
                         (before, noise), (after, more) = first[places], second[places]
                         rows = self.typical[places].reshape(-1)
-                        parts.append(((after - before).reshape(-1) ** 2, np.full(rows.size, noise + more), rows, lag))
+                        drawn = np.broadcast_to(noise + more, before.shape).reshape(-1)
+                        parts.append(((after - before).reshape(-1) ** 2, drawn, rows, lag))
         if not parts:
-            return Walk(1.0, 1.0)
+            return Walk(1.0, 1.0, len(self.seen))
         square, noise_of, rows_of = (np.concatenate([each[index] for each in parts]) for index in range(3))
         steps = np.concatenate([np.full(len(each[2]), float(each[3])) for each in parts])
         features = np.stack([steps * rows_of**2, 2.0 * rows_of], axis=1)
@@ -170,7 +180,7 @@ class Periods:
             found = positive_fit(features, above, weights)
             if found[1] < BY_CHANCE:
                 found = np.append(positive_fit(features[:, :1], above - 2.0 * BY_CHANCE * rows_of, weights), BY_CHANCE)
-        return Walk(float(found[0]), float(found[1]))
+        return Walk(float(found[0]), float(found[1]), len(self.seen))
 
     @cached_property
     def walks(self) -> dict[Places, Walk]:
@@ -249,20 +259,36 @@ def borrowed(contents: Sequence[Margins], at: int) -> Margins:
         return contents[at]
     periods = Periods.of(contents)
     predicted = periods.predicted(at)
-    own, seen = evened(contents, at, predicted), contents[at].noisy
-    tables, shared = dict(own.tables["count"]), dict[Places, Floats]()
+    return lean_on(evened(contents, at, predicted), predicted, periods.walks)
+
+
+def lean_on(
+    own: Margins,
+    predicted: Mapping[Places, Prediction],
+    walks: Mapping[Places, Walk],
+    groups: Mapping[int, Codes] | None = None,
+) -> Margins:
+    """Marginals drawn towards predictions of some of them that share no noise with them.
+
+    groups: for axes along which only sums over groups of values are predicted, the group of each value.
+    """
+    kinds = [np.arange(size) for size in own.domain.shape]
+    for place, kind in (groups or {}).items():
+        kinds[place] = kind
+    seen, tables, shared = own.noisy, dict(own.tables["count"]), dict[Places, Floats]()
     for place, axis in enumerate(own.domain.axes):
-        walk = periods.walks[place,].over(len(contents))
-        made = _one_way(tables[place,], seen[place,], predicted[place,], walk, axis.ordered)
-        tables[place,], shared[place,] = made
-    pairs, commons, ratios = _pairs(own, tables, seen, predicted, periods)
+        if (place,) in predicted:
+            given = tables[place,], seen[place,], predicted[place,], walks[place,]
+            tables[place,], shared[place,] = _one_way(*given, axis.ordered, kinds[place])
+    pairs, commons, ratios = _pairs(own, tables, predicted, walks, kinds)
     tables, shared = tables | pairs, shared | commons
     for places in sorted((p for p in tables if len(p) > 2), key=len):
         tables[places] = _refitted(tables[places], tables)
     spreads = dict(own.spreads)
     if "count" in spreads:
         spreads["count"] = _narrower(spreads["count"], ratios)
-    return replace(own, tables={**own.tables, "count": tables}, spreads=spreads, shared=shared)
+    series = groups is None  # whose parts are asked together; a release with a prior is asked alone
+    return replace(own, tables={**own.tables, "count": tables}, spreads=spreads, shared=shared if series else {})
 
 
 def evened(contents: Sequence[Margins], at: int, predicted: Mapping[Places, Prediction]) -> Margins:
@@ -293,21 +319,33 @@ def evened(contents: Sequence[Margins], at: int, predicted: Mapping[Places, Pred
     return replace(own, tables={**own.tables, "count": tables}, spreads=spreads)
 
 
-def _one_way(table: Table, noisy: Noisy, predicted: Prediction, walk: Walk, ordered: bool) -> tuple[Table, Floats]:
-    """One-way margin drawn towards its prediction by precision, and the variances that other periods share."""
+def _one_way(
+    table: Table, noisy: Noisy, predicted: Prediction, walk: Walk, ordered: bool, kind: Codes
+) -> tuple[Table, Floats]:
+    """One-way margin drawn towards its prediction by precision (GLS), and the variances that other periods share.
+
+    kind: the predicted group of each value.
+    """
     total = float(table.estimate.sum())
-    alone = one_way_errors(*noisy, total, ordered)[1]
-    scatter, known = walk.scatter * np.maximum(table.estimate, 1.0), np.isfinite(predicted.variance)
+    alone = np.maximum(one_way_errors(*noisy, total, ordered)[1], LEAST)
+    of_group, estimate = np.bincount(kind, alone), np.bincount(kind, table.estimate)
+    scatter, known = walk.scatter * np.maximum(estimate, 1.0), np.isfinite(predicted.variance)
     error = np.where(known, predicted.variance, 0.0)
-    weight = np.where(known, alone / (alone + error + scatter), 0.0)
-    estimate = onto_total(table.estimate + weight * (predicted.mean - table.estimate), total)
-    variance, noise = (1.0 - weight) * (table.noise + table.model), (1.0 - weight) ** 2 * table.noise
-    shared = walk.shared(table.estimate, error, scatter, alone)
-    return Table(table.places, estimate, noise, variance - noise), np.minimum(shared, variance - noise)
+    weight = np.where(known, of_group / (of_group + error + scatter), 0.0)
+    share = alone / of_group[kind]
+    moved = onto_total(table.estimate + share * (weight * (predicted.mean - estimate))[kind], total)
+    left = 1.0 - weight[kind] * share
+    variance, noise = left * (table.noise + table.model), left**2 * table.noise
+    shared = share**2 * walk.shared(estimate, error, scatter, of_group)[kind]
+    return Table(table.places, moved, noise, variance - noise), np.minimum(shared, variance - noise)
 
 
 def _pairs(
-    own: Margins, tables: Mapping[Places, Table], seen: Seen, predicted: Mapping[Places, Prediction], periods: Periods
+    own: Margins,
+    tables: Mapping[Places, Table],
+    predicted: Mapping[Places, Prediction],
+    walks: Mapping[Places, Walk],
+    kinds: Sequence[Codes],
 ) -> tuple[dict[Places, Table], dict[Places, Floats], dict[Places, float]]:
     """Pairs drawn to their predictions, variances that other periods share, and by how much variances fell.
 
@@ -317,24 +355,27 @@ def _pairs(
     published = own.tables["count"]
     before, after = ([of[place,].estimate for place in range(len(ordered))] for of in (published, tables))
     mine: dict[Places, Noisy] = {
-        places: noisy for places, noisy in seen.items() if len(places) == 2 and places in published
+        places: noisy for places, noisy in own.noisy.items() if len(places) == 2 and places in published
     }
+    fine = [len(kind) == int(kind.max()) + 1 for kind in kinds]
     told = dict[Places, Noisy]()
     for places, each in predicted.items():
         known = np.isfinite(each.variance)
-        if len(places) == 2 and known.any():
-            numbers = np.where(known, each.mean, published[places].estimate)
+        if len(places) == 2 and known.any() and (places in mine or all(fine[place] for place in places)):
+            numbers = np.where(known, each.mean, sum_kinds(published[places].estimate, [kinds[p] for p in places]))
             told[places] = numbers, float(np.median(each.variance[known]))
     result, shared, ratios = dict[Places, Table](), dict[Places, Floats](), dict[Places, float]()
     if told:
-        foretold = all_pairs(after, told, ordered)
+        foretold = _foretold(after, told, ordered, kinds)
         expected: dict[Places, Floats] = {p: independent([after[place] for place in p], after[0].sum()) for p in mine}
         expected |= {places: table.estimate for places, table in foretold.items()}
         alone, leaning = all_pairs(before, mine, ordered), all_pairs(after, mine, ordered, expected=expected)
         for places in told:
             made = alone[places], leaning[places], foretold[places], published[places]
-            walk = periods.walks[places].over(len(periods.seen))
-            changed = _Pair(*made, predicted[places], told[places][1], walk)
+            here = np.ix_(*(kinds[place] for place in places))
+            said = predicted[places]
+            prediction = Prediction(said.mean[here], said.variance[here], said.periods[here])
+            changed = _Pair(*made, prediction, told[places][1], walks[places])
             estimate, variance, noise = changed.measured() if places in mine else changed.not_measured()
             result[places] = Table(places, _fitted(places, estimate, after), noise, variance - noise)
             shared[places] = changed.shared(variance - noise)
@@ -343,6 +384,22 @@ def _pairs(
         if len(places) == 2 and places not in result:
             result[places] = replace(table, estimate=_fitted(places, table.estimate, after))
     return result, shared, ratios
+
+
+def _foretold(
+    one_way: Sequence[Floats], told: Mapping[Places, Noisy], ordered: Sequence[bool], kinds: Sequence[Codes]
+) -> dict[Places, Table]:
+    """Predicted pairs, shrunk like those of one release; rows of a group of values are dealt out as its margin says."""
+    coarse = [sum_kinds(margin, [kind]) for kind, margin in zip(kinds, one_way, strict=True)]
+    shares = [margin / np.maximum(sums[kind], LEAST) for kind, margin, sums in zip(kinds, one_way, coarse, strict=True)]
+    found = {}
+    for places, table in all_pairs(coarse, told, ordered).items():
+        here = np.ix_(*(kinds[place] for place in places))
+        dealt = np.multiply.outer(*(shares[place] for place in places))
+        found[places] = Table(
+            places, table.estimate[here] * dealt, table.noise[here] * dealt**2, table.model[here] * dealt**2
+        )
+    return found
 
 
 def _fitted(places: Places, table: Floats, one_way: Sequence[Floats]) -> Floats:

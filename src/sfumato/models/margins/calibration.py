@@ -42,7 +42,7 @@ from sfumato.models.margins.scales import (
     of_three,
 )
 from sfumato.models.margins.table import WIDER, Places, Table, along_all, sum_kinds
-from sfumato.models.margins.threes import Three, join_threes
+from sfumato.models.margins.threes import Few, join_few
 from sfumato.queries import Identity, Kron, Stack, Weighted
 from sfumato.schema import Schema
 
@@ -127,11 +127,14 @@ BY_CHANCE = 1.0  # the least spread of what nobody measured: that of rows which 
 
 @dataclass(frozen=True, eq=False)
 class Checked:
-    """Tables with calibrated errors, overdispersion of sets without a table, and the measurements used."""
+    """Tables with calibrated errors, overdispersion of sets without a table, and the measurements used.
+
+    measured: with the attributes of each contrast; misfits are of many sets.
+    """
 
     tables: dict[Places, Table]
     spreads: Spreads
-    measured: tuple[Measurement, ...]
+    measured: tuple[tuple[Places, Measurement], ...]
 
 
 def check(
@@ -182,7 +185,7 @@ class _Sizing:
     blocks: dict[Places, Scaled] = field(default_factory=dict)
     halves: dict[Places, OfThree] = field(default_factory=dict)
     claimed: dict[Places, float] = field(default_factory=dict)
-    measured: list[Measurement] = field(default_factory=list)
+    measured: list[tuple[Places, Measurement]] = field(default_factory=list)
 
     @property
     def found(self) -> Spreads:
@@ -208,8 +211,8 @@ class _Sizing:
         """Measure contrasts of the halves of three attributes each; correct joined tables and prior spreads by them."""
         content, chosen = self.content(), {places: (signs, MEASURED) for places, signs in sets.items()}
         seen, handed = measure_contrasts(self.curator, self.schema, chosen, budget)
-        self.measured.extend(handed)
-        self.halves = of_three(seen, _halves_of(content, sets))
+        self.measured.extend(zip(chosen, handed, strict=True))
+        self.halves = of_three(seen, halves_of(content, sets))
         # Sets whose halves were far off are likely off at finer scales, too.
         far = {places: max(1.0, each.before) ** ALIKE for places, each in self.halves.items()}
         self.claimed = {places: each for places, each in far.items() if places not in self.known}
@@ -231,8 +234,9 @@ class _Sizing:
                 whole = np.rint(rows).astype(np.int64).reshape(-1)
                 guesses.append(([names[axis] for axis in places], whole, parts))
             groups = _groups(doubts, share, self.curator)
-            self.measured.append(self.curator.measure_margin_misfits(guesses, share, groups))
-            scales[levels] = _scales(self.measured[-1], groups, doubts)
+            misfits = self.curator.measure_margin_misfits(guesses, share, groups)
+            self.measured.append(((), misfits))
+            scales[levels] = _scales(misfits, groups, doubts)
         for number, places in enumerate(sets):
             self._take(places, {levels: factors[number] for levels, factors in scales.items()})
         if unmeasured := [places for places in sets if places in self.single]:
@@ -257,7 +261,7 @@ class _Sizing:
         if len(places) < max(LOOKS):
             half = self.halves[places].spread if places in self.halves else None
             sized = spread, self.single.get(places, 0.0)
-            self.blocks[places] = _scaled(places, scales, table, sized, self.pairs.get(places), half)
+            self.blocks[places] = scaled_blocks(places, scales, table, sized, self.pairs.get(places), half)
 
 
 def measure_contrasts(
@@ -282,12 +286,33 @@ def measure_contrasts(
         own = measured.answers[ahead : ahead + queries.rows]
         ahead += queries.rows
         kept.append(Measurement("contrast", Identity(queries.rows), own, measured.noises))
-        noisy = np.zeros([len(haar.level) for haar in signs])
-        for rows in listed:
-            shape = [len(here) for here in rows]
-            noisy[np.ix_(*rows)], own = own[: prod(shape)].reshape(shape), own[prod(shape) :]
-        result[places] = Contrasts(signs, noisy, measured.noise.continuous_variance, depth)
+        variance = measured.noise.continuous_variance
+        result[places] = Contrasts(signs, _laid_out(signs, listed, own), variance, depth)
     return result, kept
+
+
+def contrasts_of(signs: tuple[Haar, ...], measured: Measurement) -> Contrasts | None:
+    """Contrasts as `measure_contrasts` made them, from a measurement that was kept.
+
+    Deeper families are more numbers, so that the depth follows from how many there are; None where none has so many.
+    """
+    key = tuple((haar.of_classes.tobytes(), tuple(haar.level.tolist())) for haar in signs)
+    for depth in range(1, MEASURED + 1) if all(len(haar.level) for haar in signs) else ():
+        if levels_of(signs, depth):
+            listed, queries = _families(key, depth)
+            if queries.rows == len(measured.answers):
+                variance = measured.noise.continuous_variance
+                return Contrasts(signs, _laid_out(signs, listed, measured.answers), variance, depth)
+    return None
+
+
+def _laid_out(signs: Sequence[Haar], listed: Sequence[Sequence[Codes]], answers: Whole) -> Floats:
+    """Measured contrasts of all families as an array with an axis for each attribute; 0 where not measured."""
+    noisy = np.zeros([len(haar.level) for haar in signs])
+    for rows in listed:
+        shape = [len(here) for here in rows]
+        noisy[np.ix_(*rows)], answers = answers[: prod(shape)].reshape(shape), answers[prod(shape) :]
+    return noisy
 
 
 @lru_cache(maxsize=128)
@@ -344,12 +369,12 @@ def triples(schema: Schema) -> list[Places]:
 
 
 def _joined(content: Margins, sets: Sequence[Places]) -> dict[Places, Floats]:
-    """Joined counts of single values along some sets of attributes; sets of three whose pairs are known all at once."""
+    """Joined counts of single values along some sets of attributes; those of three or four by their pairs at once."""
     if content.schema.structure is not None:  # combinations that cannot be are left out table by table
         return {places: content.joined(content.every(places), ROUGHLY)["count"] for places in sets}
     known = content.tables["count"]
-    threes = {places: _three(content, places) for places in sets if len(places) == 3 and places not in known}
-    joined = dict(zip(threes, join_threes(list(threes.values()), ROUGHLY), strict=True))
+    few = {places: _few(content, places) for places in sets if len(places) > 2 and _by_pairs(known, places)}
+    joined = dict(zip(few, join_few(list(few.values()), ROUGHLY), strict=True))
     return {
         places: joined[places]
         if places in joined
@@ -360,17 +385,24 @@ def _joined(content: Margins, sets: Sequence[Places]) -> dict[Places, Floats]:
     }
 
 
-def _three(content: Margins, places: Places) -> Three:
-    """Known margins of three attributes, and their contrast of halves if there is one."""
-    known, contrasts = content.tables["count"], content.spreads["count"].contrasts
-    one_way, pairs = ([known[part].estimate for part in combinations(places, order)] for order in (1, 2))
-    if places not in contrasts:
-        return Three(one_way, pairs)
-    signs = [np.where(content.blocks[place][0] > 0, -1.0, 1.0) for place in places]
-    return Three(one_way, pairs, signs, contrasts[places])
+def _by_pairs(known: Mapping[Places, Table], places: Places) -> bool:
+    """Whether pairs are all that is known of some attributes together, and all of them are."""
+    larger = (part for order in range(3, len(places) + 1) for part in combinations(places, order))
+    return all(pair in known for pair in combinations(places, 2)) and not any(part in known for part in larger)
 
 
-def _halves_of(content: Margins, sets: Mapping[Places, Sequence[Haar]]) -> dict[Places, tuple[float, float]]:
+def _few(content: Margins, places: Places) -> Few:
+    """Known margins of three or four attributes, and their contrasts of halves if there are some."""
+    known, contrasts, axes = content.tables["count"], content.spreads["count"].contrasts, range(len(places))
+    one_way = [known[place,].estimate for place in places]
+    pairs: dict[Places, Floats] = {(a, b): known[places[a], places[b]].estimate for a, b in combinations(axes, 2)}
+    threes = {(a, b, c): (places[a], places[b], places[c]) for a, b, c in combinations(axes, 3)}
+    wanted: dict[Places, float] = {three: contrasts[part] for three, part in threes.items() if part in contrasts}
+    signs = [np.where(content.blocks[place][0] > 0, -1.0, 1.0) for place in places] if wanted else []
+    return Few(one_way, pairs, signs, wanted)
+
+
+def halves_of(content: Margins, sets: Mapping[Places, Sequence[Haar]]) -> dict[Places, tuple[float, float]]:
     """Contrast of the halves of three attributes each in the joined table, and the number of all rows.
 
     Joins blocks of the finest level, of which there are few however many values there are.
@@ -380,11 +412,11 @@ def _halves_of(content: Margins, sets: Mapping[Places, Sequence[Haar]]) -> dict[
     summed = {part: sum_kinds(known[part].estimate, [blocks[place] for place in part]) for part in needed}
     threes = [places for places in sets if places not in known]
     margins = [
-        Three([summed[axis,] for axis in places], [summed[pair] for pair in combinations(places, 2)])
-        for places in threes
+        Few([summed[axis,] for axis in (a, b, c)], {(0, 1): summed[a, b], (0, 2): summed[a, c], (1, 2): summed[b, c]})
+        for a, b, c in threes
     ]
     if content.schema.structure is None:
-        tables = summed | dict(zip(threes, join_threes(margins, ROUGHLY), strict=True))
+        tables = summed | dict(zip(threes, join_few(margins, ROUGHLY), strict=True))
     else:
         kinds = {places: {place: blocks[place] for place in places} for places in sets}
         tables = {places: content.joined(each, ROUGHLY, fine=False)["count"] for places, each in kinds.items()}
@@ -405,7 +437,7 @@ def _parts(kinds: Sequence[Codes]) -> Codes:
     return labels
 
 
-def _scaled(
+def scaled_blocks(
     places: Places,
     scales: Mapping[tuple[int, ...], float],
     table: Table | None,

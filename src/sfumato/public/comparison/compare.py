@@ -135,7 +135,7 @@ def compare(
         raise QueryError(f"an interval is typical or guaranteed here, not {interval!r}")
     tables, notes = shared_tables(first, second, by)
     numbers = 1 + sum(2 * table.size for table in tables)  # all rows, and of each cell a count and a share
-    apart = interval == "typical" and not _same_draw(first, second)
+    apart = interval == "typical" and not _same_draw(first, second) and not (first.leans_on or second.leans_on)
     each = of_each(confidence, numbers)
     each = max(each, LEAST) if apart else (1.0 + each) / 2.0  # half of the risk for either side
     found = list[Compared]()
@@ -192,21 +192,28 @@ def _estimate(cell: object) -> Estimate:
 def _same_draw(first: Release, second: Release) -> bool:
     """Check whether both show the same noise: one ledger entry is one draw, whatever became of the file.
 
-    A combined release and a series show the noise of all their parts.
+    A combined release and a series show the noise of all their parts; parts of one with running totals share noise.
     """
     return first is second or bool(_draws(first) & _draws(second))
 
 
 def _draws(release: Release) -> set[tuple[object, object]]:
-    return {one for part in release.content.releases or (release,) for one in draws_of(part.receipt)}
+    parts = release.content.releases or (release,)
+    runs = {("run", trail.run) for part in parts if (trail := getattr(part.content, "trail", None)) is not None}
+    return {one for part in parts for one in draws_of(part.receipt)} | runs
 
 
 def _about_the_two(first: Release, second: Release) -> list[str]:
     """Notes on the origin of both releases, for readers of the differences."""
     if _same_draw(first, second):
         notes = ["both are the same release, with the same noise: no difference can be more than how it was packed"]
-        if first.content.releases or second.content.releases:
+        ours, theirs = draws_of(first.receipt), draws_of(second.receipt)
+        if first.content.releases or second.content.releases or (ours & theirs and ours != theirs):
             notes = ["the two have noise in common: a part of one is in the other too"]
+        elif not ours & theirs and first is not second:
+            notes = ["the two have noise in common: they are parts of one series with running totals"]
+    elif first.leans_on or second.leans_on:
+        notes = ["estimates of one lean on an earlier release, so that the two may have noise in common"]
     else:
         notes = ["the two carry noise drawn independently"]
         if first.receipt and second.receipt and first.receipt.get("ledger") == second.receipt.get("ledger"):
@@ -215,11 +222,11 @@ def _about_the_two(first: Release, second: Release) -> list[str]:
                 notes[0] += (
                     f", as entries {places[0]} and {places[1]} of one ledger for {printable(first.schema.dataset)}"
                 )
-    ours, theirs = what_is_counted(first.content.table_schema), what_is_counted(second.content.table_schema)
-    if set(ours) != set(theirs):
+    rules = what_is_counted(first.content.table_schema), what_is_counted(second.content.table_schema)
+    if set(rules[0]) != set(rules[1]):
         odd = [
             f"{which}: {rule}"
-            for which, mine, other in (("first", ours, theirs), ("second", theirs, ours))
+            for which, mine, other in (("first", *rules), ("second", *reversed(rules)))
             for rule in mine
             if rule not in other
         ]

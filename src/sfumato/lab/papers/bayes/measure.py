@@ -145,7 +145,7 @@ def bayes(
     building.margins(for_margins)
     building.grow(for_choices, for_tables)
     checked = check(curator, schema, building.tables(), for_check)
-    measured = (*building.measured, *(((), found) for found in checked.measured))
+    measured = (*building.measured, *checked.measured)
     return Margins(schema, {"count": checked.tables}, {"count": checked.spreads}, measured)
 
 
