@@ -128,7 +128,6 @@ def prepare(request: Request) -> Prepared:
     if request.prior is None:
         return prepared
     from sfumato.models.margins.prior import Prior
-    from sfumato.releases.file.artifact import Artifact
 
     return replace(prepared, prior=Prior.read(request.prior, prepared.schema, prepared.mechanism.name))
 

@@ -370,8 +370,8 @@ def corrected(
         result[places] = Table(places, estimate, table.noise, model)
         missed = changes[places] - item.of(estimate - table.estimate)  # of what cells >= 0 and margins do not allow
         over, noise = along_all(squares, left[places]) + missed**2, along_all(squares, noises[places])
-        sizes = _sizes(table.estimate, [ordered[place] for place in places])
-        spreads[places] = _spread(item, table.estimate, sizes, over, noise, rough, places in told)
+        blocks = _sizes(table.estimate, [ordered[place] for place in places])
+        spreads[places] = _spread(item, table.estimate, blocks, over, noise, rough, places in told)
     return result, spreads
 
 
