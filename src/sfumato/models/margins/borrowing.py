@@ -17,9 +17,17 @@ calibrated errors) is carried over: with a = alone, b = borrowed, p = published,
 
     estimate = b + c (p - a),    variance = c Var p
 
-Noise in the result is the period's own noise; what comes from other periods counts as model error, which the errors of
-sums over periods take as common to all of them (answers/parts.py). All of it works on published numbers: nothing is
-spent. Own method; filter and smoother: Kalman 1960; Rauch, Tung, Striebel 1965.
+Noise in the result is the period's own noise; what comes from other periods counts as model error. Variances are first
+brought to the size that all periods claim on average (`evened`).
+
+Covariance of two periods' errors, for differences and sums along time (`Walk.shared`, answers/parts.py). With v the
+variance of an estimate alone, s that of scatter and e that of the prediction, the smoothed error is that of the period
+alone times (s + e) / (v + s + e), plus that of the prediction less scatter times v / (v + s + e). Two periods predict
+each other from the same others: their covariance is v^2 e / ((v + s) (v + s + e)), what is known of mu in either, times
+what is left of it over a lag with drift. Of the rest, `ALWAYS` recurs: what the model misses in every period.
+
+All of it works on published numbers: nothing is spent. Own method; filter and smoother: Kalman 1960; Rauch, Tung,
+Striebel 1965.
 """
 
 from __future__ import annotations
@@ -57,8 +65,7 @@ if TYPE_CHECKING:
 
 LET_GO = 4.0  # standard deviations of an innovation; one in 16,000 is that far off by chance
 BY_CHANCE = 1.0  # the least scatter: that of rows which come independently
-ALWAYS = 0.2  # of a pair's model variance that leaning leaves, what every period errs by alike
-TWICE = WIDER**4  # by which released variances are wider for long tails: of sizes that were measured, and of cells
+ALWAYS = 0.1  # of a pair's model variance that leaning leaves, what every period errs by alike
 ROUNDS = 8  # of learning drift and scatter, with weights and outliers by those of the round before
 
 Seen = Mapping[Places, tuple[Floats, float | Floats]]  # noisy tables of one and two attributes, with their variances
@@ -79,14 +86,21 @@ class Walk:
         """Covariances of a smoothed cell's errors in two periods, on average over all pairs of periods.
 
         error: variances of its prediction from other periods. scatter: of the counts around their expectation. alone:
-        of an estimate by one period alone. In a smoother, errors k periods apart are correlated like keep^k, where 1 -
-        keep is the gain of the filter after many periods.
+        of an estimate by one period alone.
         """
-        seen, moves = alone + scatter, self.drift * rows**2
-        keep = np.minimum(seen / (seen + (moves + np.sqrt(moves**2 + 4.0 * moves * seen)) / 2.0), 1.0 - 1e-9)
-        many = max(self.periods - 1, 1)
-        fading = keep * (1.0 - keep**many) / (1.0 - keep) / many
-        return np.asarray((alone / (seen + error)) ** 2 * error * fading * self.periods / many)
+        seen = alone + scatter
+        fading = np.interp(self.drift * rows**2 / np.maximum(seen, LEAST), *self._fading)
+        return np.asarray(alone**2 * error / np.maximum(seen * (seen + error), LEAST) * fading)
+
+    @cached_property
+    def _fading(self) -> tuple[Floats, list[float]]:
+        """Squared drifts per variance seen, and mean covariances of two periods beside mean variances in a smoother."""
+        steps, apart, found = np.append(0.0, np.logspace(-5.0, 2.0, 29)), np.diff(np.eye(self.periods), axis=0), []
+        for step in steps.tolist():
+            smoothed = np.linalg.inv(np.eye(self.periods) + apart.T @ apart / max(step, LEAST))
+            own = float(np.trace(smoothed))
+            found.append((float(smoothed.sum()) - own) / own / max(self.periods - 1, 1))
+        return steps, found
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,7 +309,8 @@ def evened(contents: Sequence[Margins], at: int, predicted: Mapping[Places, Pred
     """Marginals of one period whose errors are as large as those of all periods are on average.
 
     A period measures the size of its own errors with noise, which is why errors have longer tails than normal ones and
-    are claimed `WIDER`. Sizes of several periods even out; a cell that jumped keeps its own.
+    are claimed wider, for tables and again for single cells (`WIDER`, `with_tails`). Sizes of several periods even out,
+    and tails are short again; a cell that jumped keeps its own.
     """
     own, rows = contents[at], [max(float(each.tables["count"][()].estimate), 1.0) for each in contents]
     tables, shares, most = dict(own.tables["count"]), dict[Places, float](), float(len(contents))
@@ -305,17 +320,17 @@ def evened(contents: Sequence[Margins], at: int, predicted: Mapping[Places, Pred
             shares[places] = 0.0
             continue
         always = known == known.max()
-        shares[places] = float((table.estimate * known).sum() / (table.estimate.sum() * most))
+        shares[places] = float(known.min() / most)
         every = [(each.tables["count"].get(places), many) for each, many in zip(contents, rows, strict=True)]
         sizes = [float((one.noise + one.model)[always].sum()) / many for one, many in every if one is not None]
         mine = float((table.noise + table.model)[always].sum()) / rows[at]
-        times = (float(np.mean(sizes)) / mine / TWICE) ** (known / most) if mine > 0.0 else np.ones(known.shape)
+        times = (float(np.mean(sizes)) / mine / WIDER**4) ** (known / most) if mine > 0.0 else np.ones(known.shape)
         noise = np.minimum(times, 1.0) * table.noise
         tables[places] = Table(places, table.estimate, noise, times * (table.noise + table.model) - noise)
     spreads = dict(own.spreads)
     if "count" in spreads:
         others = [each.spreads["count"] for each in contents if "count" in each.spreads]
-        spreads["count"] = spreads["count"].evened(others, 1.0 / TWICE, shares)
+        spreads["count"] = spreads["count"].evened(others, WIDER**-4.0, shares)
     return replace(own, tables={**own.tables, "count": tables}, spreads=spreads)
 
 

@@ -551,6 +551,16 @@ class Margins(ContentOfCells):
         at = sum(alike[:before])
         return borrowed([*kept[:at], self, *kept[at:]], at)
 
+    def spread_beside(self, other: Content) -> float | None:
+        if not isinstance(other, Margins):
+            return None
+        pairs = [p for p in self.tables["count"] if len(p) == 2 and p in other.tables["count"]]
+        mine, its = (
+            sum(float((each.tables["count"][p].noise + each.tables["count"][p].model).sum()) for p in pairs)
+            for each in (self, other)
+        )
+        return float(np.sqrt(mine / its)) if its > 0.0 else None
+
     @cached_property
     def noisy(self) -> Mapping[Places, Noisy]:
         """Noisy counts of one and two attributes, pooled over all measured tables that contain them."""
