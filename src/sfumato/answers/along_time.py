@@ -174,7 +174,7 @@ class Joint:
         inside = [self.parts[place].inside(group) for place, group in members]
         cells = np.unique(np.concatenate(inside))
         for of, (split, whole) in self._weights.items():
-            base = whole[np.ix_(places, cells)]
+            base = whole[places][:, cells]
             full = base.copy()
             for at, (place, mine) in enumerate(zip(places, inside, strict=True)):
                 full[at, np.searchsorted(cells, mine)] += split[place, mine]

@@ -166,9 +166,8 @@ def _over_time(schema: Schema, mechanism: Mechanism | None, cost: Cost) -> tuple
     found = Running(periods)
     totals, anew, single = found.totals(), found.anew(), found.single()
     told = sorted({*(many for many in SHOWN_PERIODS if many < periods), periods})
-    return tuple(
-        OverTime(many, *(unit * float(each[many - 1]) for each in (totals, anew, single)), unit) for many in told
-    )
+    rows = ((many, totals[many - 1], anew[many - 1], single[many - 1]) for many in told)
+    return tuple(OverTime(many, unit * float(a), unit * float(b), unit * float(c), unit) for many, a, b, c in rows)
 
 
 def _plan_for_rho(

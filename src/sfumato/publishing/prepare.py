@@ -29,13 +29,12 @@ from sfumato.models.base.mechanism import Mechanism
 from sfumato.models.cells.cells import for_running
 from sfumato.publishing.fits_in_file import with_steps_of
 from sfumato.queries import Workload, default_workload
-from sfumato.releases.file.artifact import read_artifact
+from sfumato.releases.file.artifact import Artifact, read_artifact
 from sfumato.releases.release import LEANS_ON, Release
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
     from sfumato.models.margins.prior import Prior
-    from sfumato.releases.file.artifact import Artifact
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +127,6 @@ def prepare(request: Request) -> Prepared:
     if request.prior is None:
         return prepared
     from sfumato.models.margins.prior import Prior
-    from sfumato.releases.file.artifact import Artifact
 
     return replace(prepared, prior=Prior.read(request.prior, prepared.schema, prepared.mechanism.name))
 
