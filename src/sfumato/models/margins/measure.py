@@ -383,9 +383,10 @@ def estimated(
             seen = seen_by_functions(seen, structure, len(one_way))
         zeros = {} if structure is None else zeros_of_pairs(structure)
         kin = {} if structure is None else structure.kin
-        tables |= all_pairs(one_way, seen, [axis.ordered for axis in schema.domain], zeros, kin)
+        ordered = [axis.ordered for axis in schema.domain]
+        tables |= all_pairs(one_way, seen, ordered, zeros, kin)
         for each in contrasts:
-            tables, found = corrected(tables, each, {*seen})
+            tables, found = corrected(tables, each, {*seen}, ordered)
             spreads |= found
         if structure is not None:
             tables = by_functions(respecting(tables, structure), structure, list(seen))

@@ -18,8 +18,8 @@ from sfumato.queries import Queries, Stack
 from sfumato.releases.contents.cube import Cube
 
 CAN = (
-    "those by cells, hierarchical, wavelet, matrix and laplace can be, with each other, also with --disjoint; those by "
-    "residual, by margins or by sfumato among themselves; any two can be compared (`sfumato compare`)"
+    "those by cells, hierarchical, wavelet, matrix and laplace can be, with each other; those by residual, by margins "
+    "or by sfumato each among themselves, with --disjoint not by sfumato; any two can be compared (`sfumato compare`)"
 )
 LINEAR = (NoisyCells, LinearFit, SolvedFit, SummedFit)
 

@@ -207,9 +207,10 @@ def _about_the_two(first: Release, second: Release) -> list[str]:
     """Notes on the origin of both releases, for readers of the differences."""
     if _same_draw(first, second):
         notes = ["both are the same release, with the same noise: no difference can be more than how it was packed"]
-        if first.content.releases or second.content.releases:
+        ours, theirs = draws_of(first.receipt), draws_of(second.receipt)
+        if first.content.releases or second.content.releases or (ours & theirs and ours != theirs):
             notes = ["the two have noise in common: a part of one is in the other too"]
-        elif draws_of(first.receipt) != draws_of(second.receipt):
+        elif not ours & theirs and first is not second:
             notes = ["the two have noise in common: they are parts of one series with running totals"]
     elif first.leans_on or second.leans_on:
         notes = ["estimates of one lean on an earlier release, so that the two may have noise in common"]
@@ -221,11 +222,11 @@ def _about_the_two(first: Release, second: Release) -> list[str]:
                 notes[0] += (
                     f", as entries {places[0]} and {places[1]} of one ledger for {printable(first.schema.dataset)}"
                 )
-    ours, theirs = what_is_counted(first.content.table_schema), what_is_counted(second.content.table_schema)
-    if set(ours) != set(theirs):
+    rules = what_is_counted(first.content.table_schema), what_is_counted(second.content.table_schema)
+    if set(rules[0]) != set(rules[1]):
         odd = [
             f"{which}: {rule}"
-            for which, mine, other in (("first", ours, theirs), ("second", theirs, ours))
+            for which, mine, other in (("first", *rules), ("second", *reversed(rules)))
             for rule in mine
             if rule not in other
         ]

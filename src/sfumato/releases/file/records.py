@@ -135,16 +135,14 @@ def _finite(text: str) -> float:
 
 def _check_depth(content: Any) -> None:
     """Raise RecursionError beyond the maximal depth, without recursion."""
-    level, depth = [content], 0
+    level: list[Any] = [[content]]
+    depth = -1
     while level:
-        if depth > MOST_DEPTH:
+        if depth >= MOST_DEPTH:
             raise RecursionError
-        level = [
-            inner
-            for item in level
-            if isinstance(item, dict | list)
-            for inner in (item.values() if isinstance(item, dict) else item)
-        ]
+        inside = [item.values() if isinstance(item, dict) else item for item in level]
+        nested = (each for each in inside if not {dict, list}.isdisjoint(map(type, each)))  # a long list is passed over
+        level = [inner for each in nested for inner in each if isinstance(inner, dict | list) and inner]
         depth += 1
 
 

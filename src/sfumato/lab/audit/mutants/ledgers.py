@@ -26,6 +26,7 @@ from sfumato.kernel.ledger.ledger import ROW, Ledger, Receipt, Unit
 from sfumato.kernel.ledger.past_noise import PastNoise
 from sfumato.kernel.ledger.register import Register
 from sfumato.kernel.ledger.reservation import Wanted
+from sfumato.kernel.reading.table import Table
 
 PERSON = Unit("person_id")
 MONTHS = Unit("person_id", Series("person in at most 2 months", 2))
@@ -197,6 +198,25 @@ class MonthlyLedger(Ledger):
     def reserve(self, wanted: Wanted, nonce: str) -> Receipt:
         alone = Series("person in a month", 1, alone=True)
         return super().reserve(replace(wanted, unit=replace(wanted.unit, series=alone)), nonce)
+
+
+class FreeCorrections(Ledger):
+    """NOT PRIVATE: a correction is published on what was paid for the part that it corrects."""
+
+    def reserve(self, wanted: Wanted, nonce: str) -> Receipt:
+        for entry in self.entries(wanted.dataset):
+            if entry.period == wanted.period:
+                return Receipt(
+                    self.identity() or "", entry.number, entry.dataset, entry.epsilon, entry.delta, entry.nonce
+                )
+        return super().reserve(wanted, nonce)
+
+
+class EveryMonth(Table):
+    """NOT PRIVATE: rows of all periods are read for each of them, and a person's cap is for all of them."""
+
+    def read(self, *given: Any, **named: Any) -> Any:
+        return super().read(*given, **{**named, "period": None})
 
 
 class UnheededRegister(Register):

@@ -24,6 +24,7 @@ from sfumato.kernel.ledger.register import Register
 from sfumato.kernel.reading.engines import silenced
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.kernel.verbs.scores import Rank
+from sfumato.lab.audit.attacks import moving_people
 from sfumato.lab.audit.attacks.exact import Law
 from sfumato.lab.audit.attacks.exact_running import tells_too_much
 from sfumato.lab.audit.attacks.replay import Run as Recipe
@@ -98,6 +99,12 @@ def _replayed(
     kind, run = (Curator, made) if run is None else (made, run)
     sides = partial(first_fault, run, schema, budget, kind), partial(first_fault, control or run, schema, budget)
     return Mutant(name, _what_is_wrong(made), 0, None, None, *sides)
+
+
+def _published(name: str, **made: type) -> Mutant:
+    """Mutant for the replay audit of a series: one of the classes that it is published with is broken."""
+    (broken,), check = made.values(), partial(moving_people.first_fault, **made)
+    return Mutant(name, _what_is_wrong(broken), check=check, sound=moving_people.first_fault)
 
 
 def _released(
@@ -271,6 +278,10 @@ MUTANTS: dict[str, Mutant] = {
         _registered("a register without names", ledgers.NamelessRegister),
         _registered("a register written afterwards", ledgers.LateRegister),
         _registered("a lost register made anew", ledgers.NewRegister, check=ledgers.loses_people),
+        _published("months that do not add up, of people who move", ledger=ledgers.MonthlyLedger),
+        _published("a correction for nothing", ledger=ledgers.FreeCorrections),
+        _published("a register unheeded, of people who move", register=ledgers.UnheededRegister),
+        _published("all months in each part", table=ledgers.EveryMonth),
         _running(
             "running totals, noise in whole rows",
             curators.CoarseNoiseCurator,
