@@ -216,8 +216,8 @@ def _kind(release: Release) -> str | None:
     from sfumato.releases.contents.cube import Cube
 
     match release.content:
-        case Cube(fits=fits):
-            every = all(isinstance(fit, LINEAR) for fit in fits)
+        case Cube(fits=fits, trail=trail):
+            every = all(isinstance(fit, LINEAR) for fit in fits) or trail is not None  # these are refused by name
             return "linear" if every else "sfumato" if isinstance(fits[0], MeasuredTree) else None
         case Margins(unbiased=unbiased):
             return "residual" if unbiased else "margins" if release.mechanism == "margins" else None
