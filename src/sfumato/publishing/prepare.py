@@ -26,7 +26,6 @@ from sfumato.kernel.budget import Amount, Budget, Cost, readable
 from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.models import find_mechanism
 from sfumato.models.base.mechanism import Mechanism
-from sfumato.models.cells.cells import for_running
 from sfumato.publishing.fits_in_file import with_steps_of
 from sfumato.queries import Workload, default_workload
 from sfumato.releases.file.artifact import Artifact, read_artifact
@@ -140,8 +139,10 @@ def _one_way_forecast(mechanism: Mechanism, schema: Schema, workload: Workload, 
 def _settled(request: Request) -> Prepared:
     schema, cost = request.schema, request.cost
     asked = _workload(request, schema)
-    running = for_running(schema, request.mechanism, pure=cost.pure)
-    if running is not None:
+    if schema.running:
+        from sfumato.models.cells.cells import for_running
+
+        running = for_running(schema, request.mechanism, pure=cost.pure)
         return _fitting(Prepared(schema, running.with_options(request.options or {}), cost, asked, WHY_RUNNING))
     if request.mechanism != "auto":
         mechanism = find_mechanism(request.mechanism).with_options(request.options or {})
@@ -292,7 +293,7 @@ def check_series(request: Request) -> None:
     check_period(label, found.head.newest.get(label), correct=request.correct)
     newest = found.artifact(found.head.parts[-1])
     check_growth(newest.schema, request.schema)
-    if newest.schema.series is not None and newest.schema.series.running:
+    if newest.schema.running:
         _check_running(request, newest)
 
 
