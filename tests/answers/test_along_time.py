@@ -9,7 +9,15 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.errors import BudgetError, MechanismError, NewLedgerWarning, QueryError, ReleaseFileError, SchemaError
+from sfumato.errors import (
+    BudgetError,
+    LedgerError,
+    MechanismError,
+    NewLedgerWarning,
+    QueryError,
+    ReleaseFileError,
+    SchemaError,
+)
 from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.public.combination.linear import fuse_cubes
@@ -202,6 +210,17 @@ def test_what_would_break_the_noise_is_refused_in_one_line_and_costs_nothing(tmp
     large = schema(2**20)
     with pytest.raises(MechanismError, match="1,048,576 at most"):
         release(table(1), large, rho=RHO, **kept | {"series": tmp_path / "other.sfumato"})
+
+
+def test_an_old_copy_of_ledger_and_noise_together_is_refused(tmp_path):
+    published(tmp_path, [1])
+    old = {name: (tmp_path / name).read_bytes() for name in ("ledger.sqlite", "ledger.sqlite.noise")}
+    published(tmp_path, [2], seed=1)
+    for name, content in old.items():
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(LedgerError, match="old copy"):
+        published(tmp_path, [3], seed=2)
+    assert len(Ledger(tmp_path / "ledger.sqlite").entries("visits")) == 1
 
 
 @pytest.mark.parametrize(

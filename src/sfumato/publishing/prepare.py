@@ -20,7 +20,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from sfumato.arrays import MOST_DENSE
-from sfumato.errors import BudgetError, MechanismError, QueryError, ReleaseFileError, SchemaError, SfumatoError
+from sfumato.errors import (
+    BudgetError,
+    LedgerError,
+    MechanismError,
+    QueryError,
+    ReleaseFileError,
+    SchemaError,
+    SfumatoError,
+)
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Amount, Budget, Cost, readable
 from sfumato.kernel.ledger.ledger import Ledger
@@ -303,6 +311,14 @@ def _check_running(request: Request, newest: Artifact) -> None:
         raise SchemaError(
             "a series with running: true keeps its schema as it is, for the noise of each cell is spread over parts; "
             "leave the schema as it was, or begin a new file"
+        )
+    receipt, book = newest.manifest.receipt or {}, request.ledger
+    known = {entry.nonce for entry in book.entries(request.schema.dataset)}
+    if receipt.get("ledger") == book.identity() and receipt.get("nonce") not in known:
+        raise LedgerError(
+            f"the ledger {book.path} does not know the newest part of the series, so it is an old copy, and with it "
+            "noise would be taken back twice; restore ledger and noise from the latest backup",
+            kind="damaged",
         )
     promised = newest.manifest.guarantee
     if request.cost.budget.rho != promised.rho:
