@@ -83,8 +83,10 @@ def _shorter(one: Distribution) -> str:
 
 
 def _marks(one: Distribution) -> list[str] | None:
-    """Axis labels below the columns of a numeric attribute: the lower edge of each, and the last upper edge."""
-    axis = one.axis
+    """Axis labels below columns that span several values or an interval: the first of each, and the last of all."""
+    axis, labels = one.axis, one.cut.labels
+    if axis.kind != "number" and axis.ordered and not one.cut.whole:  # a span of days is too long to stand there
+        return [*(label.split(" to ")[0] for label in labels[:-1]), labels[-1].split(" to ")[-1]]
     if axis.kind != "number" or axis.missing:
         return None
     begins = [f"{float(axis.edges[int(cells[0])]):,.6g}" for cells in one.cut.groups]
