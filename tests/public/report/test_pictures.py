@@ -13,7 +13,7 @@ import sfumato as sf
 from sfumato.answers.results import Estimate
 from sfumato.public.report.attributes import attributes
 from sfumato.public.report.distributions import cut, distribution_of
-from sfumato.public.report.pictures import as_file, columns
+from sfumato.public.report.pictures import as_file, columns, line
 from sfumato.schema import Schema
 
 COUNTS = [Estimate(value, 3.0, value - 6, value + 6, 0.95, 3.0) for value in (90.0, 1200.0, 800.0, 30.0)]
@@ -79,3 +79,16 @@ def test_an_axis_of_grouped_days_begins_and_ends_with_a_day(tmp_path):
     drawn = attributes([one], [], 0.95)
     below = re.findall(r'class="small" text-anchor="(?:start|end)">([^<]*)<', drawn)
     assert below[0] == "2024-01-01" and below[-1] == "2024-12-31" and "to…" not in drawn
+
+
+def test_a_line_over_time_breaks_where_a_period_is_missing_and_goes_below_zero():
+    counts = [Estimate(value, 3.0, value - 6, value + 6, 0.95, 3.0) for value in (90.0, -20.0, 30.0, 40.0)]
+    text = as_file(line("x", "change", LABELS, counts, [0, 1, 3, 5]), "Change", "at epsilon 1", 500, 190)
+    root = ElementTree.fromstring(text)
+    drawn = [found.get("points").split() for found in root.iter("{http://www.w3.org/2000/svg}polyline")]
+    assert [len(points) for points in drawn] == [2, 1, 1]  # two, and two that stand alone
+    assert [points[0].split(",")[0] for points in drawn] == ["0.5", "3.5", "5.5"]
+    below, zero = float(drawn[0][1].split(",")[1]), re.search(r'y="([0-9.]+)"[^>]*>0<', text)
+    assert zero is not None and below > float(zero[1]) - 4
+    unknown = Estimate(float("nan"), float("inf"), float("-inf"), float("inf"), 0.95, 3.0)
+    assert line("x", "t", LABELS[:2], [unknown, counts[0]], [0, 1]).count("<circle") == 1
