@@ -127,6 +127,7 @@ def test_every_option_of_the_command_is_a_field_too(monkeypatch, tmp_path, bold,
         "--with": "depth=3",
         "--table": "people",
         "--ledger": "l.sqlite",
+        "--prior": "last.sfumato",
         "-o": "r.sfumato",
     }
     words = [word for pair in written.items() for word in pair] + ([f"--{bold.replace('_', '-')}"] if bold else [])
@@ -134,7 +135,13 @@ def test_every_option_of_the_command_is_a_field_too(monkeypatch, tmp_path, bold,
     ask = partial(command_line, ["release", "t.csv", *words, *more], standalone_mode=False)
     table, request = caught(monkeypatch, f"sfumato.publishing.publish.{place}", ask)
     said = {"epsilon": "0.5", "delta": "1e-6", "mechanism": "cells", "workload": Path("w.sql"), "table_name": "people"}
-    said |= {"options": {"depth": "3"}, "dialect": None, "rho": None, **{name: name == bold for name in BOLD}}
+    said |= {
+        "options": {"depth": "3"},
+        "dialect": None,
+        "rho": None,
+        "prior": Path("last.sfumato"),
+        **{name: name == bold for name in BOLD},
+    }
     assert table == "t.csv" and {name: getattr(request, name) for name in said} == said
     assert request.schema.dataset == "t" and request.ledger.path == tmp_path / "l.sqlite"
     in_a_series = ["--series", "s.sfumato", "--period", "2026-11"]
