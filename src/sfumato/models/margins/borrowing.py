@@ -47,17 +47,7 @@ from sfumato.measurement import Measurement
 from sfumato.models.margins.joining import one_way_errors, onto_total
 from sfumato.models.margins.scales import Scaled, Spreads
 from sfumato.models.margins.shrinkage import LEAST, ROUNDS_OF_LARGER, all_pairs, fit_margins
-from sfumato.models.margins.table import (
-    WIDER,
-    Noisy,
-    Places,
-    Table,
-    independent,
-    pooled,
-    spread_out,
-    sum_kinds,
-    sum_out,
-)
+from sfumato.models.margins.table import WIDER, Noisy, Places, Table, independent, pooled, spread_out, sum_out
 from sfumato.queries import Identity
 
 if TYPE_CHECKING:
@@ -276,33 +266,34 @@ def borrowed(contents: Sequence[Margins], at: int) -> Margins:
     return lean_on(evened(contents, at, predicted), predicted, periods.walks)
 
 
-def lean_on(
-    own: Margins,
-    predicted: Mapping[Places, Prediction],
-    walks: Mapping[Places, Walk],
-    groups: Mapping[int, Codes] | None = None,
-) -> Margins:
-    """Marginals drawn towards predictions of some of them that share no noise with them.
+def lean_on(own: Margins, predicted: Mapping[Places, Prediction], walks: Mapping[Places, Walk]) -> Margins:
+    """Marginals drawn towards predictions that share no noise with them."""
+    tables, shared = dict(own.tables["count"]), dict[Places, Floats]()
+    for place in range(len(own.domain.axes)):
+        every = np.arange(own.domain.shape[place])
+        tables[place,] = lean_margin(own, place, predicted[place,], walks[place,].scatter, every)
+        shared[place,] = _shared_margin(own, tables[place,], predicted[place,], walks[place,])
+    pairs, commons, ratios = _pairs(own, tables, predicted, walks)
+    return replace(with_tables(own, tables | pairs, ratios), shared=shared | commons)
 
-    groups: for axes along which only sums over groups of values are predicted, the group of each value.
-    """
-    kinds = [np.arange(size) for size in own.domain.shape]
-    for place, kind in (groups or {}).items():
-        kinds[place] = kind
-    seen, tables, shared = own.noisy, dict(own.tables["count"]), dict[Places, Floats]()
-    for place, axis in enumerate(own.domain.axes):
-        if (place,) in predicted:
-            given = tables[place,], seen[place,], predicted[place,], walks[place,]
-            tables[place,], shared[place,] = _one_way(*given, axis.ordered, kinds[place])
-    pairs, commons, ratios = _pairs(own, tables, predicted, walks, kinds)
-    tables, shared = tables | pairs, shared | commons
+
+def _shared_margin(own: Margins, table: Table, predicted: Prediction, walk: Walk) -> Floats:
+    """Variances by value of what a one-way margin shares with those of other periods."""
+    (place,) = table.places
+    alone = one_way_errors(*own.noisy[place,], float(table.estimate.sum()), own.domain.axes[place].ordered)[1]
+    error = np.where(np.isfinite(predicted.variance), predicted.variance, 0.0)
+    rows = np.maximum(table.estimate, 1.0)
+    return np.minimum(walk.shared(rows, error, walk.scatter * rows, alone), table.model)
+
+
+def with_tables(own: Margins, tables: dict[Places, Table], ratios: Mapping[Places, float]) -> Margins:
+    """Marginals with new tables of one and two attributes. ratios: by which the variances of pairs fell."""
     for places in sorted((p for p in tables if len(p) > 2), key=len):
         tables[places] = _refitted(tables[places], tables)
     spreads = dict(own.spreads)
     if "count" in spreads:
         spreads["count"] = _narrower(spreads["count"], ratios)
-    series = groups is None  # whose parts are asked together; a release with a prior is asked alone
-    return replace(own, tables={**own.tables, "count": tables}, spreads=spreads, shared=shared if series else {})
+    return replace(own, tables={**own.tables, "count": tables}, spreads=spreads)
 
 
 def evened(contents: Sequence[Margins], at: int, predicted: Mapping[Places, Prediction]) -> Margins:
@@ -334,33 +325,24 @@ def evened(contents: Sequence[Margins], at: int, predicted: Mapping[Places, Pred
     return replace(own, tables={**own.tables, "count": tables}, spreads=spreads)
 
 
-def _one_way(
-    table: Table, noisy: Noisy, predicted: Prediction, walk: Walk, ordered: bool, kind: Codes
-) -> tuple[Table, Floats]:
-    """One-way margin drawn towards its prediction by precision (GLS), and the variances that other periods share.
-
-    kind: the predicted group of each value.
-    """
+def lean_margin(own: Margins, place: int, predicted: Prediction, scatter: float, kind: Codes) -> Table:
+    """One-way margin drawn towards its prediction by precision (GLS). kind: the predicted group of each value."""
+    table, noisy, ordered = own.tables["count"][place,], own.noisy[place,], own.domain.axes[place].ordered
     total = float(table.estimate.sum())
     alone = np.maximum(one_way_errors(*noisy, total, ordered)[1], LEAST)
     of_group, estimate = np.bincount(kind, alone), np.bincount(kind, table.estimate)
-    scatter, known = walk.scatter * np.maximum(estimate, 1.0), np.isfinite(predicted.variance)
-    error = np.where(known, predicted.variance, 0.0)
-    weight = np.where(known, of_group / (of_group + error + scatter), 0.0)
+    spread = predicted.variance + scatter * np.maximum(estimate, 1.0)
+    known = np.isfinite(spread)
+    weight = np.where(known, of_group / (of_group + np.where(known, spread, 1.0)), 0.0)
     share = alone / of_group[kind]
     moved = onto_total(table.estimate + share * (weight * (predicted.mean - estimate))[kind], total)
     left = 1.0 - weight[kind] * share
     variance, noise = left * (table.noise + table.model), left**2 * table.noise
-    shared = share**2 * walk.shared(estimate, error, scatter, of_group)[kind]
-    return Table(table.places, moved, noise, variance - noise), np.minimum(shared, variance - noise)
+    return Table(table.places, moved, noise, variance - noise)
 
 
 def _pairs(
-    own: Margins,
-    tables: Mapping[Places, Table],
-    predicted: Mapping[Places, Prediction],
-    walks: Mapping[Places, Walk],
-    kinds: Sequence[Codes],
+    own: Margins, tables: Mapping[Places, Table], predicted: Mapping[Places, Prediction], walks: Mapping[Places, Walk]
 ) -> tuple[dict[Places, Table], dict[Places, Floats], dict[Places, float]]:
     """Pairs drawn to their predictions, variances that other periods share, and by how much variances fell.
 
@@ -372,25 +354,21 @@ def _pairs(
     mine: dict[Places, Noisy] = {
         places: noisy for places, noisy in own.noisy.items() if len(places) == 2 and places in published
     }
-    fine = [len(kind) == int(kind.max()) + 1 for kind in kinds]
     told = dict[Places, Noisy]()
     for places, each in predicted.items():
         known = np.isfinite(each.variance)
-        if len(places) == 2 and known.any() and (places in mine or all(fine[place] for place in places)):
-            numbers = np.where(known, each.mean, sum_kinds(published[places].estimate, [kinds[p] for p in places]))
+        if len(places) == 2 and known.any():
+            numbers = np.where(known, each.mean, published[places].estimate)
             told[places] = numbers, float(np.median(each.variance[known]))
     result, shared, ratios = dict[Places, Table](), dict[Places, Floats](), dict[Places, float]()
     if told:
-        foretold = _foretold(after, told, ordered, kinds)
+        foretold = all_pairs(after, told, ordered)
         expected: dict[Places, Floats] = {p: independent([after[place] for place in p], after[0].sum()) for p in mine}
         expected |= {places: table.estimate for places, table in foretold.items()}
         alone, leaning = all_pairs(before, mine, ordered), all_pairs(after, mine, ordered, expected=expected)
         for places in told:
             made = alone[places], leaning[places], foretold[places], published[places]
-            here = np.ix_(*(kinds[place] for place in places))
-            said = predicted[places]
-            prediction = Prediction(said.mean[here], said.variance[here], said.periods[here])
-            changed = _Pair(*made, prediction, told[places][1], walks[places])
+            changed = _Pair(*made, predicted[places], told[places][1], walks[places])
             estimate, variance, noise = changed.measured() if places in mine else changed.not_measured()
             result[places] = Table(places, _fitted(places, estimate, after), noise, variance - noise)
             shared[places] = changed.shared(variance - noise)
@@ -399,22 +377,6 @@ def _pairs(
         if len(places) == 2 and places not in result:
             result[places] = replace(table, estimate=_fitted(places, table.estimate, after))
     return result, shared, ratios
-
-
-def _foretold(
-    one_way: Sequence[Floats], told: Mapping[Places, Noisy], ordered: Sequence[bool], kinds: Sequence[Codes]
-) -> dict[Places, Table]:
-    """Predicted pairs, shrunk like those of one release; rows of a group of values are dealt out as its margin says."""
-    coarse = [sum_kinds(margin, [kind]) for kind, margin in zip(kinds, one_way, strict=True)]
-    shares = [margin / np.maximum(sums[kind], LEAST) for kind, margin, sums in zip(kinds, one_way, coarse, strict=True)]
-    found = {}
-    for places, table in all_pairs(coarse, told, ordered).items():
-        here = np.ix_(*(kinds[place] for place in places))
-        dealt = np.multiply.outer(*(shares[place] for place in places))
-        found[places] = Table(
-            places, table.estimate[here] * dealt, table.noise[here] * dealt**2, table.model[here] * dealt**2
-        )
-    return found
 
 
 def _fitted(places: Places, table: Floats, one_way: Sequence[Floats]) -> Floats:

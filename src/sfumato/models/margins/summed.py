@@ -30,12 +30,12 @@ from sfumato.releases.file.manifest import Manifest, details_as
 from sfumato.releases.file.members import Columns
 from sfumato.releases.file.records import record, refusal
 from sfumato.releases.parts import MOST_PARTS
+from sfumato.releases.rows.from_parts import dealt_out
 from sfumato.releases.rows.model import Block, Grouping, RandomNumbers, RowModel
 from sfumato.schema import Schema
 
 NOWHERE = ""  # name of the attribute that tells the tables apart: none
 CAN_BE: dict[str, type[Margins | NestedMargins]] = {"margins": Margins, "nested-margins": NestedMargins}
-LAST = 1.0 - 2.0**-30
 
 
 @record
@@ -173,11 +173,7 @@ class RowsOfSum:
         return np.asarray(sum(model.margin(groupings) for model in self.models))
 
     def draw(self, places: Floats, random: RandomNumbers) -> Block:
-        rows = np.array([max(model.total, 0.0) for model in self.models])
-        ends = np.cumsum(rows) / max(rows.sum(), 1e-300)
-        which = np.minimum(np.searchsorted(ends, places, side="right"), len(rows) - 1)
-        starts = ends - np.diff(ends, prepend=0.0)
-        inside = np.clip((places - starts[which]) / np.maximum(ends - starts, 1e-300)[which], 0.0, LAST)
+        which, inside = dealt_out(np.array([max(model.total, 0.0) for model in self.models]), places)
         blocks = [
             model.draw(inside[which == at], random) for at, model in enumerate(self.models) if (which == at).any()
         ]

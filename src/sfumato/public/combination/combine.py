@@ -156,7 +156,7 @@ def _refuse_real_differences(first: Source, second: Source) -> None:
     from sfumato.public.comparison.compare import compare
 
     try:
-        real = compare(first.release, second.release, confidence=SURE).real
+        real = compare(first.release, second.release, confidence=SURE, shares=False).real
     except QueryError:  # too many cells to compare, or no counts: the receipts must do
         return
     if real:
@@ -186,6 +186,11 @@ def _fused(sources: Sequence[Source], *, disjoint: bool) -> Content:
     if disjoint and kinds <= {"residual", "margins", "grouped", "summed"}:
         return SummedMargins.of([c for c in contents if isinstance(c, Margins | NestedMargins | SummedMargins)])
     for kind, name in by_source:
+        if kind == "running":
+            raise ReleaseFileError(
+                "a part with running totals has noise in common with other parts of its series, and cannot be "
+                "combined; release the table by itself"
+            )
         if kind is None or (kind == "sfumato" and disjoint):
             raise ReleaseFileError(f"a release by {name} cannot be combined{' so' if kind else ''}; {CAN}")
         if kind == "grouped" and not disjoint:
@@ -208,6 +213,7 @@ def _fused(sources: Sequence[Source], *, disjoint: bool) -> Content:
 
 def _kind(release: Release) -> str | None:
     """Kind of releases that a release can be combined with; None for no kind."""
+    from sfumato.answers.along_time import RunningCells
     from sfumato.models.calibration.families import MeasuredTree
     from sfumato.models.margins.content import Margins
     from sfumato.models.margins.nested import NestedMargins
@@ -218,7 +224,10 @@ def _kind(release: Release) -> str | None:
     match release.content:
         case Cube(fits=fits):
             every = all(isinstance(fit, LINEAR) for fit in fits)
-            return "linear" if every else "sfumato" if isinstance(fits[0], MeasuredTree) else None
+            spread = any(isinstance(fit, RunningCells) for fit in fits)
+            return (
+                "linear" if every else "running" if spread else "sfumato" if isinstance(fits[0], MeasuredTree) else None
+            )
         case Margins(unbiased=unbiased):
             return "residual" if unbiased else "margins" if release.mechanism == "margins" else None
         case NestedMargins():
