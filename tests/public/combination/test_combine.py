@@ -375,7 +375,7 @@ def test_a_fit_is_found_again_in_its_file(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:a NEW ledger")
-def test_noise_of_fits_is_never_counted_twice_and_what_cannot_be_right_is_refused(tmp_path):
+def test_noise_of_margins_is_never_counted_twice_and_what_cannot_be_right_is_refused(tmp_path):
     margins = [fitted(tmp_path, f"m{n}.sfumato", seed=n) for n in (1, 2, 3)]
     combined(*margins[:2]).save(tmp_path / "12.sfumato")
     assert "the same noise" in refusal(margins[0], margins[0])
@@ -394,8 +394,14 @@ def test_noise_of_fits_is_never_counted_twice_and_what_cannot_be_right_is_refuse
     replace(older, content=replace(older.content, measured=kept)).save(tmp_path / "old.sfumato")
     assert opened(tmp_path / "old.sfumato").query(WARDS).rows == older.query(WARDS).rows
     assert "made before files of margins said" in refusal(tmp_path / "old.sfumato", margins[1])
+
+
+@pytest.mark.filterwarnings("ignore:a NEW ledger")
+def test_trees_with_noise_of_two_kinds_or_with_measures_are_refused(tmp_path):
     trees = [fitted(tmp_path, f"t{n}.sfumato", seed=n, mechanism="sfumato", ledger="t") for n in (1, 2)]
     assert "the same noise" in refusal(trees[0], trees[0])
+    combined(*trees).save(tmp_path / "12.sfumato")
+    assert "the same noise" in refusal(tmp_path / "12.sfumato", trees[1])
     pure = fitted(tmp_path, "p.sfumato", seed=3, mechanism="sfumato", ledger="t", epsilon=1)
     assert "noise of one kind" in refusal(trees[0], pure)
     sums = [made(tmp_path, f"s{n}.sfumato", seed=n, mechanism="sfumato", ledger="s") for n in (1, 2)]
