@@ -394,6 +394,11 @@ def test_noise_of_margins_is_never_counted_twice_and_what_cannot_be_right_is_ref
     replace(older, content=replace(older.content, measured=kept)).save(tmp_path / "old.sfumato")
     assert opened(tmp_path / "old.sfumato").query(WARDS).rows == older.query(WARDS).rows
     assert "made before files of margins said" in refusal(tmp_path / "old.sfumato", margins[1])
+    sets = [(places, one) for places, one in older.content.measured if len(places) != 1 or one.of != "count"]
+    for damaged in (sets[:1], sets, [((0,), sets[-1][1])]):
+        content = replace(older.content, measured=tuple(damaged), asked=())
+        replace(older, content=content).save(tmp_path / "damaged.sfumato")
+        assert "cannot be combined" in refusal(tmp_path / "damaged.sfumato", margins[1])
 
 
 @pytest.mark.filterwarnings("ignore:a NEW ledger")
