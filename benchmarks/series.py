@@ -1,13 +1,17 @@
 """A series of monthly releases by `margins`: error alone, leaning on earlier months, and with all of a year's budget.
 
-    python benchmarks/series.py [--columns 8] [--rows 4000] [--seed 21] [--drift 0 2 10 30 jump] [--running]
+    python benchmarks/series.py [--columns 8] [--rows 4000] [--seed 21] [--drift 0 2 10 30 jump] [--nist FOLDER]
+        [--over-time] [--running]
 
 Tables are drawn from a Bayesian network whose conditional shares walk by so many percent a month; "jump": by 2 %, and
 in the ninth month one category jumps tenfold for good. Errors are root mean squares over the cells of all pairs, in the
-second half of the year, beside those of each month alone. Coverage is of 95 % intervals: of cells of pairs by month, of
-the category that jumps, of differences between successive months and of running totals. --running prints the standard
-errors of running totals by the square root of the prefix matrix, beside the explicit matrix and beside those of series
-that were measured, and nothing else.
+second half of the year, beside those of each month alone. Coverage is of 95 % intervals: of cells of pairs by month, by
+the filter and by the smoother, of the category that jumps, and with --over-time of differences between successive
+months, of running totals and of the mean of three months, asked by SQL. --nist: the ten columns of nist.py of NIST's
+excerpt in FOLDER, its rows in the order of a stable column (PUMA) and dealt out to twelve months one by one ("dealt"),
+or in twelve runs ("places", where every month is another part of the country). --running prints the standard errors of
+running totals by the square root of the prefix matrix, beside the explicit matrix and beside those of series that were
+measured, and nothing else.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ import argparse
 import warnings
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory
@@ -44,6 +48,7 @@ from sfumato.schema import Schema
 SIZES = {8: [3, 14, 5, 2, 8, 20, 6, 4], 11: [4, 2, 10, 7, 3, 24, 5, 2, 16, 6, 30]}
 MONTHS, JUMPS, CATEGORY = 12, 8, (4, 1)
 MOST_ORDERED = 9  # values up to which an attribute is a category
+MOST_ASKED = 200  # cells of a pair that is asked over time
 
 
 def schema_of(sizes: Sequence[int]) -> Schema:
@@ -141,52 +146,74 @@ def as_series(contents: Sequence[Margins]) -> SeriesContent:
     return SeriesContent.of(parts)
 
 
-def hits_over_time(content: SeriesContent, months: Sequence[np.ndarray], sizes: Sequence[int]) -> tuple[float, float]:
-    """Coverage of differences between successive months and of running totals, of the cells of some pairs."""
+FORMS = {
+    "differences": "n - LAG(n) OVER ({})",
+    "running totals": "SUM(n) OVER ({})",
+    "means of three": "AVG(n) OVER ({} ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)",
+}
+
+
+def hits_over_time(content: SeriesContent, months: Sequence[np.ndarray], sizes: Sequence[int]) -> dict[str, float]:
+    """Coverage of what is asked along time, of the cells of some pairs."""
     release = Release(content, "margins", Guarantee(Cost.stated(1).epsilon, "p", "n", "s"), private=False)
-    hits: dict[str, list[bool]] = {"LAG": [], "SUM": []}
+    hits: dict[str, list[bool]] = {name: [] for name in FORMS}
     for first, second in ((0, 3), (2, 6), (4, 7)):
+        if sizes[first] * sizes[second] > MOST_ASKED:
+            continue
         grouped = f"SELECT period, a{first}, a{second}, COUNT(*) AS n FROM t GROUP BY period, a{first}, a{second}"
         apart = f"PARTITION BY a{first}, a{second} ORDER BY period"
-        for name, form in (("LAG", f"n - LAG(n) OVER ({apart})"), ("SUM", f"SUM(n) OVER ({apart})")):
-            sql = f"SELECT period, a{first}, a{second}, {form} AS v FROM ({grouped}) AS g"
-            truth = np.array([counted(codes, sizes, (first, second)) for codes in months])
-            truth = np.diff(truth, axis=0, prepend=0) if name == "LAG" else np.cumsum(truth, axis=0)
+        counts = np.array([counted(codes, sizes, (first, second)) for codes in months]).astype(np.float64)
+        sums = np.cumsum(counts, axis=0)
+        truths = {
+            "differences": np.diff(counts, axis=0, prepend=0),
+            "running totals": sums,
+            "means of three": np.concatenate([sums[:3] * 0, sums[3:] - sums[:-3]]) / 3.0,
+        }
+        for name, form in FORMS.items():
+            sql = f"SELECT period, a{first}, a{second}, {form.format(apart)} AS v FROM ({grouped}) AS g"
             for period, one, other, found in release.query(sql).rows:
-                month = int(str(period)[5:7]) - 1
-                if (month or name == "SUM") and getattr(found, "low", None) is not None:
-                    value = truth[month, int(one), int(other)]
+                month, start = int(str(period)[5:7]) - 1, {"differences": 1, "running totals": 0}.get(name, 3)
+                if month >= start and getattr(found, "low", None) is not None:
+                    value = truths[name][month, int(one), int(other)]
                     hits[name].append(bool(found.low <= value <= found.high))
-    return float(np.mean(hits["LAG"])), float(np.mean(hits["SUM"]))
+    return {name: float(np.mean(each)) for name, each in hits.items()}
 
 
-def year(columns: int, drift: str, rows: int, seed: int, *, over_time: bool) -> None:
-    sizes = SIZES[columns]
+def year(name: str, sizes: Sequence[int], months: Sequence[np.ndarray], seed: int, *, over_time: bool) -> None:
     schema, errors, start = schema_of(sizes), Errors(sizes), process_time()
-    walk = 0.02 if drift == "jump" else float(drift) / 100.0
-    months = drawn(sizes, walk, seed, rows, jump=drift == "jump")
     budget = Cost.stated(1, "1e-9").budget
     alone = [released(schema, codes, budget, seed * 100 + month) for month, codes in enumerate(months)]
     later = range(MONTHS // 2, MONTHS)
     filtered = {month: borrowed(alone[: month + 1], month) for month in range(1, MONTHS)}
-    smoothed = {month: borrowed(alone, month) for month in later}
+    smoothed = {month: borrowed(alone, month) for month in range(MONTHS)}
     rich = {m: released(schema, months[m], Budget.zcdp(MONTHS * budget.amount), seed * 100 + 50 + m) for m in later}
     base = np.mean([errors.of(alone[month], months[month]) for month in later])
     ratios = [np.mean([errors.of(each[m], months[m]) for m in later]) / base for each in (filtered, smoothed, rich)]
-    by_month = [errors.hits(filtered[month], months[month]) for month in filtered]
-    line = f"{columns:>3} {drift:>5} {base:>8.1f} " + " ".join(f"{each:>8.3f}" for each in ratios)
-    line += f"   cells {min(by_month):.3f} to {max(by_month):.3f}"
-    if drift == "jump":
-        named = {"broke": [JUMPS], "since": range(JUMPS + 1, MONTHS)}
-        said = (
-            f"{n} {np.mean([errors.hits(filtered[m], months[m], CATEGORY) for m in ms]):.3f}" for n, ms in named.items()
-        )
-        line += ", of what jumped: " + ", ".join(said)
+    line = f"{len(sizes):>3} {name:>6} {base:>8.1f} " + " ".join(f"{each:>8.3f}" for each in ratios) + "   cells"
+    for words, contents in (("alone", dict(enumerate(alone))), ("filter", filtered), ("smoother", smoothed)):
+        by_month = [errors.hits(content, months[month]) for month, content in contents.items()]
+        line += f" {words} {np.mean(by_month):.3f} ({min(by_month):.3f} to {max(by_month):.3f})"
+    if name == "jump":
+        for words, some in (("broke", [JUMPS]), ("since", range(JUMPS + 1, MONTHS))):
+            every = [[errors.hits(of[m], months[m], CATEGORY) for m in some] for of in (alone, filtered, smoothed)]
+            line += f"; {words}: " + " ".join(f"{np.mean(each):.3f}" for each in every)
     if over_time:
         for words, content in (("alone", as_series(alone)), ("as of the last", as_series(alone).as_of("2026-12"))):
-            differences, totals = hits_over_time(content, months, sizes)
-            line += f"; {words}: differences {differences:.3f}, running totals {totals:.3f}"
+            found = hits_over_time(content, months, sizes)
+            line += f"; {words}: " + ", ".join(f"{each} {share:.3f}" for each, share in found.items())
     print(f"{line}   ({process_time() - start:.0f} s of CPU)", flush=True)
+
+
+def dealt(folder: Path, seed: int) -> tuple[list[int], dict[str, list[np.ndarray]]]:
+    """Sizes of the columns of NIST's excerpt, and its rows in twelve months: one by one, and in runs of places."""
+    from nist import COLUMNS, Excerpt
+
+    excerpt = Excerpt(folder, [*COLUMNS, "PUMA"])
+    codes = np.stack([excerpt.rows[name] for name in COLUMNS], axis=1)
+    order = np.lexsort((np.random.default_rng(seed).random(len(codes)), excerpt.rows["PUMA"]))
+    sizes = [len(excerpt.values[name]) for name in COLUMNS]
+    one_by_one = [codes[order[month::MONTHS]] for month in range(MONTHS)]
+    return sizes, {"dealt": one_by_one, "places": np.array_split(codes[order], MONTHS)}
 
 
 def measured(periods: int, cells: int = 4096) -> float:
@@ -237,15 +264,22 @@ def main() -> None:
     parser.add_argument(
         "--over-time", action="store_true", help="also differences and running totals, which takes longer"
     )
+    parser.add_argument("--nist", type=Path, help="folder of NIST's excerpt")
     parser.add_argument("--running", action="store_true")
     stated = parser.parse_args()
-    running()
     if stated.running:
+        running()
         return
-    print("columns drift, error alone; of it: leaning on earlier months, on all, with the year's budget; coverage")
-    for columns in stated.columns:
-        for drift in stated.drift:
-            year(columns, drift, stated.rows, stated.seed, over_time=stated.over_time)
+    print("columns drift, error alone; of it: leaning on earlier months, on all, with the year's budget; coverage of")
+    print("cells by month, mean (least to most), of what jumped then and since (alone, filter, smoother), over time")
+    for columns, drift in product(stated.columns, stated.drift):
+        walk, sizes = 0.02 if drift == "jump" else float(drift) / 100.0, SIZES[columns]
+        months = drawn(sizes, walk, stated.seed, stated.rows, jump=drift == "jump")
+        year(drift, sizes, months, stated.seed, over_time=stated.over_time)
+    if stated.nist is not None:
+        sizes, named = dealt(stated.nist, stated.seed)
+        for name, months in named.items():
+            year(name, sizes, months, stated.seed, over_time=stated.over_time)
 
 
 if __name__ == "__main__":

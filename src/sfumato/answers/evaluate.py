@@ -127,6 +127,13 @@ class NoiseSource(ABC):
     def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[Terms]:
         """Noise terms of each present group's sums (numerator, denominator, ...), with the weights of each noise."""
 
+    def recurring(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Floats | None:
+        """Covariances of what other parts of a series err by too, (groups, ends, ends), ends as in `Term.weights`.
+
+        None where that is unknown.
+        """
+        return None
+
     def signs_of_rows(self, within: NDArray[np.bool_], cells: Gathered) -> list[Sign] | None:
         """Test statistics for rows in sets of cells, (cells, sets); None where the fits keep none."""
         return None

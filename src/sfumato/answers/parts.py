@@ -118,17 +118,59 @@ def cells_of_parts(parts: Sequence[PartView], along: str, names: Sequence[str]) 
 
 
 @dataclass(frozen=True, eq=False)
-class _Share:
-    """Errors that one part brings into the sums of some groups. at: indices of the groups among those present.
-
-    groups: its own, by which its cells are split.
-    """
+class _Errors:
+    """Errors of some sums of one part, by its own groups: worked out once, as the sums of a running total are alike."""
 
     part: PartView
     sides: Sequence[Sum]
-    at: Codes
-    terms: Sequence[Terms]
     groups: Groups
+
+    @cached_property
+    def terms(self) -> Sequence[Terms]:
+        return self.part.view.noises.terms(self.sides, self.part.cells, self.groups)
+
+    @cached_property
+    def first(self) -> Terms:
+        return self.terms[0]
+
+    @cached_property
+    def recurring(self) -> Floats | None:
+        return self.part.view.noises.recurring(self.sides, self.part.cells, self.groups)
+
+
+@dataclass(frozen=True, eq=False)
+class _Share:
+    """Errors that one part brings into the sums of some groups. at: indices of the groups among those present.
+
+    everywhere: they are of one sum that is the same for all of these groups.
+    """
+
+    errors: _Errors
+    at: Codes
+    everywhere: bool
+
+    def terms_of(self, index: int) -> Terms:
+        return self.errors.first if self.everywhere else self.errors.terms[index]
+
+    def model_of(self, index: int) -> _Model:
+        """Model errors of the sums of one group."""
+        columns = 3 * len(self.errors.sides)
+        whole = np.zeros((columns, columns))
+        for term in self.terms_of(index) or ():
+            if term.model:
+                whole += term.noise.variance * term.multiplicity * np.outer(term.weights, term.weights)
+        found = self.errors.recurring
+        recurs = RECURS * whole if found is None else found[0 if self.everywhere else index]
+        return _Model(whole, recurs, found is not None)
+
+
+@dataclass(frozen=True, eq=False)
+class _Model:
+    """Covariances of a part's model errors and of what of them recurs, (ends, ends) each; whether that is known."""
+
+    covariance: Floats
+    recurs: Floats
+    known: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +190,8 @@ class NoiseOfParts(NoiseSource):
         joined = _Joined(shares)
         if many > 1 and joined.one_run and all(len(share.at) == many for share in shares):
             return joined.places[0][0].of_every_group()
-        normal = [share.terms for share in shares if isinstance(share.terms, NormalErrors)]
+        errors = [share.errors.terms for share in shares if not share.everywhere]
+        normal = [each for each in errors if isinstance(each, NormalErrors)]
         if many > 1 and normal and len(normal) == len(shares) and all(len(each) == 1 for each in by_group):
             order = np.argsort(np.concatenate([share.at for share in shares]))
             noise, model, unknown = (
@@ -156,13 +199,14 @@ class NoiseOfParts(NoiseSource):
             )
             return NormalErrors(noise, model, unknown, normal[0].back)
         known: dict[tuple[int, ...], Terms] = {}  # groups with the same noises get them as the same value
-        patterns = _Patterns([share.sides for share in shares], 3 * len(sides))
-        found = [joined.of_group([(shares.index(share), index) for share, index in each]) for each in by_group]
+        patterns = _Patterns([share.errors.sides for share in shares], 3 * len(sides))
+        numbers = {id(share): number for number, share in enumerate(shares)}
+        found = [joined.of_group([(numbers[id(share)], index) for share, index in each]) for each in by_group]
         result = []
         for each in found:
-            same = tuple(part for terms, number in each for part in (id(terms), number))
+            same = tuple(part for terms, number, _ in each for part in (id(terms), number))
             if same not in known:
-                known[same] = _together(each, patterns)
+                known[same] = _together(each, shares, patterns)
             result.append(known[same])
         self._kept.append(found)  # so that the numbers by which terms are known stay their own
         return result
@@ -178,28 +222,25 @@ class NoiseOfParts(NoiseSource):
         shares = []
         if len(at) and any(side.split or side.whole for side in mine):
             own = [Sum(side.split, side.whole, {}, np.zeros(inside.number)) for side in mine]
-            shares.append(_Share(part, own, at, self._terms(part, own, inside), inside))
+            shares.append(_Share(self._errors(part, own, inside), at, everywhere=False))
         if len(at) < len(groups.present) and any(side.whole for side in mine):
             others = np.setdiff1d(np.arange(len(groups.present)), at)
             whole = [Sum({}, side.whole, {}, np.zeros(1)) for side in mine]
-            (shared,) = self._terms(part, whole, EVERY_ROW)
-            shares.append(_Share(part, whole, others, [shared] * len(others), EVERY_ROW))
+            shares.append(_Share(self._errors(part, whole, EVERY_ROW), others, everywhere=True))
         return shares
 
-    def _terms(self, part: PartView, sides: Sequence[Sum], groups: Groups) -> Sequence[Terms]:
-        """Noise terms of a part, worked out once: the sums of a running total weigh a month alike."""
+    def _errors(self, part: PartView, sides: Sequence[Sum], groups: Groups) -> _Errors:
+        """Errors of a part's sums; those of sums with the same weights are kept."""
         weights = [(of, each) for side in sides for kind in (side.split, side.whole) for of, each in kind.items()]
         if isinstance(groups, ByValue) or len(weights) * part.cells.size > MOST_KEPT:
-            return part.view.noises.terms(sides, part.cells, groups)
+            return _Errors(part, sides, groups)
         shapes = tuple((len(side.split), len(side.whole), side.exact) for side in sides)
         values = tuple((of, *(getattr(each, end).tobytes() for end in ENDS)) for of, each in weights)
         key = part.start, shapes, values, groups.names, groups.present.tobytes()
-        if key not in self._known:
-            self._known[key] = part.view.noises.terms(sides, part.cells, groups)
-        return self._known[key]
+        return self._known.setdefault(key, _Errors(part, sides, groups))
 
     @cached_property
-    def _known(self) -> dict[tuple[object, ...], Sequence[Terms]]:
+    def _known(self) -> dict[tuple[object, ...], _Errors]:
         return {}
 
     def _inside(self, part: PartView, groups: Groups) -> tuple[Groups, Codes]:
@@ -264,9 +305,9 @@ class _Joined:
         runs: dict[Run, list[int]] = {}
         parts: dict[int, OfPart] = {}
         for number, share in enumerate(shares):
-            noises = share.part.view.noises
+            noises = share.errors.part.view.noises
             if isinstance(noises, AlongTime):
-                parts[number] = OfPart(noises, share.sides, share.part.cells, share.groups)
+                parts[number] = OfPart(noises, share.errors.sides, share.errors.part.cells, share.errors.groups)
                 runs.setdefault(parts[number].run, []).append(number)
         for numbers in runs.values():
             if len(numbers) > 1:
@@ -278,25 +319,25 @@ class _Joined:
         """Whether all shares are of parts that share noises, split by the same groups."""
         return len({id(joint) for joint, _ in self.places.values()}) == 1 and len(self.places) == len(self.shares)
 
-    def of_group(self, members: Sequence[tuple[int, int]]) -> list[tuple[Terms, int]]:
-        """Noise terms of the shares of a group, with the share that each comes from."""
-        found: list[tuple[Terms, int]] = []
+    def of_group(self, members: Sequence[tuple[int, int]]) -> list[tuple[Terms, int, int]]:
+        """Noise terms of the shares of a group, with the share that each comes from and the group's index there."""
+        found: list[tuple[Terms, int, int]] = []
         by_run: dict[int, list[tuple[int, int]]] = {}
         for number, index in members:
             if number in self.places and len(members) > 1:
                 by_run.setdefault(id(self.places[number][0]), []).append((number, index))
             else:
-                found.append((self.shares[number].terms[index], number))
+                found.append((self.shares[number].terms_of(index), number, index))
         for together in by_run.values():
             joint = self.places[together[0][0]][0]
             groups = [(self.places[number][1], self._group(number, index)) for number, index in together]
-            found.append((joint.terms(groups), together[0][0]))
+            found.append((joint.terms(groups), *together[0]))
         return found
 
     def _group(self, number: int, index: int) -> int:
         """Number of a group among those of a part."""
         share = self.shares[number]
-        return int(share.groups.present[index if share.groups is not EVERY_ROW else 0])
+        return int(share.errors.groups.present[0 if share.everywhere else index])
 
 
 class _Patterns:
@@ -349,50 +390,55 @@ def _direction(side: Sum, end: str) -> Floats | None:
     return vector / length if length > 0.0 else None
 
 
-def _together(shares: Sequence[tuple[Terms, int]], patterns: _Patterns) -> Terms:
-    """Noise terms of a sum over parts: their noises side by side, their model errors joined (`joined_models`)."""
-    if any(terms is None for terms, _ in shares):
+def _together(members: Sequence[tuple[Terms, int, int]], shares: Sequence[_Share], patterns: _Patterns) -> Terms:
+    """Noise terms of a sum over parts: their noises side by side, their model errors joined (`joined_models`).
+
+    members: terms, number of the share that they come from, index of the group there.
+    """
+    if any(terms is None for terms, *_ in members):
         return None
-    if len(shares) == 1:
-        return shares[0][0]
+    if len(members) == 1:
+        return members[0][0]
     noises: dict[tuple[object, tuple[float, ...]], int] = {}
     columns = patterns.number.shape[1]
-    normal, models, numbers = np.zeros((columns, columns)), list[Floats](), list[int]()
-    for terms, number in shares:
-        model = np.zeros((columns, columns))
+    normal, models = np.zeros((columns, columns)), list[tuple[_Model, int]]()
+    for terms, number, index in members:
         for term in terms or ():
-            weights = np.asarray(term.weights)
-            if term.model or term.noise == NORMAL:
-                covariance = term.noise.variance * term.multiplicity * np.outer(weights, weights)
-                model, normal = (model + covariance, normal) if term.model else (model, normal + covariance)
-            else:
+            if term.noise == NORMAL and not term.model:
+                normal += term.noise.variance * term.multiplicity * np.outer(term.weights, term.weights)
+            elif not term.model:
                 key = term.noise, term.weights
                 noises[key] = noises.get(key, 0) + term.multiplicity
-        if model.any():
-            models.append(model)
-            numbers.append(number)
+        if any(term.model for term in terms or ()):
+            models.append((shares[number].model_of(index), number))
     drawn = [Term.of(noise, many, *weights) for (noise, weights), many in noises.items()]  # type: ignore[arg-type]
     back = np.arange(columns)
     return (
         *drawn,
         *normal_terms(normal, back, model=False),
-        *normal_terms(joined_models(models, numbers, patterns), back, model=True),
+        *normal_terms(joined_models(models, patterns), back, model=True),
     )
 
 
-def joined_models(models: Sequence[Floats], numbers: Sequence[int], patterns: _Patterns) -> Floats:
-    """Covariance of the sum of several parts' model errors: the least above independent and partly equal ones."""
+def joined_models(models: Sequence[tuple[_Model, int]], patterns: _Patterns) -> Floats:
+    """Covariance of the sum of several parts' model errors, of which a share recurs, with the numbers of the parts.
+
+    Where the share is not known, the least covariance above that of none and that of as much as may.
+    """
     columns = patterns.number.shape[1]
     if not models:
         return np.zeros((columns, columns))
-    apart = np.asarray(np.sum(models, axis=0))
     if len(models) == 1:
-        return apart
-    scaled = np.zeros((columns, patterns.many))  # deviations of all parts, along the patterns
-    for model, number in zip(models, numbers, strict=True):
-        deviations = np.sqrt(np.maximum(np.diag(model), 0.0)) * patterns.sign[number]
-        np.add.at(scaled, (np.arange(columns), patterns.number[number]), deviations)
-    return above_both(apart, (1.0 - RECURS) * apart + RECURS * (scaled @ patterns.cosines @ scaled.T))
+        return models[0][0].covariance
+    cases = []
+    for some in ([each for each in models if each[0].known], models):
+        left = np.sum([model.covariance for model, _ in models], axis=0) - sum(model.recurs for model, _ in some)
+        scaled = np.zeros((columns, patterns.many))  # deviations of all parts, along the patterns
+        for model, number in some:
+            deviations = np.sqrt(np.maximum(np.diag(model.recurs), 0.0)) * patterns.sign[number]
+            np.add.at(scaled, (np.arange(columns), patterns.number[number]), deviations)
+        cases.append(left + scaled @ patterns.cosines @ scaled.T)
+    return cases[1] if all(model.known for model, _ in models) else above_both(*cases)
 
 
 def above_both(one: Floats, other: Floats) -> Floats:

@@ -12,7 +12,7 @@ from sfumato.dbapi import connect
 from sfumato.errors import QueryError
 from sfumato.kernel.budget import Cost
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.models.margins.borrowing import Periods, Prediction, borrowed, positive_fit
+from sfumato.models.margins.borrowing import Periods, Prediction, Walk, borrowed, evened, positive_fit
 from sfumato.models.margins.content import Margins
 from sfumato.models.margins.measure import margins
 from sfumato.releases.contents.series import Part, SeriesContent
@@ -85,6 +85,24 @@ def test_drift_and_scatter_are_learned_from_squared_differences():
     assert walk.scatter == pytest.approx(2.0, rel=0.3)
 
 
+@pytest.mark.parametrize(("drift", "within"), [(0.0, 1e-4), (0.02, 0.03), (0.1, 0.05), (0.3, 0.1)])
+def test_covariances_between_periods_are_those_of_a_smoother(drift, within):
+    """Against the posterior covariance of twelve counts by the whole matrix, on average over all pairs of periods."""
+    months, alone, rows = 12, 300.0, 80.0
+    scatter, steps = 1.5 * rows, np.minimum.outer(np.arange(months), np.arange(months))
+    walk = 1e7 + drift**2 * rows**2 * steps
+    counts = walk + scatter * np.eye(months)
+    explicit = counts - counts @ np.linalg.solve(counts + alone * np.eye(months), counts)
+    pairs = explicit[~np.eye(months, dtype=bool)].mean()
+    errors = []
+    for at in range(months):
+        others = np.arange(months) != at
+        seen = (counts + alone * np.eye(months))[np.ix_(others, others)]
+        errors.append(walk[at, at] - walk[at, others] @ np.linalg.solve(seen, walk[others, at]))
+    found = [Walk(drift**2, 1.5, months).shared(*map(np.array, (rows, e, scatter, alone))) for e in errors]
+    assert np.mean(found) == pytest.approx(pairs, rel=within)
+
+
 def test_least_squares_with_signs():
     features = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     assert positive_fit(features, features @ [2.0, 3.0], np.ones(3)).tolist() == pytest.approx([2.0, 3.0])
@@ -115,6 +133,42 @@ def test_months_that_hardly_change_gain_and_a_jump_is_let_go(alone):
     assert np.isfinite(Periods.of(alone).predicted(MONTHS - 1)[1,].variance).all()
 
 
+def test_sizes_of_errors_are_those_of_all_periods_and_of_cells_that_jumped_their_own(alone):
+    def sizes(content: Margins) -> np.ndarray:
+        table = content.tables["count"][0, 1]
+        return table.noise + table.model
+
+    known = Periods.of(alone).predicted(2)
+    assert all((each.periods == MONTHS - 1).all() for each in known.values())
+    spread = [sizes(evened(alone, m, Periods.of(alone).predicted(m))).sum() for m in range(MONTHS)]
+    assert np.std(np.log(spread)) < 0.5 * np.std(np.log([sizes(each).sum() for each in alone]))
+    flags = np.zeros(SHAPE[:2], dtype=bool)
+    flags[1] = True
+    jumped = evened(alone, 2, known | {(0, 1): known[0, 1].forgetting(flags)})
+    assert sizes(jumped)[1] == pytest.approx(sizes(alone[2])[1], rel=1e-2)
+    assert sizes(jumped)[0] != pytest.approx(sizes(alone[2])[0], rel=1e-2)
+
+
+def test_differences_and_sums_of_leaning_months_know_what_they_share(alone):
+    """Errors of two months with covariance c: the squares of sum and difference are those of both months, +- 2 c."""
+    guarantee = Guarantee(Fraction(1), "a person in a month", "one person", "as stated")
+    parts = [
+        Part(n, f"2026-{n:02}", lambda each=each: Release(each, "margins", guarantee, private=True))
+        for n, each in enumerate(alone[:3], start=1)
+    ]
+    series = Release(SeriesContent.of(parts), "margins", guarantee, private=True)
+    counts = [f"COUNT(*) FILTER (WHERE period = '2026-{month:02}')" for month in (1, 2)]
+    asked = [*counts, f"{counts[1]} - {counts[0]}", f"{counts[1]} + {counts[0]}"]
+    sql = f"SELECT a0, {', '.join(asked)} FROM t GROUP BY a0"
+    for _, *found in series.query(sql, as_of="2026-03").rows:
+        one, other, change, both = (each.stderr**2 for each in found)
+        assert change + both == pytest.approx(2.0 * (one + other), rel=1e-6)
+        assert change < one + other < both
+    for _, *found in series.query(sql).rows:  # without, the wider case for each
+        one, other, change, both = (each.stderr**2 for each in found)
+        assert change == pytest.approx(one + other, rel=1e-6) and both >= one + other
+
+
 def test_a_series_is_asked_as_of_a_period(alone):
     guarantee = Guarantee(Fraction(1), "a person in a month", "one person", "as stated")
     releases = [Release(each, "margins", guarantee, private=True) for each in alone[:3]]
@@ -126,6 +180,7 @@ def test_a_series_is_asked_as_of_a_period(alone):
     plain = series.query(sql.format("2026-02"))
     values = [each.rows[0][0].value for each in (filtered, smoothed, plain)]
     assert len({*values}) == 3
+    assert any("; standard errors of cells of two columns are" in note for note in smoothed.notes)
     assert any("as of 2026-03" in note for note in smoothed.notes) and not any("as of" in note for note in plain.notes)
     wide = [series.query(sql.format("2026-02"), as_of=p, interval="guaranteed").rows[0][0] for p in (None, "2026-03")]
     assert (wide[0].low, wide[0].high) == (wide[1].low, wide[1].high)

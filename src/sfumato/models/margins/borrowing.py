@@ -17,9 +17,17 @@ calibrated errors) is carried over: with a = alone, b = borrowed, p = published,
 
     estimate = b + c (p - a),    variance = c Var p
 
-Noise in the result is the period's own noise; what comes from other periods counts as model error, which the errors of
-sums over periods take as common to all of them (answers/parts.py). All of it works on published numbers: nothing is
-spent. Own method; filter and smoother: Kalman 1960; Rauch, Tung, Striebel 1965.
+Noise in the result is the period's own noise; what comes from other periods counts as model error. Variances are first
+brought to the size that all periods claim on average (`evened`).
+
+Covariance of two periods' errors, for differences and sums along time (`Walk.shared`, answers/parts.py). With v the
+variance of an estimate alone, s that of scatter and e that of the prediction, the smoothed error is that of the period
+alone times (s + e) / (v + s + e), plus that of the prediction less scatter times v / (v + s + e). Two periods predict
+each other from the same others: their covariance is v^2 e / ((v + s) (v + s + e)), what is known of mu in either, times
+what is left of it over a lag with drift. Of the rest, `ALWAYS` recurs: what the model misses in every period.
+
+All of it works on published numbers: nothing is spent. Own method; filter and smoother: Kalman 1960; Rauch, Tung,
+Striebel 1965.
 """
 
 from __future__ import annotations
@@ -39,17 +47,7 @@ from sfumato.measurement import Measurement
 from sfumato.models.margins.joining import one_way_errors, onto_total
 from sfumato.models.margins.scales import Scaled, Spreads
 from sfumato.models.margins.shrinkage import LEAST, ROUNDS_OF_LARGER, all_pairs, fit_margins
-from sfumato.models.margins.table import (
-    WIDER,
-    Noisy,
-    Places,
-    Table,
-    independent,
-    pooled,
-    spread_out,
-    sum_kinds,
-    sum_out,
-)
+from sfumato.models.margins.table import WIDER, Noisy, Places, Table, independent, pooled, spread_out, sum_out
 from sfumato.queries import Identity
 
 if TYPE_CHECKING:
@@ -57,6 +55,7 @@ if TYPE_CHECKING:
 
 LET_GO = 4.0  # standard deviations of an innovation; one in 16,000 is that far off by chance
 BY_CHANCE = 1.0  # the least scatter: that of rows which come independently
+ALWAYS = 0.1  # of a pair's model variance that leaning leaves, what every period errs by alike
 ROUNDS = 8  # of learning drift and scatter, with weights and outliers by those of the round before
 
 Seen = Mapping[Places, tuple[Floats, float | Floats]]  # noisy tables of one and two attributes, with their variances
@@ -64,10 +63,34 @@ Seen = Mapping[Places, tuple[Floats, float | Floats]]  # noisy tables of one and
 
 @dataclass(frozen=True, eq=False)
 class Walk:
-    """Variances of a cell along time: drift per period, as a share of its squared rows; scatter, as a share of rows."""
+    """Variances of a cell along time: drift per period, as a share of its squared rows; scatter, as a share of rows.
+
+    periods: how many.
+    """
 
     drift: float
     scatter: float
+    periods: int
+
+    def shared(self, rows: Floats, error: Floats, scatter: Floats, alone: Floats) -> Floats:
+        """Covariances of a smoothed cell's errors in two periods, on average over all pairs of periods.
+
+        error: variances of its prediction from other periods. scatter: of the counts around their expectation. alone:
+        of an estimate by one period alone.
+        """
+        seen = alone + scatter
+        fading = np.interp(self.drift * rows**2 / np.maximum(seen, LEAST), *self._fading)
+        return np.asarray(alone**2 * error / np.maximum(seen * (seen + error), LEAST) * fading)
+
+    @cached_property
+    def _fading(self) -> tuple[Floats, list[float]]:
+        """Squared drifts per variance seen, and mean covariances of two periods beside mean variances in a smoother."""
+        steps, apart, found = np.append(0.0, np.logspace(-5.0, 2.0, 29)), np.diff(np.eye(self.periods), axis=0), []
+        for step in steps.tolist():
+            smoothed = np.linalg.inv(np.eye(self.periods) + apart.T @ apart / max(step, LEAST))
+            own = float(np.trace(smoothed))
+            found.append((float(smoothed.sum()) - own) / own / max(self.periods - 1, 1))
+        return steps, found
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +173,7 @@ class Periods:
                         drawn = np.broadcast_to(noise + more, before.shape).reshape(-1)
                         parts.append(((after - before).reshape(-1) ** 2, drawn, rows, lag))
         if not parts:
-            return Walk(1.0, 1.0)
+            return Walk(1.0, 1.0, len(self.seen))
         square, noise_of, rows_of = (np.concatenate([each[index] for each in parts]) for index in range(3))
         steps = np.concatenate([np.full(len(each[2]), float(each[3])) for each in parts])
         features = np.stack([steps * rows_of**2, 2.0 * rows_of], axis=1)
@@ -161,7 +184,7 @@ class Periods:
             found = positive_fit(features, above, weights)
             if found[1] < BY_CHANCE:
                 found = np.append(positive_fit(features[:, :1], above - 2.0 * BY_CHANCE * rows_of, weights), BY_CHANCE)
-        return Walk(float(found[0]), float(found[1]))
+        return Walk(float(found[0]), float(found[1]), len(self.seen))
 
     @cached_property
     def walks(self) -> dict[Places, Walk]:
@@ -243,26 +266,18 @@ def borrowed(contents: Sequence[Margins], at: int) -> Margins:
     return lean_on(evened(contents, at, predicted), predicted, periods.walks)
 
 
-def lean_on(
-    own: Margins,
-    predicted: Mapping[Places, Prediction],
-    walks: Mapping[Places, Walk],
-    groups: Mapping[int, Codes] | None = None,
-) -> Margins:
-    """Marginals drawn towards predictions of some of them that share no noise with them.
+def lean_on(own: Margins, predicted: Mapping[Places, Prediction], walks: Mapping[Places, Walk]) -> Margins:
+    """Marginals drawn towards predictions that share no noise with them."""
+    tables, shared = dict(own.tables["count"]), dict[Places, Floats]()
+    for place in range(len(own.domain.axes)):
+        every = np.arange(own.domain.shape[place])
+        tables[place,], shared[place,] = lean_margin(own, place, predicted[place,], walks[place,], every)
+    pairs, commons, ratios = _pairs(own, tables, predicted, walks)
+    return replace(with_tables(own, tables | pairs, ratios), shared=shared | commons)
 
-    groups: for axes along which only sums over groups of values are predicted, the group of each value.
-    """
-    kinds = [np.arange(size) for size in own.domain.shape]
-    for place, kind in (groups or {}).items():
-        kinds[place] = kind
-    seen, tables = own.noisy, dict(own.tables["count"])
-    for place, axis in enumerate(own.domain.axes):
-        if (place,) in predicted:
-            scatter, told = walks[place,].scatter, predicted[place,]
-            tables[place,] = _one_way(tables[place,], seen[place,], told, scatter, axis.ordered, kinds[place])
-    pairs, ratios = _pairs(own, tables, predicted, walks, kinds)
-    tables |= pairs
+
+def with_tables(own: Margins, tables: dict[Places, Table], ratios: Mapping[Places, float]) -> Margins:
+    """Marginals with new tables of one and two attributes. ratios: by which the variances of pairs fell."""
     for places in sorted((p for p in tables if len(p) > 2), key=len):
         tables[places] = _refitted(tables[places], tables)
     spreads = dict(own.spreads)
@@ -275,7 +290,8 @@ def evened(contents: Sequence[Margins], at: int, predicted: Mapping[Places, Pred
     """Marginals of one period whose errors are as large as those of all periods are on average.
 
     A period measures the size of its own errors with noise, which is why errors have longer tails than normal ones and
-    are claimed `WIDER`. Sizes of several periods even out; a cell that jumped keeps its own.
+    are claimed wider, for tables and again for single cells (`WIDER`, `with_tails`). Sizes of several periods even out,
+    and tails are short again; a cell that jumped keeps its own.
     """
     own, rows = contents[at], [max(float(each.tables["count"][()].estimate), 1.0) for each in contents]
     tables, shares, most = dict(own.tables["count"]), dict[Places, float](), float(len(contents))
@@ -285,91 +301,76 @@ def evened(contents: Sequence[Margins], at: int, predicted: Mapping[Places, Pred
             shares[places] = 0.0
             continue
         always = known == known.max()
-        shares[places] = float((table.estimate * known).sum() / (table.estimate.sum() * most))
+        shares[places] = float(known.min() / most)
         every = [(each.tables["count"].get(places), many) for each, many in zip(contents, rows, strict=True)]
         sizes = [float((one.noise + one.model)[always].sum()) / many for one, many in every if one is not None]
         mine = float((table.noise + table.model)[always].sum()) / rows[at]
-        times = (float(np.mean(sizes)) / mine / WIDER**2) ** (known / most) if mine > 0.0 else np.ones(known.shape)
+        times = (float(np.mean(sizes)) / mine / WIDER**4) ** (known / most) if mine > 0.0 else np.ones(known.shape)
         noise = np.minimum(times, 1.0) * table.noise
         tables[places] = Table(places, table.estimate, noise, times * (table.noise + table.model) - noise)
     spreads = dict(own.spreads)
     if "count" in spreads:
         others = [each.spreads["count"] for each in contents if "count" in each.spreads]
-        spreads["count"] = spreads["count"].evened(others, WIDER**-2.0, shares)
+        spreads["count"] = spreads["count"].evened(others, WIDER**-4.0, shares)
     return replace(own, tables={**own.tables, "count": tables}, spreads=spreads)
 
 
-def _one_way(table: Table, noisy: Noisy, predicted: Prediction, scatter: float, ordered: bool, kind: Codes) -> Table:
-    """One-way margin drawn towards its prediction by precision (GLS). kind: the predicted group of each value."""
+def lean_margin(own: Margins, place: int, predicted: Prediction, walk: Walk, kind: Codes) -> tuple[Table, Floats]:
+    """One-way margin drawn towards its prediction by precision (GLS), and the variances that other periods share.
+
+    kind: the predicted group of each value.
+    """
+    table, noisy, ordered = own.tables["count"][place,], own.noisy[place,], own.domain.axes[place].ordered
     total = float(table.estimate.sum())
     alone = np.maximum(one_way_errors(*noisy, total, ordered)[1], LEAST)
     of_group, estimate = np.bincount(kind, alone), np.bincount(kind, table.estimate)
-    spread = predicted.variance + scatter * np.maximum(estimate, 1.0)
-    known = np.isfinite(spread)
-    weight = np.where(known, of_group / (of_group + np.where(known, spread, 1.0)), 0.0)
+    scatter, known = walk.scatter * np.maximum(estimate, 1.0), np.isfinite(predicted.variance)
+    error = np.where(known, predicted.variance, 0.0)
+    weight = np.where(known, of_group / (of_group + error + scatter), 0.0)
     share = alone / of_group[kind]
     moved = onto_total(table.estimate + share * (weight * (predicted.mean - estimate))[kind], total)
     left = 1.0 - weight[kind] * share
     variance, noise = left * (table.noise + table.model), left**2 * table.noise
-    return Table(table.places, moved, noise, variance - noise)
+    shared = share**2 * walk.shared(estimate, error, scatter, np.asarray(of_group, dtype=np.float64))[kind]
+    return Table(table.places, moved, noise, variance - noise), np.minimum(shared, variance - noise)
 
 
 def _pairs(
-    own: Margins,
-    tables: Mapping[Places, Table],
-    predicted: Mapping[Places, Prediction],
-    walks: Mapping[Places, Walk],
-    kinds: Sequence[Codes],
-) -> tuple[dict[Places, Table], dict[Places, float]]:
-    """Pairs drawn towards their predictions, and by how much their variances fell. tables: with new one-way margins."""
+    own: Margins, tables: Mapping[Places, Table], predicted: Mapping[Places, Prediction], walks: Mapping[Places, Walk]
+) -> tuple[dict[Places, Table], dict[Places, Floats], dict[Places, float]]:
+    """Pairs drawn to their predictions, variances that other periods share, and by how much variances fell.
+
+    tables: with new one-way margins.
+    """
     ordered = [axis.ordered for axis in own.domain]
     published = own.tables["count"]
     before, after = ([of[place,].estimate for place in range(len(ordered))] for of in (published, tables))
     mine: dict[Places, Noisy] = {
         places: noisy for places, noisy in own.noisy.items() if len(places) == 2 and places in published
     }
-    fine = [len(kind) == int(kind.max()) + 1 for kind in kinds]
     told = dict[Places, Noisy]()
     for places, each in predicted.items():
         known = np.isfinite(each.variance)
-        if len(places) == 2 and known.any() and (places in mine or all(fine[place] for place in places)):
-            numbers = np.where(known, each.mean, sum_kinds(published[places].estimate, [kinds[p] for p in places]))
+        if len(places) == 2 and known.any():
+            numbers = np.where(known, each.mean, published[places].estimate)
             told[places] = numbers, float(np.median(each.variance[known]))
-    result, ratios = dict[Places, Table](), dict[Places, float]()
+    result, shared, ratios = dict[Places, Table](), dict[Places, Floats](), dict[Places, float]()
     if told:
-        foretold = _foretold(after, told, ordered, kinds)
+        foretold = all_pairs(after, told, ordered)
         expected: dict[Places, Floats] = {p: independent([after[place] for place in p], after[0].sum()) for p in mine}
         expected |= {places: table.estimate for places, table in foretold.items()}
         alone, leaning = all_pairs(before, mine, ordered), all_pairs(after, mine, ordered, expected=expected)
         for places in told:
             made = alone[places], leaning[places], foretold[places], published[places]
-            here = np.ix_(*(kinds[place] for place in places))
-            said = predicted[places]
-            prediction = Prediction(said.mean[here], said.variance[here], said.periods[here])
-            changed = _Pair(*made, prediction, told[places][1], walks[places])
+            changed = _Pair(*made, predicted[places], told[places][1], walks[places])
             estimate, variance, noise = changed.measured() if places in mine else changed.not_measured()
             result[places] = Table(places, _fitted(places, estimate, after), noise, variance - noise)
+            shared[places] = changed.shared(variance - noise)
             ratios[places] = float(variance.sum() / changed.claimed.sum())
     for places, table in published.items():
         if len(places) == 2 and places not in result:
             result[places] = replace(table, estimate=_fitted(places, table.estimate, after))
-    return result, ratios
-
-
-def _foretold(
-    one_way: Sequence[Floats], told: Mapping[Places, Noisy], ordered: Sequence[bool], kinds: Sequence[Codes]
-) -> dict[Places, Table]:
-    """Predicted pairs, shrunk like those of one release; rows of a group of values are dealt out as its margin says."""
-    coarse = [sum_kinds(margin, [kind]) for kind, margin in zip(kinds, one_way, strict=True)]
-    shares = [margin / np.maximum(sums[kind], LEAST) for kind, margin, sums in zip(kinds, one_way, coarse, strict=True)]
-    found = {}
-    for places, table in all_pairs(coarse, told, ordered).items():
-        here = np.ix_(*(kinds[place] for place in places))
-        dealt = np.multiply.outer(*(shares[place] for place in places))
-        found[places] = Table(
-            places, table.estimate[here] * dealt, table.noise[here] * dealt**2, table.model[here] * dealt**2
-        )
-    return found
+    return result, shared, ratios
 
 
 def _fitted(places: Places, table: Floats, one_way: Sequence[Floats]) -> Floats:
@@ -409,6 +410,13 @@ class _Pair:
         """
         error, share = self.foretold.noise + self.foretold.model, np.where(self.known, self.predicted.variance, 0.0)
         return self.walk.scatter * np.maximum(self.leaning.estimate, 1.0) + share / self.usual * error
+
+    def shared(self, model: Floats) -> Floats:
+        """Variances by cell of what other periods err by too: predictions, and what the model misses always."""
+        scatter = self.walk.scatter * np.maximum(self.leaning.estimate, 1.0)
+        error = np.maximum(self.unforetold - scatter, 0.0)
+        common = np.minimum(self.walk.shared(self.leaning.estimate, error, scatter, self.claimed), model)
+        return np.asarray(common + ALWAYS * (model - common))
 
     def measured(self) -> tuple[Floats, Floats, Floats]:
         """Estimate, variance and the part of it from noise, of a pair that was measured in its period."""

@@ -112,6 +112,9 @@ LOOKS: dict[int, dict[tuple[int, ...], int]] = {
     3: {(ALL, ALL, ALL): 3, (1, 1, 1): 2},
     4: {(ALL, ALL, ALL, ALL): 1},
 }
+# Of pairs whose contrasts nobody measures: halves and quarters too, or a dependence that was missed would seem as small
+# in broad questions as in single cells.
+BROAD_LOOKS = LOOKS | {2: LOOKS[2] | {(0, 0): 2, (1, 1): 2}}
 ALIKE = 0.5  # power of the spread of halves in what is claimed of finer blocks: between not at all and as much
 CONTRASTS = 6  # share of the contrasts of halves of three attributes
 NONE: Mapping[Places, Scaled] = {}
@@ -143,10 +146,12 @@ def check(
     tables: Mapping[Places, Table],
     budget: Budget,
     pairs: Mapping[Places, Scaled] = NONE,
+    *,
+    levels: Mapping[int, Mapping[tuple[int, ...], int]] = LOOKS,
 ) -> Checked:
     """Measure misfits of sets of two, three and four attributes and calibrate the errors of `tables` by them.
 
-    pairs: spreads of block errors of pairs, by their contrasts.
+    pairs: spreads of block errors of pairs, by their contrasts. levels: of blocks that are looked at, with shares.
     """
     looked_at, calibrated = looks(schema), dict(tables)
     for places, table in tables.items():
@@ -156,14 +161,14 @@ def check(
     spreads = [0.0] + [1.0] * (max(*looked_at, 3) - 1 if looked_at else 2)
     if not looked_at:
         return Checked(calibrated, Spreads(tuple(spreads)), ())
-    sizing = _Sizing(curator, schema, pairs, calibrated, spreads)
+    sizing = _Sizing(curator, schema, pairs, calibrated, spreads, levels)
     threes = sizing.halved(triples(schema))
-    weights = [weight for order in looked_at for weight in LOOKS[order].values()]
+    weights = [weight for order in looked_at for weight in levels[order].values()]
     shares = list(budget.split(*weights, *([CONTRASTS] if threes else [])))
     for order, sets in looked_at.items():
         if order == 3 and threes:
             sizing.contrast(threes, shares.pop())
-        sizing.size(order, sets, [shares.pop(0) for _ in LOOKS[order]])
+        sizing.size(order, sets, [shares.pop(0) for _ in levels[order]])
     return Checked(calibrated, sizing.found, tuple(sizing.measured))
 
 
@@ -171,8 +176,8 @@ def check(
 class _Sizing:
     """State of the calibration, order by order.
 
-    known: tables with calibrated errors. claimed: prior spreads of sets without a table, where not 1. The other fields
-    are those of `Spreads`, and the measurements so far.
+    known: tables with calibrated errors. levels: see `check`. claimed: prior spreads of sets without a table, where not
+    1. The other fields are those of `Spreads`, and the measurements so far.
     """
 
     curator: Curator
@@ -180,6 +185,7 @@ class _Sizing:
     pairs: Mapping[Places, Scaled]
     known: dict[Places, Table]
     spreads: list[float]
+    levels: Mapping[int, Mapping[tuple[int, ...], int]]
     single: dict[Places, float] = field(default_factory=dict)
     by_order: dict[int, Scaled] = field(default_factory=dict)
     blocks: dict[Places, Scaled] = field(default_factory=dict)
@@ -222,21 +228,27 @@ class _Sizing:
         content, names = self.content(), self.schema.domain.names
         answers, claims = _joined(content, sets), Claims(content)
         scales: dict[tuple[int, ...], list[float]] = {}
-        for levels, share in zip(LOOKS[order], shares, strict=True):
+        for levels, share in zip(self.levels[order], shares, strict=True):
             single = {*levels} == {ALL}
             doubts, guesses = [], []
-            for places, answer in answers.items():
+            priors = [1.0] * len(answers)
+            if order == 2 and not single:  # blocks of pairs without contrasts are as far off as their cells, so far
+                cells = zip(answers, scales[ALL, ALL], strict=True)
+                priors = [1.0 if places in self.pairs else factor for places, factor in cells]
+            for (places, answer), prior in zip(answers.items(), priors, strict=True):
                 kinds = [content.blocks[axis][level] for axis, level in zip(places, levels, strict=True)]
                 rows = np.asarray(answer) if single else sum_kinds(answer, kinds)
                 counts = np.maximum(rows, 0.0)
-                doubts.append(Doubt(*claims.of(places, levels, counts), counts + np.rint(counts)))
+                sure, doubtful = claims.of(places, levels, counts)
+                doubts.append(Doubt(sure, prior * doubtful, counts + np.rint(counts)))
                 parts = None if single else _parts(kinds)
                 whole = np.rint(rows).astype(np.int64).reshape(-1)
                 guesses.append(([names[axis] for axis in places], whole, parts))
             groups = _groups(doubts, share, self.curator)
             misfits = self.curator.measure_margin_misfits(guesses, share, groups)
             self.measured.append(((), misfits))
-            scales[levels] = _scales(misfits, groups, doubts)
+            by_set = zip(priors, _scales(misfits, groups, doubts), strict=True)
+            scales[levels] = [prior * factor for prior, factor in by_set]
         for number, places in enumerate(sets):
             self._take(places, {levels: factors[number] for levels, factors in scales.items()})
         if unmeasured := [places for places in sets if places in self.single]:

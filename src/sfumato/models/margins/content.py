@@ -11,7 +11,7 @@ set of attributes, for cells and for blocks (table.py, scales.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property, partial
 from itertools import combinations
 from math import prod
@@ -67,7 +67,8 @@ class Margins(ContentOfCells):
     spreads: overdispersion of sets without a table, by statistic. measured: all noisy answers, with the axes of each.
     unbiased: tables are as measured, may be negative, and are joined by adding ANOVA components; components of no table
     are then unknown. asked: how each measurement was, where not cell by cell. guessed: number of all rows and one-way
-    margins with whose products the first misfits compare pairs, for guaranteed intervals.
+    margins with whose products the first misfits compare pairs, for guaranteed intervals. shared: of estimates that
+    lean on other periods (borrowing.py), by axes, the variances by cell of what other periods err by too.
     """
 
     uses: ClassVar[frozenset[str]] = frozenset({"details"})
@@ -79,6 +80,7 @@ class Margins(ContentOfCells):
     unbiased: bool = False
     asked: margins_file.Methods = ()
     guessed: tuple[Floats, ...] = ()
+    shared: Mapping[Places, Floats] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Round to the digits of a file, so that answers are the same before and after it."""
@@ -110,7 +112,7 @@ class Margins(ContentOfCells):
         told_apart = {domain.names[axis]: kind for axis, kind in inner.items()} if narrowed else kinds
         size = within["count"].shape
         errors = {of: partial(self.errors, of, inner, within) for of in within}
-        joint = JoinedNoise(names, told_apart, size, errors)
+        joint = JoinedNoise(names, told_apart, size, errors, partial(self._recurring, inner) if self.shared else None)
         noises: NoiseSource = joint
         possible = None if structure is None else structure.by_class(inner)
         if narrowed is not None or possible is not None:
@@ -283,6 +285,24 @@ class Margins(ContentOfCells):
             JoinedErrors(bases, model, levels, apart["model"], by_model),
             JoinedErrors(bases, unknown),
         )
+
+    def _recurring(self, kinds: Mapping[int, Codes], of: str, model: JoinedErrors) -> JoinedErrors:
+        """What other periods err by too, of the model errors of one statistic along some axes."""
+        from sfumato.answers.parts import RECURS
+
+        places, shares = tuple(kinds), dict[Places, Floats]()
+        for part in subsets(tuple(range(len(places)))):
+            within = tuple(places[axis] for axis in part)
+            shares[part] = np.full((), RECURS)
+            if of == "count" and within in self.shared:
+                both = (self.shared[within], self.tables[of][within].model)
+                common, whole = (sum_kinds(each, [kinds[place] for place in within]) for each in both)
+                shares[part] = np.minimum(common / np.maximum(whole, 1e-300), 1.0)
+        means = {part: float(share.mean()) for part, share in shares.items()}
+        coarse = tuple(Coarse(e.shares, {p: means[p] * v for p, v in e.variances.items()}) for e in model.coarse)
+        variances = {part: shares[part] * each for part, each in model.variances.items()}
+        apart = {axis: means[axis,] * each for axis, each in model.apart.items()}
+        return replace(model, variances=variances, apart=apart, coarse=coarse)
 
     def _of_blocks(self, of: str, kinds: Mapping[int, Codes]) -> tuple[list[Coarse], list[Coarse]]:
         """Errors of blocks of cells by scale, from noise and from the model: halves, quarters and finer, stripes."""
@@ -530,6 +550,16 @@ class Margins(ContentOfCells):
         kept = [each for each, same in zip(others, alike, strict=True) if same and isinstance(each, Margins)]
         at = sum(alike[:before])
         return borrowed([*kept[:at], self, *kept[at:]], at)
+
+    def spread_beside(self, other: Content) -> float | None:
+        if not isinstance(other, Margins):
+            return None
+        pairs = [p for p in self.tables["count"] if len(p) == 2 and p in other.tables["count"]]
+        mine, its = (
+            sum(float((each.tables["count"][p].noise + each.tables["count"][p].model).sum()) for p in pairs)
+            for each in (self, other)
+        )
+        return float(np.sqrt(mine / its)) if its > 0.0 else None
 
     @cached_property
     def noisy(self) -> Mapping[Places, Noisy]:

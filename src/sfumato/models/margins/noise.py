@@ -14,7 +14,7 @@ taken as normal; Laplace noise has longer tails, and narrow discrete noise has s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import lru_cache
 from itertools import combinations, dropwhile, takewhile
@@ -34,7 +34,7 @@ from sfumato.frozen import dataclass
 from sfumato.measurement import Gaussian, Laplace, Measurement, Noise
 from sfumato.models.margins.file import CONTRAST, MISFIT
 from sfumato.models.margins.guaranteed import WIDE, Boxes, Misfits
-from sfumato.models.margins.table import Coarse, JoinedErrors, Places, guess_of
+from sfumato.models.margins.table import Coarse, JoinedErrors, Places, Weights, guess_of
 from sfumato.models.margins.zeros import guess_with_zeros
 from sfumato.queries import Identity
 
@@ -55,13 +55,15 @@ class ErrorsOf:
 class JoinedNoise(NoiseSource):
     """Errors of all statistics of a joined table. names: of its axes; kinds: class of every value of an attribute.
 
-    errors_of: error model of each statistic, made once it is asked for.
+    errors_of: error model of each statistic, made once it is asked for. recurs: of a statistic's model errors, what
+    other periods of a series err by too; None where that is unknown.
     """
 
     names: tuple[str, ...]
     kinds: Mapping[str, Codes]
     shape: tuple[int, ...]
     errors_of: Mapping[str, Callable[[], ErrorsOf]]
+    recurs: Callable[[str, JoinedErrors], JoinedErrors] | None = None
     known: dict[str, ErrorsOf] = field(default_factory=dict)  # as they are asked for
 
     def errors(self, of: str) -> ErrorsOf:
@@ -73,17 +75,10 @@ class JoinedNoise(NoiseSource):
     def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[Terms]:
         """Noise and model error terms of the sums of every group; None for a group with an unmeasured component."""
         columns, answer = distinct_ends(sides)
-        back = np.array(answer)
-        grouping = [name for name in groups.names if name in self.names]
-        axes = tuple(sorted(self.names.index(name) for name in grouping))
-        where = tuple(self.kinds[self.names[axis]][groups.code(self.names[axis])] for axis in axes)
+        axes, where = self._grouping(groups)
         noise, model = (np.zeros((len(groups.present), len(columns), len(columns))) for _ in range(2))
         unknown = np.zeros(len(groups.present), dtype=bool)
-        for of in self.errors_of:
-            split = [self._weights(side.split, of, end) for side, end in columns]
-            whole = [self._weights(side.whole, of, end) for side, end in columns]
-            if all(weights is None for weights in (*split, *whole)):
-                continue
+        for of, split, whole in self._asked(columns):
             errors = self.errors(of)
             noise += errors.noise.covariances(split, whole, axes)[where]
             model += errors.model.covariances(split, whole, axes)[where]
@@ -91,7 +86,30 @@ class JoinedNoise(NoiseSource):
                 largest = max(float(np.abs(w).max()) for w in (*split, *whole) if w is not None)
                 left = np.broadcast_to(errors.unknown.covariances(split, whole, axes)[where], noise.shape)
                 unknown |= (np.diagonal(left, axis1=1, axis2=2) > (NOTHING * largest) ** 2).any(axis=1)
-        return NormalErrors(noise, model, unknown, back)
+        return NormalErrors(noise, model, unknown, np.array(answer))
+
+    def recurring(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Floats | None:
+        if self.recurs is None:
+            return None
+        columns, answer = distinct_ends(sides)
+        axes, where = self._grouping(groups)
+        result = np.zeros((len(groups.present), len(columns), len(columns)))
+        for of, split, whole in self._asked(columns):
+            result += self.recurs(of, self.errors(of).model).covariances(split, whole, axes)[where]
+        return result[:, answer][:, :, answer]
+
+    def _grouping(self, groups: Groups) -> tuple[Places, tuple[Codes, ...]]:
+        """Axes by which groups are made, and where every present group stands along them."""
+        axes = tuple(sorted(self.names.index(name) for name in groups.names if name in self.names))
+        return axes, tuple(self.kinds[self.names[axis]][groups.code(self.names[axis])] for axis in axes)
+
+    def _asked(self, columns: Sequence[tuple[Sum, str]]) -> Iterator[tuple[str, Weights, Weights]]:
+        """Statistics that some sums weigh, with their weights on a group's cells and on all."""
+        for of in self.errors_of:
+            split = [self._weights(side.split, of, end) for side, end in columns]
+            whole = [self._weights(side.whole, of, end) for side, end in columns]
+            if any(weights is not None for weights in (*split, *whole)):
+                yield of, split, whole
 
     def _weights(self, by_statistic: ByStatistic, of: str, end: str) -> Floats | None:
         """Weights of one statistic at one end of its interval, in the shape of the table; None for none."""

@@ -145,6 +145,10 @@ class Content(ABC):
         """
         return self
 
+    def spread_beside(self, other: Content) -> float | None:
+        """Typical standard error of estimates that lean on other periods, as a share of those that do not."""
+        return None
+
     def as_of(self, period: str) -> Content:
         """Parts of a series up to a period, with estimates that lean on each other."""
         raise QueryError("this release is no series, so no period of it leans on others; ask without AS OF")
