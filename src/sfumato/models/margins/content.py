@@ -351,8 +351,9 @@ class Margins(ContentOfCells):
         blocks = [self.blocks[place][level] for place, level in zip(places, levels, strict=True)]
         table, total = self.tables[of].get(places), float(self.tables["count"][()].estimate)
         rows = self._spread_in_blocks(places, blocks) if table is None else sum_kinds(table.estimate, blocks)
-        along = [sum_kinds(self._measures[p], [b]) for p, b in zip(places, blocks, strict=True)]
-        return rows if self._by_rows else sizes_of(rows, along, total)
+        if self._by_rows:
+            return rows
+        return sizes_of(rows, [self._measured[p][level] for p, level in zip(places, levels, strict=True)], total)
 
     def _errors_in_blocks(self, of: str, places: Places, levels: Places) -> tuple[Floats, Floats]:
         """Noise and model variances that the cells of the blocks of some axes add up to."""
@@ -386,9 +387,10 @@ class Margins(ContentOfCells):
         return [[*halved(margin, by_rows=self._by_rows), np.arange(len(margin))] for margin in margins]
 
     @cached_property
-    def _measures(self) -> list[Floats]:
-        """Measure (`scales.measure_of`) by which each attribute's values are halved."""
-        return [measure_of(self.tables["count"][place,].estimate) for place in range(len(self.domain.shape))]
+    def _measured(self) -> list[list[Floats]]:
+        """Measure (`scales.measure_of`) by which each attribute's values are halved, of its blocks by level."""
+        measures = [measure_of(self.tables["count"][place,].estimate) for place in range(len(self.domain.shape))]
+        return [[sum_kinds(of, [each]) for each in blocks] for of, blocks in zip(measures, self.blocks, strict=True)]
 
     @cached_property
     def _by_rows(self) -> bool:
