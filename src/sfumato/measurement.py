@@ -139,10 +139,30 @@ class Measurement:
         return noise
 
 
+@dataclass(frozen=True, eq=False)
+class Trail:
+    """Fresh noises that the error of one part of a series with running totals is made of, the same in every cell.
+
+    run: name of the parts that share them. weights: of the noise that was drawn for each part so far, this one last.
+    """
+
+    run: str
+    weights: NDArray[np.float64]
+
+
 def with_missing(measured: Measurement) -> list[Measurement]:
     """A measurement and, for one of a measure, that of its missing values; as two measurements."""
     missing = [] if measured.missing is None else [measured.missing]
     return [replace(measured, missing=None), *missing]
+
+
+def shares_of_mean(measured: Measurement) -> NDArray[np.float64]:
+    """Weights of repeated answers in their inverse-variance mean, (repeats, queries).
+
+    measured: the same queries once, or several times one after the other, as a stack of them has it.
+    """
+    precision = 1.0 / measured.design.sizes.reshape(-1, measured.queries.columns)
+    return np.asarray(precision / precision.sum(axis=0))
 
 
 def as_one(parts: Sequence[Measurement], queries: Queries) -> Measurement:

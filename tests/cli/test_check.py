@@ -112,3 +112,25 @@ def test_lists_that_no_release_file_has_room_for_are_named_with_their_size(table
     (table / "visits.yaml").write_text(SCHEMA + "  code: {type: category, values: codes.txt}\n")
     run = sfumato(*OPTIONS, "--even-if-not-a-terminal")
     assert run.returncode == 1 and "15,099,494 is the most; list fewer values of code (54,000 now)" in run.stderr
+
+
+def test_rows_of_one_period_are_looked_at(table):
+    rows = ["a,5,F,2026-01-03", "a,6,F,2026-02-03", "b,x,F,2026-01-31", "b,7,M,2026-02-01", "c,7,M,soon", "d,8,M,"]
+    (table / "months.csv").write_text("patient,age,sex,day\n" + "\n".join(rows))
+    series = "series: {period: month, unit: person in a month, column: day}\n"
+    (table / "visits.yaml").write_text(SCHEMA + series)
+    options = ("check", "months.csv", "--schema", "visits.yaml", "--even-if-not-a-terminal")
+    shown = sfumato(*options, "--period", "2026-1").stdout
+    assert "2 rows read. They are of 2026-01; 4 rows have another day, or none that can be read." in shown
+    assert "attributes.age, unreadable, the most frequent: 'x' (1)" in shown
+    assert "Of 1 patient in the rest, 0 with more than 1 row" in shown and "would count 1 row." in shown
+    every = sfumato(*options).stdout
+    assert "6 rows read. They are of all periods, by day; --period looks at one, as a release does." in every
+    (table / "visits.yaml").write_text(SCHEMA + "series: {period: month, unit: person in at most 2 months}\n")
+    shown = sfumato(*options, "--period", "2026-02").stdout
+    assert "6 rows read. The schema names no column of periods: a release of a month counts all of them." in shown
+    assert "would count at most 4 rows: none of whoever was in 2 others." in shown
+    for stated, period, told in ((SCHEMA, "2026-01", "no series"), (SCHEMA + series, "2026-13", "is no month")):
+        (table / "visits.yaml").write_text(stated)
+        run = sfumato(*options, "--period", period)
+        assert run.returncode == 1 and told in run.stderr and run.stderr.count("\n") == 1

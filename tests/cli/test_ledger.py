@@ -212,3 +212,28 @@ def test_periods_of_a_series_are_told(folder, unit, told):
     given = json.loads(sfumato("ledger", "show", "v", "--ledger", str(ledger.path), "--json").stdout)
     assert [entry["period"] for entry in given["entries"]] == ["2026-01", "2026-02", "2026-03"]
     assert len(given["datasets"][0]["periods"]) == (0 if unit == "person for ever" else 3)
+
+
+def test_a_budget_of_a_year_is_told_by_the_year(folder):
+    whose, months = {"column": "who", "contributions": 1}, {"period": "month", "unit": "person in a month"}
+    schema = Schema(
+        dataset="v",
+        privacy_unit=whose,
+        attributes={"a": {"type": "boolean"}},
+        series=months,
+        budget={"epsilon": 2, "per": "year"},
+    )
+    ledger = Ledger(folder / "own.sqlite")
+    for place, period in enumerate(("2025-12", "2026-01", "2026-02"), 1):
+        ledger.reserve(Wanted("v", "0.5", 2, "cells", unit_of(schema), 1, period=period), f"{place:032x}")
+    shown = sfumato("ledger", "show", "v", "--ledger", str(ledger.path)).stdout
+    told = (
+        "each calendar year is an account of its own, to which its periods add up, and spent is that of the costliest"
+    )
+    assert f"{told}; 2026 may spend epsilon 1 more, a year without a part 2." in shown
+    assert "each period" not in shown and [line.split()[:2] for line in shown.splitlines() if line[:3] == "202"] == [
+        ["2025", "1"],
+        ["2026", "2"],
+    ]
+    given = json.loads(sfumato("ledger", "show", "v", "--ledger", str(ledger.path), "--json").stdout)
+    assert [one["period"] for one in given["datasets"][0]["periods"]] == ["2025", "2026"]

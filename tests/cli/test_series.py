@@ -24,7 +24,10 @@ def folder(tmp_path, monkeypatch):
 def test_a_series_from_its_first_part_to_its_last(folder):
     common = ("release", "visits.csv", "--schema", "visits.yaml", "--epsilon", "1", "--mechanism", "cells", "-q")
     series = (*common, "--series", "visits.sfumato", "--period")
-    assert sfumato(*series, "2026-01").returncode == 0
+    first = sfumato(*series, "2026-01", "--dry-run")
+    assert first.returncode == 0 and first.stdout == ""  # quiet
+    said = sfumato(*(word for word in series if word != "-q"), "2026-01")
+    assert said.returncode == 0 and "were taken to be of this month, and nothing checks it" in said.stdout
     again = sfumato(*series, "2026-1")
     assert again.returncode == 1 and "--correct" in again.stderr
     assert sfumato(*series, "2026-1", "--if-missing").returncode == 0
@@ -42,9 +45,11 @@ def test_a_series_from_its_first_part_to_its_last(folder):
     assert left.returncode == 1 and "series add" in left.stderr
     (folder / "visits.sfumato.2026-02.part").unlink()
     assert sfumato("series", "extract", "visits.sfumato", "--period", "2026-01", "-o", "one.sfumato").returncode == 0
-    added = sfumato("series", "add", "other.sfumato", "one.sfumato", "--period", "2026-07")
+    wrong = sfumato("series", "add", "other.sfumato", "one.sfumato", "--period", "2026-07")
+    assert wrong.returncode == 1 and "the ledger has this release as that of 2026-01" in wrong.stderr
+    added = sfumato("series", "add", "other.sfumato", "one.sfumato", "--period", "2026-01")
     assert added.returncode == 0, added.stderr
     told = sfumato("query", "other.sfumato", "SELECT period, COUNT(*) FROM visits GROUP BY period", "--format", "csv")
-    assert told.stdout.splitlines()[1].startswith("2026-07,")
+    assert told.stdout.splitlines()[1].startswith("2026-01,")
     spent = json.loads(sfumato("ledger", "show", "--json").stdout)
     assert "2" in json.dumps(spent)

@@ -32,6 +32,9 @@ def test_a_query_by_period(months):
     told = client.post("/api/releases/visits/query", json={"sql": ASKED}).json()
     assert told["rows"] == months.find("visits").release.query(ASKED).records() and told["notes"] == [MISSED]
     assert [row["period"] for row in told["rows"]] == list(MONTHS)
+    early = ASKED.replace("FROM visits", "FROM visits AS OF '2026-02'")
+    told = client.post("/api/releases/visits/query", json={"sql": early}).json()
+    assert [row["period"] for row in told["rows"]] == list(MONTHS[:2])
 
 
 @pytest.mark.parametrize(
@@ -61,7 +64,11 @@ def test_over_the_wire(months):
         told = raw.ask(ASKED)
         columns = raw.ask("SELECT column_name, data_type FROM information_schema.columns WHERE table_name = 'visits'")
         recent = raw.ask("SELECT COUNT(*) AS n FROM visits WHERE period >= '2026-02'")
+        as_of = raw.ask("SELECT COUNT(*) AS n FROM visits AS OF '2026-02'")
+        renamed = raw.ask("SELECT COUNT(*) AS n FROM public.visits AS OF '2026-02' AS v")  # the text is written anew
     expected = months.find("visits").release.query(ASKED).rows
+    first = sum(count.value for _, count in expected[:2])
+    assert [float(_texts(body)[0]) for kind, body in (*as_of, *renamed) if kind == b"D"] == [first, first]
     rows = [_texts(body)[:2] for kind, body in told if kind == b"D"]
     assert rows == [[month, f"{count.value:.0f}"] for month, count in expected]
     assert any(kind == b"N" and MISSED.encode() in body for kind, body in told)

@@ -7,7 +7,18 @@ from hypothesis import strategies as st
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError, SfumatoError, UnsupportedSQL
 from sfumato.schema import Schema
-from sfumato.sql import Amount, Column, Key, Order, Select, compile_select, read_workload, strict_check
+from sfumato.sql import (
+    Amount,
+    Column,
+    Key,
+    Order,
+    Select,
+    compile_select,
+    compile_statement,
+    read_workload,
+    strict_check,
+)
+from sfumato.sql.reading import period_asked
 
 SCHEMA = Schema.from_dict(
     {
@@ -330,3 +341,42 @@ def test_statements_come_back_as_they_were(statements):
 def test_splitting_a_large_workload_is_quick():
     assert len(read_workload("SELECT COUNT(*) FROM census;\n" * 20_000)) == 20_000
     assert len(read_workload("'" * 300_001)) == 1
+
+
+@pytest.mark.parametrize(
+    ("sql", "period"),
+    [
+        ("SELECT COUNT(*) FROM census", None),
+        ("SELECT COUNT(*) FROM census AS OF '2026-11' WHERE age < 3", "2026-11"),
+        ("SELECT COUNT(*) FROM census as\nof '2026-11' AS c", "2026-11"),
+        ("SELECT COUNT(*) FROM \"census\"AS OF SYSTEM TIME '2026-11'", "2026-11"),
+        ("SELECT COUNT(*) FROM census FOR SYSTEM_TIME AS OF DATE '2026-11-01'", "2026-11-01"),
+        ("SELECT COUNT(*) FROM census FOR TIMESTAMP AS OF '2026-11' AS c", "2026-11"),
+        ("SELECT n FROM (SELECT COUNT(*) AS n FROM census AS OF 'w1') UNION ALL SELECT 1 FROM census AS OF 'w1'", "w1"),
+        ("WITH c AS (SELECT COUNT(*) AS n FROM census AS OF 'w1') SELECT n FROM c", "w1"),
+        ("SELECT COUNT(*) AS of FROM census WHERE sex LIKE ' AS OF ''F' -- AS OF '2'", None),
+    ],
+)
+def test_as_of_is_found_behind_tables_and_nowhere_else(sql, period):
+    assert period_asked(sql, SCHEMA) == period
+    compile_statement(sql, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        (
+            "SELECT (SELECT COUNT(*) FROM census AS OF 'a'), (SELECT COUNT(*) FROM census AS OF 'b')",
+            "AS OF 'a' and 'b'",
+        ),
+        ("SELECT (SELECT COUNT(*) FROM census AS OF 'a'), (SELECT COUNT(*) FROM census)", "behind some tables only"),
+        ("SELECT COUNT(*) FROM census FOR SYSTEM_TIME BETWEEN 'a' AND 'b'", "write FROM the table AS OF"),
+        ("SELECT COUNT(*) FROM census AT (TIMESTAMP => 'a')", "write FROM the table AS OF"),
+        ("SELECT COUNT(*) FROM census FOR SYSTEM_TIME AS OF ?", "a period as text"),
+        ("SELECT COUNT(*) FROM census c AS OF 'a'", "before its alias"),
+    ],
+)
+def test_other_times_of_a_table_are_refused_by_name(sql, message):
+    for read in (period_asked, compile_statement):
+        with pytest.raises(QueryError, match=message):
+            read(sql, SCHEMA)

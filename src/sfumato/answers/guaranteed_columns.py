@@ -108,6 +108,10 @@ class Source(ABC):
         """Bounds of a sum; the lower may be any lower one where the upper is greater than `beyond`."""
         return self.ends(query, cells, tail)
 
+    def ends_by_cell(self, tail: float, beyond: Floats) -> tuple[Floats, Floats] | None:
+        """Bounds of the count of each cell of a view, (cells,), where all are known at once; `beyond` as above."""
+        return None
+
 
 @dataclass(frozen=True, eq=False)
 class FromFits(Source):
@@ -295,12 +299,14 @@ class _Columns:
                 f"{column.name} has no guaranteed interval in a release that was fitted: variances have typical ones "
                 "only; ask for quantiles, or for the counts that it is read off"
             )
-        top = self._asked(column.numerator)
         if column.denominator is None:
-            limits = beyond if beyond is not None and column.scale == 1.0 else [inf] * len(top)
-            bounds = [self._sum(one, tail, limit) for one, limit in zip(top, limits, strict=True)]
+            present = len(self.at.groups.present)
+            limits = beyond if beyond is not None and column.scale == 1.0 else [inf] * present
+            bounds = self._by_cell(column.numerator, tail, limits) or [
+                self._sum(one, tail, limit) for one, limit in zip(self._asked(column.numerator), limits, strict=True)
+            ]
         else:
-            bottom = self._asked(column.denominator)
+            top, bottom = self._asked(column.numerator), self._asked(column.denominator)
             bounds = [self._ratio(one, other, column, tail / 2.0) for one, other in zip(top, bottom, strict=True)]
         ends = [one * Ends(column.scale, column.scale) for one in bounds]
         return [whole(one) for one in ends] if column.kind == "count" and column.scale == 1.0 else ends
@@ -315,10 +321,23 @@ class _Columns:
         counts = query.statistics == ("count",)
         least = 0.0 if counts and query.low["count"].min(initial=0.0) >= 0.0 else -inf
         most = 0.0 if counts and query.high["count"].max(initial=0.0) <= 0.0 and not query.unseen else inf
-        high, errors = bounds.high, -NormalDist().inv_cdf(tail)
-        if least == 0.0 and errors > 1.0 and bounds.low > -inf and high < inf:
-            high = max(high, (high - bounds.low) / 2.0 * (1.0 - 1.0 / errors))
-        return Ends(max(bounds.low, least), max(min(high, most), least))
+        return _clip(bounds, least, most, tail)
+
+    def _by_cell(self, amounts: tuple[Amount, ...], tail: float, limits: Sequence[float]) -> list[Ends] | None:
+        """Bounds of a count of all rows in groups of one cell each, where the source knows all at once."""
+        side, cells = self.at.sum_of(amounts), self.at.group
+        counts = side.split.get("count")
+        one_each = np.array_equal(np.sort(cells), self.at.groups.present)
+        if counts is None or len(side.split) > 1 or side.whole or not side.exact or side.unseen.any() or not one_each:
+            return None
+        if (counts.value != 1.0).any():
+            return None
+        order = np.argsort(cells)
+        found = self.source.ends_by_cell(tail, np.asarray(limits)[np.argsort(order)])
+        if found is None:
+            return None
+        both = zip(*(end[order].tolist() for end in found), strict=True)
+        return [_clip(Ends(low, high), 0.0, inf, tail) for low, high in both]
 
     def _ratio(self, top: WeightRange, bottom: WeightRange, column: Column, tail: float) -> Ends:
         """Bounds of a ratio: a share by its two disjoint counts, any other by r + (N - r D) / D."""
@@ -360,6 +379,14 @@ class _Columns:
             high = low if side.exact else _weights(side, "high", mine)
             result.append(WeightRange(low, high, float(side.unseen[number])))
         return result
+
+
+def _clip(bounds: Ends, least: float, most: float, tail: float) -> Ends:
+    """Clip bounds of a sum to what is possible, but not because noise was low (`_Columns._sum`)."""
+    high, errors = bounds.high, -NormalDist().inv_cdf(tail)
+    if least == 0.0 and errors > 1.0 and bounds.low > -inf and high < inf:
+        high = max(high, (high - bounds.low) / 2.0 * (1.0 - 1.0 / errors))
+    return Ends(max(bounds.low, least), max(min(high, most), least))
 
 
 def _weights(side: Sum, end: str, mine: Floats) -> dict[str, Floats]:

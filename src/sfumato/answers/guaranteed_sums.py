@@ -29,7 +29,7 @@ from sfumato.answers.question import Gathered, WeightRange
 from sfumato.arrays import Codes, Floats
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
-from sfumato.measurement import Laplace, Measurement, Noise
+from sfumato.measurement import Laplace, Measurement, Noise, shares_of_mean
 from sfumato.queries import Ranges
 from sfumato.sql import Amount
 
@@ -112,14 +112,22 @@ def one_by_one(measured: Measurement) -> Find:
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """Partition of the cells into runs, each counted once: the run of each cell, (cells,), and the noisy counts."""
+    """Partition of the cells into runs: the run of each cell, (cells,), and the noisy counts.
+
+    measured: every run once, or as often in each of several releases, one after the other.
+    """
 
     labels: Codes
     measured: Measurement
 
     @property
     def number(self) -> int:
-        return self.measured.queries.rows
+        return self.measured.queries.columns
+
+    def lowest(self, weights: Floats, tail: float) -> float:
+        """Lower bound of a weighted sum of all runs, (runs,), from the mean of their counts."""
+        shared = (shares_of_mean(self.measured) * weights).reshape(-1)
+        return lowest(self.measured, np.arange(len(shared)), shared, tail)
 
 
 def with_counts_along(counted: Sequence[Runs], others: Find) -> Find:
@@ -132,8 +140,7 @@ def with_counts_along(counted: Sequence[Runs], others: Find) -> Find:
         for runs in fewest:
             below, above = (_alike(each, runs) for each in (low, high))
             if below is not None and above is not None:
-                rows = np.arange(runs.number)
-                least, most = (lowest(runs.measured, rows, each, tail / 2.0) for each in (below, -above))
+                least, most = (runs.lowest(each, tail / 2.0) for each in (below, -above))
                 otherwise = others(low, high, tail / 2.0)
                 return Ends(max(otherwise.low, least), min(otherwise.high, -most))
         return others(low, high, tail)

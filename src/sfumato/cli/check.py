@@ -30,6 +30,7 @@ def check(
     schema: Path = typer.Option(..., "--schema", help="The public schema (YAML).", show_default=False),
     name: str | None = typer.Option(None, "--table", help="The table's name inside a database."),
     allow_views: bool = typer.Option(False, "--allow-views", help="Allow a view in place of a table."),
+    period: str | None = typer.Option(None, "--period", help="Of a series: look at the rows of this period alone."),
     even_if_not_a_terminal: bool = typer.Option(
         False, "--even-if-not-a-terminal", help="Allow exact private figures to go into a pipe or file."
     ),
@@ -52,10 +53,34 @@ def check(
     public = written(load_schema(schema), file, table)
     check_description(public.published())
     with open_table(table, name=name, allow_views=allow_views, schema=public) as opened:
-        show(opened.look(public), public)
+        label = _label(public, period)
+        show(opened.look(public, label), public, label)
 
 
-def show(found: Checked, schema: Schema) -> None:
+def _label(schema: Schema, period: str | None) -> str | None:
+    """The period as the schema writes it."""
+    from sfumato.errors import SchemaError
+
+    if period is not None and schema.series is None:
+        raise SchemaError("a period is named, but the schema states no series; add `series`, or leave out --period")
+    return None if period is None or schema.series is None else schema.series.label(period)
+
+
+def _of_period(found: Checked, schema: Schema, period: str | None) -> str:
+    """Describe which rows were looked at, of a table of a series."""
+    series = schema.series
+    if series is None:
+        return ""
+    if series.column is None:
+        return f" The schema names no column of periods: a release of a {series.period} counts all of them."
+    if period is None:
+        return f" They are of all periods, by {series.column}; --period looks at one, as a release does."
+    have = "has" if found.elsewhere == 1 else "have"
+    others = counted(found.elsewhere, "row")
+    return f" They are of {period}; {others} {have} another {series.column}, or none that can be read."
+
+
+def show(found: Checked, schema: Schema, period: str | None = None) -> None:
     """Print the findings between marks that say what they are."""
     from sfumato.cli.show import say, table
 
@@ -63,7 +88,7 @@ def show(found: Checked, schema: Schema) -> None:
     say()
     if found.unfit:
         say(f"{counted(found.unfit, 'record')} could not be read as rows: other columns than the header, or malformed.")
-    say(f"{counted(found.rows, 'row')} read.")
+    say(f"{counted(found.rows, 'row')} read.{_of_period(found, schema, period)}")
     rows = [
         (part.name, part.kind, *(f"{n:,}" if n else "-" for n in (part.missing, part.unreadable, part.outside)), odd)
         for part in found.parts
@@ -90,7 +115,12 @@ def show(found: Checked, schema: Schema) -> None:
             f"Of {counted(found.units, unit, '')} in the rest, {found.over:,} with more than {counted(most, 'row')}: "
             f"{counted(found.placed - found.counted, 'row')} over the limit not counted."
         )
-    say(f"A release would count {counted(found.counted, 'row')}.")
+    promise = None if schema.series is None else schema.series.promise
+    if promise is None or promise.alone or promise.most is None:
+        say(f"A release would count {counted(found.counted, 'row')}.")
+    else:
+        others = f"none of whoever was in {promise.most} others"
+        say(f"A release would count at most {counted(found.counted, 'row')}: {others}.")
     say()
     say(bold=MARK)
     say(WHY)

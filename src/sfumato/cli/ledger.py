@@ -5,6 +5,7 @@ For scripts, accounts, entries and promises become JSON values; amounts of priva
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,7 +90,8 @@ def _show_periods(account: Account) -> None:
         [one["period"], str(one["parts"]), in_short(one["spent"]), exact(one["left"])] for one in by_period(account)
     ]
     if rows:
-        table(["period", "parts", "epsilon spent", "left for one more part"], rows, left=[0])
+        span = "year" if account.periods[0].span else "period"
+        table([span, "parts", "epsilon spent", "left for one more part"], rows, left=[0])
 
 
 def _over_periods(account: Account) -> str:
@@ -97,6 +99,13 @@ def _over_periods(account: Account) -> str:
     from sfumato.cli.show import exact
 
     series, left = account.series, f"a period without a part may spend epsilon {exact(account.left)}"
+    if account.periods and account.periods[0].span and account.next_period is not None:
+        latest, another = account.next_period, replace(account.next_period, label="")
+        return (
+            f"each calendar year is an account of its own, to which its periods add up, and spent is that of the "
+            f"costliest; {latest.label or 'the latest'} may spend epsilon {exact(account.left)} more, a year without a "
+            f"part {exact(account.left_in(another))}"
+        )
     if series is None or series.most is None:
         planned = "" if series is None or series.planned is None else f" of {series.planned} planned"
         number = len({label for label in account.labels if label is not None})
@@ -110,11 +119,11 @@ def _over_periods(account: Account) -> str:
 
 
 def by_period(account: Account) -> list[dict[str, Any]]:
-    """What each period of a series has spent, and what one more part of it may cost."""
+    """What each period of a series has spent, or each year of it, and what one more part of it may cost."""
     found = []
     for period in account.periods:
-        mine = account.only(period)
-        label = next(label for label, loss in zip(account.labels, account.losses, strict=True) if loss.period == period)
+        mine, labels = account.only(period), zip(account.labels, account.losses, strict=True)
+        label = period.label if period.span else next(label for label, loss in labels if loss.period == period)
         found.append({"period": label, "parts": mine.entries, "spent": mine.spent, "left": account.left_in(period)})
     return found
 

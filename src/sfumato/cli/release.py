@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from sfumato.publishing.publish import Published, Rehearsal
     from sfumato.releases.file.manifest import Guarantee
     from sfumato.releases.release import Release
+    from sfumato.schema import Schema
 
 
 def mechanisms_like(incomplete: str) -> list[str]:
@@ -63,6 +64,13 @@ SERIES = typer.Option(
 PERIOD = typer.Option(None, "--period", help="The period of the table in its series, such as 2026-11 or 2026-Q4.")
 CORRECT = typer.Option(
     False, "--correct", help="Publish a period of the series once more. Both parts are charged; the new one answers."
+)
+PRIOR = typer.Option(
+    None,
+    "--prior",
+    metavar="FILE",
+    help="A release of a table like this one, published before: estimates lean on it as far as the two agree.",
+    show_default=False,
 )
 DELTA = typer.Option(
     None, "--delta", help="Allow Gaussian noise with this delta, such as 1e-6, where it reduces the error."
@@ -130,6 +138,7 @@ def release(
     series: Path | None = SERIES,
     period: str | None = PERIOD,
     correct: bool = CORRECT,
+    prior: Path | None = PRIOR,
     if_missing: bool = IF_MISSING,
     dry_run: bool = DRY_RUN,
     quiet: bool = QUIET,
@@ -163,6 +172,7 @@ def release(
             series=series,
             period=period,
             correct=correct,
+            prior=prior,
         )
         if if_missing and _is_there(out, request):
             return
@@ -249,6 +259,7 @@ def tell_published(published: Published, book: Ledger, delta: str | None, worklo
     _tell_promise(made.guarantee, delta)
     if counted := counted_in_short(public):
         say(f"Counted: {counted}.")
+    _tell_period(public)
     say(f"Budget of {public.dataset}: {balance(account)} (ledger {book.path}).")
     if len(account.promises) > 1:
         say(f"Together: {promises(account)}.")
@@ -288,6 +299,7 @@ def tell_rehearsal(found: Rehearsal, book: Ledger, delta: str | None) -> None:
         say(warning)
     say(found.guarantee.statement)
     _tell_promise(found.guarantee, delta)
+    _tell_period(was.schema)
     what = f"epsilon {exact(cost.epsilon)}" + (f" and delta {exact(cost.delta)}" if cost.delta else "")
     then = account.after(cost, found.period)
     left = then.left if found.period is None else then.left_in(found.period)
@@ -334,6 +346,15 @@ def _tell_errors(errors: Mapping[str, float]) -> None:
     if errors:
         say("What to expect of counts, by how many attributes they name:")
         show_table(("counts of", "± std. error"), [(kind, as_rows(error)) for kind, error in errors.items()], left=(0,))
+
+
+def _tell_period(schema: Schema) -> None:
+    """Print that nothing tells which period a row is of, where the schema names no column for it."""
+    if schema.series is not None and schema.series.column is None:
+        say(
+            f"All rows of the table were taken to be of this {schema.series.period}, and nothing checks it: name the "
+            "column that says so as series.column in the schema, where there is one."
+        )
 
 
 def _tell_promise(promise: Guarantee, delta: str | None) -> None:

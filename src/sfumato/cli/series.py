@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from sfumato.cli.ledger import LEDGER
 from sfumato.cli.shared import JSON, MANNER, QUIET, give
 
 app = typer.Typer(help="List a series, take a part out, or add one.", no_args_is_help=True)
@@ -17,7 +18,7 @@ PERIOD = typer.Option(..., "--period", help="The period, such as 2026-11.", show
 def list_parts(series: Path = FILE, quiet: bool = QUIET, as_json: bool = JSON) -> None:
     """List the parts of a series in the order of publication, after checking every byte of them."""
     from sfumato.cli.show import exact, say, table
-    from sfumato.releases.series import checked_series
+    from sfumato.releases.series import checked_series, checked_signature, signed_parts
 
     opened = checked_series(series)
     last = opened.head.newest
@@ -34,6 +35,7 @@ def list_parts(series: Path = FILE, quiet: bool = QUIET, as_json: bool = JSON) -
                 "chain": part.chain,
                 "corrects": part.corrects,
                 "answers": last[part.period] is part,
+                "signed_by": None if (signature := checked_signature(part)) is None else signature.by,
             }
             for part in opened.head.parts
         ]
@@ -52,6 +54,8 @@ def list_parts(series: Path = FILE, quiet: bool = QUIET, as_json: bool = JSON) -
     ]
     say(f": {len(rows)} parts of {opened.head.dataset}, {opened.series.unit}.", bold=str(series))
     table(("part", "period", "mechanism", "epsilon", "bytes", ""), rows, left=(1, 2, 3, 5))
+    if signed := signed_parts(opened.head.parts):
+        say(f"{signed[:1].upper()}{signed[1:]}.")
 
 
 @app.command()
@@ -64,15 +68,20 @@ def extract(
 ) -> None:
     """Write the part of one period to a file of its own: the release that was published then, byte for byte."""
     from sfumato.cli.show import command, say, say_kept
-    from sfumato.releases.file.artifact import keep_earlier, replaced_when_written
+    from sfumato.releases.file.artifact import keep_earlier, replaced_when_written, write_text
     from sfumato.releases.series import extracted
+    from sfumato.releases.signature import signature_beside
 
-    body = extracted(series, period, number)
+    body, signature = extracted(series, period, number)
     with replaced_when_written(out) as beside:
         beside.write_bytes(body)
         kept = keep_earlier(out)
     say(f": the part of {period}, a release by itself.", bold=str(out))
     say_kept(kept)
+    if signature is not None:
+        kept = write_text(signature_beside(out), signature.text)
+        say(f"{signature_beside(out)}: its signature by {signature.by}.")
+        say_kept(kept)
     say(f"Try: {command('info', out)}")
 
 
@@ -82,13 +91,19 @@ def add(
     part: Path = typer.Argument(help="The release file of one period.", show_default=False),
     period: str = PERIOD,
     correct: bool = typer.Option(False, "--correct", help="It takes the place of the part that the series has."),
+    ledger: Path | None = LEDGER,
     quiet: bool = QUIET,
 ) -> None:
     """Add a release that was made already as the next part, such as one that an interrupted release left behind."""
     from sfumato.cli.show import say
-    from sfumato.releases.file.series import append_part
+    from sfumato.kernel.ledger.ledger import Ledger
+    from sfumato.publishing.publish import add_part
+    from sfumato.releases.signature import signature_beside
 
-    append_part(series, part, period, correct=correct)
+    marked = add_part(series, part, period, Ledger(ledger), correct=correct)
     say(f": has a part of {period} now.", bold=str(series))
+    if marked:
+        say(f"Entry {marked} of the ledger was reserved for it, and is marked as published now.")
     if part.name.startswith(series.name) and part.suffix == ".part":
         part.unlink()
+        signature_beside(part).unlink(missing_ok=True)

@@ -16,20 +16,26 @@ from dataclasses import field, replace
 from glob import escape as glob_escape
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from sfumato.arrays import MOST_DENSE
-from sfumato.errors import MechanismError, QueryError, ReleaseFileError, SchemaError, SfumatoError
+from sfumato.errors import BudgetError, MechanismError, QueryError, ReleaseFileError, SchemaError, SfumatoError
 from sfumato.frozen import dataclass
-from sfumato.kernel.budget import Amount, Budget, Cost
+from sfumato.kernel.budget import Amount, Budget, Cost, readable
 from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.models import find_mechanism
 from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.cells.cells import for_running
 from sfumato.publishing.fits_in_file import with_steps_of
 from sfumato.queries import Workload, default_workload
-from sfumato.releases.release import Release
+from sfumato.releases.file.artifact import read_artifact
+from sfumato.releases.release import LEANS_ON, Release
 from sfumato.schema import Schema
+
+if TYPE_CHECKING:
+    from sfumato.models.margins.prior import Prior
+    from sfumato.releases.file.artifact import Artifact
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +66,7 @@ class Request:
     series: Path | None = None
     period: str | None = None
     correct: bool = False
+    prior: Path | None = None
 
     @property
     def label(self) -> str | None:
@@ -77,17 +84,15 @@ class Request:
                 f"the schema states a series, published {series.period} by {series.period}; name its file and the "
                 "period of this table: --series, --period"
             )
-        if series.running:
-            raise SchemaError(
-                "running: true asks for noise that is spread over time, which no mechanism measures yet; leave it out: "
-                "running totals then have the noise of all their periods"
-            )
         return series.label(self.period)
 
     @property
     def cost(self) -> Cost:
         """Epsilon and delta, or rho, as exact fractions; refused here if they are no amounts of privacy."""
         return Cost.stated(self.epsilon, self.delta, self.rho)
+
+
+WHY_RUNNING = "the schema asks for running totals"
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +106,12 @@ class Prepared:
     why: str | None = None  # of a mechanism that was chosen for the curator
     expected: float = inf  # its error, that of all kinds of query as the workload weighs them, in rows
     stated: bool = False  # whether the curator gave a workload
+    prior: Prior | None = None  # an earlier release that its estimates lean on
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """Options of the mechanism, and the release that estimates lean on, by its digest, as the file keeps them."""
+        return {**self.mechanism.chosen, **({} if self.prior is None else {LEANS_ON: self.prior.digest})}
 
 
 def prepare(request: Request) -> Prepared:
@@ -114,7 +125,11 @@ def prepare(request: Request) -> Prepared:
         from sfumato.planner.marginal_errors import refuse_useless
 
         refuse_useless(request.schema, prepared.mechanism, prepared.workload, prepared.cost.budget, _one_way_forecast)
-    return prepared
+    if request.prior is None:
+        return prepared
+    from sfumato.models.margins.prior import Prior
+
+    return replace(prepared, prior=Prior.read(request.prior, prepared.schema, prepared.mechanism.name))
 
 
 def _one_way_forecast(mechanism: Mechanism, schema: Schema, workload: Workload, budget: Budget) -> Mapping[str, float]:
@@ -126,6 +141,9 @@ def _one_way_forecast(mechanism: Mechanism, schema: Schema, workload: Workload, 
 def _settled(request: Request) -> Prepared:
     schema, cost = request.schema, request.cost
     asked = _workload(request, schema)
+    running = for_running(schema, request.mechanism, pure=cost.pure)
+    if running is not None:
+        return _fitting(Prepared(schema, running.with_options(request.options or {}), cost, asked, WHY_RUNNING))
     if request.mechanism != "auto":
         mechanism = find_mechanism(request.mechanism).with_options(request.options or {})
         return _fitting(Prepared(schema, mechanism, cost, asked))
@@ -189,8 +207,8 @@ def digest_of_request(table: Any, request: Request, prepared: Prepared) -> str:
     }
     if request.workload is not None and not request.workload_only:
         facts["tilted"] = True  # the statements alone were all that a workload could mean once
-    if prepared.mechanism.chosen:
-        facts["options"] = dict(prepared.mechanism.chosen)
+    if prepared.options:
+        facts["options"] = dict(prepared.options)
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
@@ -273,7 +291,26 @@ def check_series(request: Request) -> None:
             f"{path} is the series of another dataset, or with another promise; begin a new file", kind="input"
         )
     check_period(label, found.head.newest.get(label), correct=request.correct)
-    check_growth(found.artifact(found.head.parts[-1]).schema, request.schema)
+    newest = found.artifact(found.head.parts[-1])
+    check_growth(newest.schema, request.schema)
+    if newest.schema.series is not None and newest.schema.series.running:
+        _check_running(request, newest)
+
+
+def _check_running(request: Request, newest: Artifact) -> None:
+    """Refuse a part whose noise could not take back that of earlier parts: of another schema or another budget."""
+    if what_is_released(newest.schema) != what_is_released(with_steps_of(request.schema, newest.schema)):
+        raise SchemaError(
+            "a series with running: true keeps its schema as it is, for the noise of each cell is spread over parts; "
+            "leave the schema as it was, or begin a new file"
+        )
+    promised = newest.manifest.guarantee
+    if request.cost.budget.rho != promised.rho:
+        raise BudgetError(
+            f"a series with running: true has the same budget in each part, epsilon {readable(promised.epsilon)} and "
+            f"delta {readable(promised.delta)}; ask for it, or begin a new file",
+            kind="budget",
+        )
 
 
 def part_place(path: Path, label: str) -> Path:
@@ -303,6 +340,7 @@ def already_there(path: Path, request: Request) -> Release | None:
         "epsilon": promise.epsilon in (cost.epsilon, cost.without_delta.epsilon),
         "delta": promise.delta in (0, cost.delta),
         "mechanism": request.mechanism in ("auto", found.mechanism),
+        "prior": found.leans_on == (None if request.prior is None else read_artifact(request.prior).digest),
     }.items():
         if not same:
             raise ReleaseFileError(f"{path} is a release already, but with another {what}; {away}", kind="input")

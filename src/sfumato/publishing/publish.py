@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sfumato.errors import PrivacyError, SfumatoError
+from sfumato.errors import LedgerError, PrivacyError, SfumatoError, SignatureError
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Amount, Budget, Cost
 from sfumato.kernel.ledger.book import Unit, period_of
 from sfumato.kernel.ledger.composition import Period
-from sfumato.kernel.ledger.ledger import Account, Ledger, Receipt, telling_what_stays
+from sfumato.kernel.ledger.ledger import Account, Entry, Ledger, Receipt, telling_what_stays
 from sfumato.kernel.opening import Step, Terms, open_curator, rehearse, unit_of
 from sfumato.kernel.reading.table import Table, open_table
 from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
@@ -36,6 +36,9 @@ from sfumato.releases.file.artifact import keep_earlier
 from sfumato.releases.file.manifest import Guarantee, guarantee_of
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
+
+if TYPE_CHECKING:
+    from sfumato.releases.file.series import Signed
 
 
 def release(
@@ -59,6 +62,7 @@ def release(
     series: str | Path | None = None,
     period: str | None = None,
     correct: bool = False,
+    prior: str | Path | None = None,
     entropy: Entropy | None = None,
     step: Step = lambda name: None,
 ) -> Release:
@@ -82,6 +86,7 @@ def release(
     that is refused before anything is reserved. Tables in memory have no name, and count as one.
     series, period: the file of a series that gets this release as its next part, and the period of the table; the
     schema says how long a period is and whose presence is hidden (docs/series.md). correct: replace an earlier part.
+    prior: a release of a table like this one, published before, that estimates lean on as far as the two agree.
     entropy: for tests only; a release made with a testing generator is marked NOT PRIVATE.
     step: told the name of each step as it begins.
     """
@@ -104,6 +109,7 @@ def release(
         series=None if series is None else Path(series),
         period=period,
         correct=correct,
+        prior=None if prior is None else Path(prior),
     )
     if request.series is not None:
         return publish(table, request, request.series, step=step, entropy=entropy).release
@@ -121,6 +127,8 @@ def _made(
     with telling_what_stays(book, request.schema.dataset, nonce):
         step("plan")
         prepared = prepare(request)
+        if prepared.prior is not None and source.private:
+            prepared.prior.release.refuse_unless_private()
         source_table = table_for(table, request, prepared.schema)
         schema, mechanism, cost = prepared.schema.published(), prepared.mechanism, prepared.cost
         opened = open_curator(
@@ -136,10 +144,12 @@ def _made(
         content = mechanism.run(opened.curator, schema, cost.budget, prepared.workload)
         if not opened.curator.charge.fullest <= opened.curator.charge.limit:
             raise PrivacyError("the mechanism spent more than was reserved; nothing is published")
+        if prepared.prior is not None:
+            content = prepared.prior.lean(content)  # work on published numbers: it costs nothing
         guarantee = describe_guarantee(cost.budget, schema, cost, derived=source_table.derived(schema))
         marking = _mark_published(book, opened.receipt, step)
         facts = (content, mechanism.name, guarantee, source.private, opened.receipt.to_dict(), marking)
-        yield Release(*facts, options=mechanism.chosen), prepared
+        yield Release(*facts, options=prepared.options), prepared
 
 
 def table_for(table: Any, request: Request, schema: Schema) -> Table:
@@ -214,6 +224,59 @@ def _append(made: Release, request: Request, path: Path) -> None:
             kind=problem.kind,
         ) from None
     place.unlink()
+
+
+def add_part(series: str | Path, part: str | Path, period: str, ledger: Ledger, *, correct: bool = False) -> int | None:
+    """Add a release file to a series; return the ledger's entry where it was reserved for it, and is published now.
+
+    Whoever was killed after the file was written and before the ledger was told has a release that counts as spent and
+    not as published. The file carries the nonce of its reservation, so nothing else can be taken for it. Where the
+    ledger at hand made the receipt, a release that it has with other contents, or of another period, is refused. A
+    signature beside the release is kept with it.
+    """
+    from sfumato.releases.file.artifact import read_artifact
+    from sfumato.releases.file.series import append_part
+
+    artifact = read_artifact(Path(part))
+    entry = _entry_of(artifact.manifest.receipt, ledger)
+    if entry is not None:
+        known, stated = entry.period, artifact.schema.series
+        if stated is not None and known is not None and known != stated.label(period):
+            raise LedgerError(
+                f"the ledger has this release as that of {known}, not of {period}; add it with --period {known}",
+                kind="input",
+            )
+        receipt = Receipt.from_dict(artifact.manifest.receipt or {})
+        if entry.state == "published":
+            ledger.verify(receipt, artifact.digest)
+    append_part(series, part, period, correct=correct, signed=_signed(Path(part), artifact.digest))
+    if entry is None or entry.state == "published":
+        return None
+    ledger.publish(receipt, artifact.digest)
+    return entry.number
+
+
+def _signed(part: Path, digest: str) -> Signed | None:
+    """The signature beside a release file, checked; None where there is none."""
+    from sfumato.releases.file.series import Signed
+    from sfumato.releases.signature import holds, read_signature, signature_beside
+
+    beside = signature_beside(part)
+    if (found := read_signature(beside)) is None:
+        return None
+    if found.digest != digest or not holds(found):
+        raise SignatureError(
+            f"{beside.name} is no signature of {part}: sign it again with `sfumato sign`, or take the signature away"
+        )
+    return Signed(found.digest, found.public_key, found.signature)
+
+
+def _entry_of(receipt: Mapping[str, object] | None, ledger: Ledger) -> Entry | None:
+    """The ledger's entry that a receipt is of; None where another ledger made it."""
+    if receipt is None or receipt.get("ledger") != ledger.identity():
+        return None
+    found = Receipt.from_dict(receipt)
+    return next((entry for entry in ledger.entries(found.dataset) if entry.nonce == found.nonce), None)
 
 
 def describe_guarantee(budget: Budget, schema: Schema, cost: Cost | None = None, *, derived: bool = False) -> Guarantee:

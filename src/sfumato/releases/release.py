@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from sfumato.releases.rows.to_file import Drawn
     from sfumato.releases.rows.wish import Lot
 
+LEANS_ON = "prior"  # option under which a file keeps the digest of an earlier release that its estimates lean on
 QUICKLY_ASKED = 2**20  # cells that are laid out and still answer at once
 
 
@@ -67,6 +68,11 @@ class Release:
     def domain(self) -> Domain:
         return self.content.domain
 
+    @property
+    def leans_on(self) -> str | None:
+        """Digest of an earlier release that typical estimates lean on; None of most."""
+        return self.options.get(LEANS_ON)
+
     def query(
         self,
         sql: str,
@@ -91,11 +97,11 @@ class Release:
         counts and sums as they were measured, without what a model made of them; refused where they were not. errors:
         whether tables, records and frames of the answer have standard errors and intervals beside the numbers, and
         synthetic rows (SELECT * ... LIMIT 5) the column that says so. as_of: of a series, a period: answer from the
-        parts up to it, with estimates that lean on each other (docs/intervals.md).
+        parts up to it, with estimates that lean on each other; the same as FROM t AS OF '2026-11' (docs/series.md).
         """
         from sfumato.answers.question import Manner
         from sfumato.schema.schema import counted_in_short
-        from sfumato.sql.reading import is_describe
+        from sfumato.sql.reading import is_describe, period_asked
 
         if is_describe(sql, self.schema):
             from sfumato.releases.description import describe_columns
@@ -104,20 +110,16 @@ class Release:
             found = describe_columns(self.schema, confidence, (self.guarantee.statement, made))
             return replace(found, counted=counted_in_short(self.content.table_schema))
         manner = Manner(interval, possible, simultaneous, selected, unbiased)
-        if as_of is not None:
-            if unbiased:
-                raise QueryError("unbiased answers lean on no other period; ask without as_of, or without unbiased")
-            return replace(self, content=self.content.as_of(as_of)).query(
-                sql,
-                confidence=confidence,
-                strict=strict,
-                interval=interval,
-                possible=possible,
-                simultaneous=simultaneous,
-                selected=selected,
-                errors=errors,
-            )
-        result = self._answer(sql, confidence, strict, manner, errors)
+        stated = period_asked(sql, self.schema)
+        if as_of is not None and stated is not None and as_of != stated:
+            raise QueryError(f"the statement says AS OF {stated!r}, and beside it stands {as_of!r}; say it once")
+        if (period := as_of or stated) is None:
+            result = self._answer(sql, confidence, strict, manner, errors)
+        elif unbiased:
+            raise QueryError("unbiased answers lean on no other period; ask without AS OF, or without unbiased")
+        else:
+            leaning = replace(self, content=self.content.as_of(period))
+            result = leaning._answer(sql, confidence, strict, manner, errors)
         return replace(result, counted=counted_in_short(self.content.table_schema), errors=errors)
 
     def _answer(self, sql: str, confidence: float, strict: bool, manner: Manner, errors: bool) -> Result:
@@ -162,7 +164,8 @@ class Release:
         examples = about.examples or (example_queries(self.schema) if countable else ())
         if any(one.half_width is None for one in typical):  # it answers what it was made for and perhaps nothing else
             examples = tuple(text for text in examples if determines(self.query(text)))
-        made = (self.schema, self.mechanism, self.guarantee, about.extent, about.errors)
+        leaning = f"; estimates lean on the earlier release with the digest {self.leans_on}" if self.leans_on else ""
+        made = (self.schema, self.mechanism, self.guarantee, about.extent, about.errors + leaning)
         rules = what_is_counted(self.content.table_schema)
         return Description(*made, typical, confidence, rules, examples, about.findings)
 
@@ -380,7 +383,19 @@ def series_in(file: SeriesFile) -> Release:
     from sfumato.releases.series import guarantee_of_parts
 
     def part(record: PartRecord) -> Part:
-        return Part(record.number, record.period, lambda: release_in(file.artifact(record)))
+        kept: Artifact | None = None  # between a look at its schema and a question to it
+
+        def artifact() -> Artifact:
+            nonlocal kept
+            found = kept = kept or file.artifact(record)
+            return found
+
+        def opened() -> Release:
+            nonlocal kept
+            found, kept = release_in(artifact()), None
+            return found
+
+        return Part(record.number, record.period, opened, lambda: artifact().schema)
 
     content, listed = SeriesContent.of([part(record) for record in file.head.parts], file), file.head.parts
     guarantee = guarantee_of_parts(listed, file.series, content.schema)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from os import PathLike
 from pathlib import Path
 
 from sfumato.errors import ReleaseFileError
 from sfumato.kernel.ledger.book import Series as Promise
 from sfumato.kernel.ledger.book import Unit, period_of
-from sfumato.kernel.ledger.composition import Loss, composed
+from sfumato.kernel.ledger.composition import Loss, composed, sum_of_rho
 from sfumato.releases.file.artifact import is_series
 from sfumato.releases.file.manifest import Guarantee, guarantee_of
+from sfumato.releases.file.records import refusal
 from sfumato.releases.file.series import PartRecord, SeriesFile, open_series
+from sfumato.releases.signature import Signature, holds
 from sfumato.schema import Schema
 from sfumato.schema.series import Series
+
+MOST_LISTED = 6  # periods in a line
 
 
 def checked_series(path: str | PathLike[str], most_cells: int | None = None) -> SeriesFile:
@@ -23,11 +26,12 @@ def checked_series(path: str | PathLike[str], most_cells: int | None = None) -> 
     file = open_series(path, most_cells)
     for part in file.head.parts:
         file.artifact(part)
+        checked_signature(part)
     return file
 
 
-def extracted(path: str | Path, period: str, number: int | None = None) -> bytes:
-    """One part of a series: the bytes of the release file that was published then.
+def extracted(path: str | Path, period: str, number: int | None = None) -> tuple[bytes, Signature | None]:
+    """One part of a series: the bytes of the release file that was published then, and its own signature.
 
     number: of a part that was corrected since; by default the part that answers for the period.
     """
@@ -39,7 +43,33 @@ def extracted(path: str | Path, period: str, number: int | None = None) -> bytes
     if not found:
         there = ", ".join(dict.fromkeys(part.period for part in file.head.parts[-6:]))
         raise ReleaseFileError(f"{path} has no such part of {label}; its last periods are {there}", kind="input")
-    return file.body(found[-1])
+    return file.body(found[-1]), checked_signature(found[-1])
+
+
+def checked_signature(part: PartRecord) -> Signature | None:
+    """A part's own signature, checked with the key that it names; None where it has none."""
+    if part.signed is None:
+        return None
+    signature = Signature(part.signed.digest, part.signed.public_key, part.signed.signature)
+    if not holds(signature):
+        raise refusal(f"the signature of its part {part.number} is forged or damaged")
+    return signature
+
+
+def signed_parts(parts: Sequence[PartRecord]) -> str:
+    """Describe which parts were signed by themselves, and by whom; empty where none was.
+
+    Each signature is checked with the key that it names. Whose key that is, a reader knows by its fingerprint.
+    """
+    by_key: dict[str, list[str]] = {}
+    for part in parts:
+        if (signature := checked_signature(part)) is not None:
+            by_key.setdefault(signature.by, []).append(part.period)
+    said = []
+    for key, periods in by_key.items():
+        listed = ", ".join(periods[:MOST_LISTED]) + ", ..." * (len(periods) > MOST_LISTED)
+        said.append(f"{len(periods)} of {len(parts)} by {key} ({listed})")
+    return f"parts signed by themselves: {', '.join(said)}; checked with the keys that they name" if said else ""
 
 
 def guarantee_of_parts(parts: Sequence[PartRecord], series: Series, schema: Schema) -> Guarantee:
@@ -51,6 +81,4 @@ def guarantee_of_parts(parts: Sequence[PartRecord], series: Series, schema: Sche
     whom = whose.in_words(unit.contributions)
     losses = [Loss(part.epsilon, part.delta, part.rho, period_of(whose, part.period)) for part in parts]
     found = composed(losses, None)
-    rhos = [part.epsilon**2 / 2 if part.rho is None else part.rho for part in parts]
-    rho = found.rho or sum(rhos, Fraction(0))  # sums gave the figure
-    return guarantee_of(found.epsilon, whom, delta=found.delta, rho=rho if found.delta else None)
+    return guarantee_of(found.epsilon, whom, delta=found.delta, rho=sum_of_rho(losses) if found.delta else None)

@@ -205,6 +205,21 @@ def check_signature(path: str | PathLike[str], digest: str, key: str | PathLike[
     return signature
 
 
+def holds(signature: Signature) -> bool:
+    """Whether a signature is one of its digest by the key that it names, whoever's that is."""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    if _parsed(signature.text.encode("utf-8")) is None:
+        return False
+    key = Ed25519PublicKey.from_public_bytes(b64decode(signature.public_key))
+    try:
+        key.verify(b64decode(signature.signature), SIGNED + bytes.fromhex(signature.digest))
+    except InvalidSignature:
+        return False
+    return True
+
+
 def read_signature(path: Path) -> Signature | None:
     """Read an untrusted signature file; None where there is none."""
     try:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _OTHER_NAMES = ("STRING_AGG", "LISTAGG", "MAX_BY", "MIN_BY")  # of functions that the parser keeps no place of
 
+WRITE_AS_OF = "write FROM the table AS OF '2026-11', or whatever its period is called"
+
 _PIECES = re.compile(
     r"""(?P<comment> --[^\n]* | /\*.*?(?:\*/|\Z) )
       | (?P<text> '[^']*(?:''[^']*)*(?:'|\Z) | "[^"]*(?:""[^"]*)*(?:"|\Z) | [^;'"/\-]+ | . )""",
@@ -47,6 +49,69 @@ def read_workload(text: str) -> list[str]:
             statements.append("".join(pieces).strip())
         pieces, says_something = [], False
     return [*statements, "".join(pieces).strip()] if says_something else statements
+
+
+_AS_OF = re.compile(r"\bas\s+of\b|\bsystem_time\b|\bat\s*\(|\bsystem\s+time\b", re.IGNORECASE)
+_BARE_AS_OF = re.compile(
+    r"""(?<! SYSTEM_TIME ) (?<! TIMESTAMP ) (?<! VERSION ) (?P<before> \s | \A ) AS \s+ OF (?: \s+ SYSTEM \s+ TIME )?
+        (?: \s+ (?: DATE | TIMESTAMP ) )? (?P<after> \s* ) \Z""",
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+_OF_TIME = frozenset({"SYSTEM_TIME", "TIMESTAMP", "VERSION", "AT", "BEFORE", "END"})  # where a table is of a time
+
+
+def _as_of_in_full(text: str) -> str:
+    """The text with FROM t AS OF '2026-11' as the standard writes it: FROM t FOR SYSTEM_TIME AS OF '2026-11'."""
+    if _AS_OF.search(text) is None:
+        return text
+    pieces = [piece[0] for piece in _PIECES.finditer(text)]
+    for place, following in enumerate(pieces[1:]):
+        if following.startswith("'"):
+            pieces[place] = _BARE_AS_OF.sub(r"\g<before> FOR SYSTEM_TIME AS OF\g<after>", pieces[place])
+    return "".join(pieces)
+
+
+def period_asked(text: object, schema: Schema) -> str | None:
+    """The period that a statement states as AS OF '2026-11' behind every table; None where it states none."""
+    if not isinstance(text, str) or _AS_OF.search(text) is None:
+        return None
+    with compiling():
+        return as_of(parse(text, schema=schema))
+
+
+def as_of(tree: exp.Expression) -> str | None:
+    """Take the one period as of which a syntax tree asks off its tables; None where it states none.
+
+    Anything else that is of a time is refused by name.
+    """
+    from sqlglot import exp
+
+    if _OF_TIME.isdisjoint(tree.meta.get("words", _OF_TIME)):
+        return None
+    made = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    stated = set[str | None]()
+    for table in tree.find_all(exp.Table):
+        version = table.args.get("version")
+        if table.args.get("when") is not None or (version is not None and version.args.get("kind") != "AS OF"):
+            raise unsupported("a table of another time than AS OF one period", WRITE_AS_OF)
+        if version is not None:
+            said = version.expression
+            said = said.this if said.key == "cast" else said
+            if not (said.key == "literal" and said.is_string):
+                raise unsupported("AS OF anything but a period as text", WRITE_AS_OF)
+            stated.add(said.name)
+            table.set("version", None)
+        elif table.db or table.name.lower() not in made:
+            stated.add(None)
+    if len(stated) > 1:
+        named = sorted(each for each in stated if each is not None)
+        which = f"AS OF {' and '.join(repr(each) for each in named)}" if named[1:] else "AS OF behind some tables only"
+        raise unsupported(
+            f"{which} in one statement", "write the same AS OF behind every table, or ask in two statements"
+        )
+    return next(iter(stated), None)
 
 
 def parameters_apart(text: str) -> str:
@@ -76,12 +141,15 @@ def parse(text: str, dialect: str = "duckdb", schema: Schema | None = None) -> e
     if not isinstance(text, str):
         raise QueryError(f"a query is text, not {type(text).__name__}")
     _check_size(text)
+    full = _as_of_in_full(text)
     try:
         with silence():
             read = "tsql" if dialect == "duckdb" and TOP.search(text) else dialect  # which alone has SELECT TOP 3
-            statements: list[Any] = [tree for tree in sqlglot.parse(text, read=read) if tree is not None]
+            statements: list[Any] = [tree for tree in sqlglot.parse(full, read=read) if tree is not None]
     except ParseError as error:
-        raise QueryError(_parse_complaint(error.errors) + (_reserved(text, schema) if schema else "")) from None
+        more = "; AS OF stands behind the table's name, before its alias" if full != text else ""
+        more = more or (_reserved(text, schema) if schema else "")
+        raise QueryError(_parse_complaint(error.errors) + more) from None
     except SqlglotError:
         raise QueryError("this SQL cannot be read: a quotation mark or a comment is opened and not closed") from None
     except RecursionError:
@@ -91,7 +159,7 @@ def parse(text: str, dialect: str = "duckdb", schema: Schema | None = None) -> e
     if len(statements) > 1:
         raise unsupported(f"a text of {len(statements)} statements", "ask them one at a time")
     tree: exp.Expression = statements[0]
-    words = _remember_names(tree, text)
+    words = _remember_names(tree, full)
     spend(OF_A_NODE * sum(1 for _ in tree.walk()))
     return in_one_spelling(tree) if dialect == "duckdb" and not words.isdisjoint(REWRITTEN) else tree
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from curators import curator_of
 
-import sfumato as sf
-from sfumato.errors import QueryError, SchemaError
+from sfumato.dbapi import connect
+from sfumato.errors import QueryError
 from sfumato.kernel.budget import Cost
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.models.margins.borrowing import Periods, Prediction, borrowed, positive_fit
@@ -19,7 +19,6 @@ from sfumato.releases.contents.series import Part, SeriesContent
 from sfumato.releases.file.manifest import Guarantee
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
-from sfumato.schema.series import Series
 
 SHAPE = (3, 4, 5)
 MONTHS = 5
@@ -64,13 +63,13 @@ def _error(content: Margins, counts: np.ndarray) -> float:
 
 
 def test_predictions_pool_by_precision_and_forget_what_is_flagged():
-    first = Prediction(np.array([10.0, 4.0]), np.array([2.0, np.inf]))
-    second = Prediction(np.array([16.0, 8.0]), np.array([4.0, 3.0]))
+    first = Prediction(np.array([10.0, 4.0]), np.array([2.0, np.inf]), np.array([2.0, 0.0]))
+    second = Prediction(np.array([16.0, 8.0]), np.array([4.0, 3.0]), np.array([1.0, 1.0]))
     both = first & second
     assert both.mean.tolist() == [12.0, 8.0]
     assert both.variance.tolist() == pytest.approx([4.0 / 3.0, 3.0])
     nothing = both.forgetting(np.array([False, True])) & Prediction.of_nothing((2,))
-    assert np.isfinite(nothing.variance).tolist() == [True, False]
+    assert np.isfinite(nothing.variance).tolist() == [True, False] and nothing.periods.tolist() == [3.0, 0.0]
 
 
 def test_drift_and_scatter_are_learned_from_squared_differences():
@@ -130,24 +129,22 @@ def test_a_series_is_asked_as_of_a_period(alone):
     assert any("as of 2026-03" in note for note in smoothed.notes) and not any("as of" in note for note in plain.notes)
     wide = [series.query(sql.format("2026-02"), as_of=p, interval="guaranteed").rows[0][0] for p in (None, "2026-03")]
     assert (wide[0].low, wide[0].high) == (wide[1].low, wide[1].high)
+    as_sql = sql.replace("FROM t", "FROM t AS OF '2026-03'").format("2026-02")
+    assert series.query(as_sql).rows == smoothed.rows == series.query(as_sql, as_of="2026-03").rows
+    both = "WITH b AS (SELECT COUNT(*) AS n FROM t FOR SYSTEM_TIME AS OF '2026-02' WHERE a0 = '1') SELECT n FROM b"
+    assert any("as of 2026-02" in note for note in series.query(both).notes)
+    with connect(series) as connection:  # a value is bound as text, as everywhere
+        (row,) = connection.cursor().execute(as_sql.replace("'2026-03'", "?"), ["2026-03"]).fetchall()
+        assert row[0] == smoothed.rows[0][0].value
+    with pytest.raises(QueryError, match="AS OF '2026-03', and beside it stands '2026-02'; say it once"):
+        series.query(as_sql, as_of="2026-02")
+    with pytest.raises(QueryError, match="is no month; write it like"):
+        series.query("SELECT COUNT(*) FROM t AS OF 'yesterday'")
+    with pytest.raises(QueryError, match="no series"):
+        releases[0].query("SELECT COUNT(*) FROM t AS OF '2026-02'")
     with pytest.raises(QueryError, match="no part of 2026-09"):
         series.query(sql.format("2026-02"), as_of="2026-09")
     with pytest.raises(QueryError, match="no series"):
         releases[0].query("SELECT COUNT(*) FROM t", as_of="2026-02")
     with pytest.raises(QueryError, match="without unbiased"):
         series.query("SELECT COUNT(*) FROM t", as_of="2026-02", unbiased=True)
-
-
-def test_noise_that_is_spread_over_time_is_refused_until_it_is_measured(tmp_path):
-    (tmp_path / "t.csv").write_text("person,a0,a1,a2\n1,0,0,0\n", encoding="utf-8")
-    schema = _schema().model_copy(update={"series": Series(period="month", unit="person in a month", running=True)})
-    with pytest.raises(SchemaError, match="no mechanism measures yet; leave it out"):
-        sf.release(
-            tmp_path / "t.csv",
-            schema,
-            1,
-            series=tmp_path / "t.sfumato",
-            period="2026-11",
-            ledger=tmp_path / "ledger.db",
-        )
-    assert not (tmp_path / "t.sfumato").exists()

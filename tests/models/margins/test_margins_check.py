@@ -119,7 +119,7 @@ def test_every_order_that_there_is_is_looked_at_once_at_each_scale(axes):
     found, _ = checked(even(axes))
     orders = list(looks(schema_of(*[2] * axes)))
     assert orders == [order for order in LOOKS if order <= axes]
-    of = Counter(one.of for one in found.measured)
+    of = Counter(one.of for _, one in found.measured)
     assert of == Counter({"misfit": sum(len(LOOKS[order]) for order in orders), "contrast": comb(axes, 3)})
     assert {*found.spreads.contrasts} == {*combinations(range(axes), 3)}
 

@@ -15,9 +15,11 @@ from sfumato.models.margins.scales import (
     Contrasts,
     Haar,
     corrected,
+    ends_of,
     halved,
     levels_of,
     of_three,
+    sizes_of,
     worth_measuring,
 )
 from sfumato.models.margins.table import Table, sum_kinds
@@ -43,6 +45,27 @@ def test_an_axis_is_halved_by_its_rows_and_values_alike():
             assert {*inner.tolist()} == {*range(inner.max() + 1)}
             assert all(len({*outer[inner == block].tolist()}) == 1 for block in range(inner.max() + 1))  # nested
             assert (np.diff(inner) >= 0).all()
+
+
+def test_blocks_at_the_ends_of_two_ordered_axes_are_larger():
+    """Of 8 x 8 blocks of equal rows a corner is 2.4 times a block of the middle; sizes add up to the rows."""
+    even, rows = np.full(8, 1 / 8), np.full((8, 8), 100.0)
+    ends = ends_of(even, True)
+    assert np.array_equal(ends, ends[::-1]) and ends.sum() == pytest.approx(1.0)
+    assert np.array_equal(ends_of(even, False), even)  # categories have no ends
+    sizes = sizes_of(rows, [even, even], [ends, ends], 6400.0)
+    assert sizes.sum() == pytest.approx(6400.0) and sizes[0, 0] == sizes[7, 0] > 2.4 * sizes[3, 4]
+    assert np.allclose(sizes_of(rows, [even, even], [even, even], 6400.0), rows)
+
+
+def test_contrasts_that_cannot_be_had_are_errors():
+    """Halves that would hold three times all rows: what is missing of it is told as an error, not as met."""
+    truth = smooth(0.0)
+    contrasts = measured(truth, 1.0, np.random.default_rng(0))
+    wild = replace(contrasts, noisy=contrasts.noisy + 3.0 * ROWS)
+    found, spreads = corrected({(0, 1): as_product(truth, 1e6)}, {(0, 1): wild}, [], [True] * 2)
+    missed = np.square(wild.noisy - wild.of(found[0, 1].estimate))[0, 0]
+    assert missed > ROWS**2 and spreads[0, 1].model[0] * ROWS > missed
 
 
 def test_signs_of_halves_and_quarters():
@@ -83,7 +106,7 @@ def test_a_dependence_is_corrected_by_contrasts_of_one_parity():
         noisy = np.where(measured, exact.of(truth) + noise * rng.standard_normal((7, 7)), 0.0)
         contrasts[places] = replace(exact, noisy=noisy)
         tables[places] = Table(places, product, product * 0.1, product * 0.9)
-    result, _ = corrected(tables, contrasts, [])
+    result, _ = corrected(tables, contrasts, [], [True] * 61)
     turn = haar.turned[0]
     off = [(turn @ haar.signs @ (result[p].estimate - truth) @ haar.signs.T @ turn.T)[1, 1] for p in result]
     before = (turn @ haar.signs @ (product - truth) @ haar.signs.T @ turn.T)[1, 1]
@@ -216,7 +239,7 @@ def quarters(table: np.ndarray) -> np.ndarray:
 def test_a_smooth_dependence_that_was_taken_for_a_product_is_found(told):
     truth, rng = smooth(0.8), np.random.default_rng(2)
     table = as_product(truth)
-    found, spreads = corrected({(0, 1): table}, {(0, 1): measured(truth, 30.0, rng)}, told)
+    found, spreads = corrected({(0, 1): table}, {(0, 1): measured(truth, 30.0, rng)}, told, [True] * 2)
     estimate = found[0, 1].estimate
     assert (estimate >= 0).all() and estimate.shape == truth.shape
     assert np.allclose(estimate.sum(axis=0), truth.sum(axis=0)) and np.allclose(estimate.sum(axis=1), truth.sum(axis=1))
@@ -238,7 +261,7 @@ def test_eighths_in_halves_are_found(told):
     """Half of all rows of a cell are off, and neither halves nor quarters of both axes tell it."""
     truth = striped(3)
     contrasts = measured(truth, 30.0, np.random.default_rng(4))
-    found, spreads = corrected({(0, 1): as_product(truth)}, {(0, 1): contrasts}, told)
+    found, spreads = corrected({(0, 1): as_product(truth)}, {(0, 1): contrasts}, told, [True] * 2)
     assert np.abs(found[0, 1].estimate - truth).sum() < 0.02 * ROWS
     assert np.abs(as_product(truth).estimate - truth).sum() == pytest.approx(0.5 * ROWS)
     assert spreads[0, 1].noise[2] > 0
@@ -248,7 +271,7 @@ def test_what_is_finer_than_was_measured_is_as_rough_as_that_was_before():
     """Eighths were off by 12,500 rows of 25,000 and are corrected; sixteenths were not: theirs falls from it."""
     truth = striped(3)
     contrasts = measured(truth, 30.0, np.random.default_rng(5))
-    _, spreads = corrected({(0, 1): as_product(truth, 1000.0)}, {(0, 1): contrasts}, [])
+    _, spreads = corrected({(0, 1): as_product(truth, 1000.0)}, {(0, 1): contrasts}, [], [True] * 2)
     eighths, sixteenths = spreads[0, 1].model[2:]
     before = (ROWS / 8) ** 2 / (ROWS / 4)
     assert eighths < before / 50
@@ -261,7 +284,7 @@ def test_where_cells_were_measured_what_was_not_measured_of_a_level_is_as_rough_
     contrasts = measured(truth, 30.0, np.random.default_rng(5))
     tables = {(0, 1): as_product(truth, 1000.0)}
     before = (ROWS / 8) ** 2 / (ROWS / 4)
-    assert corrected(tables, {(0, 1): contrasts}, [(0, 1)])[1][0, 1].model[2] > before / 10
+    assert corrected(tables, {(0, 1): contrasts}, [(0, 1)], [True] * 2)[1][0, 1].model[2] > before / 10
 
 
 def test_contrasts_beyond_the_depth_change_nothing():
@@ -269,8 +292,8 @@ def test_contrasts_beyond_the_depth_change_nothing():
     whole = measured(truth, 30.0, np.random.default_rng(6))
     few = Contrasts(whole.signs, np.where(whole.families() < 1, whole.noisy, 0.0), whole.variance, 1)
     other = Contrasts(whole.signs, np.where(whole.families() < 1, whole.noisy, 1e6), whole.variance, 1)
-    found, spreads = corrected({(0, 1): as_product(truth)}, {(0, 1): few}, [])
-    again, same = corrected({(0, 1): as_product(truth)}, {(0, 1): other}, [])
+    found, spreads = corrected({(0, 1): as_product(truth)}, {(0, 1): few}, [], [True] * 2)
+    again, same = corrected({(0, 1): as_product(truth)}, {(0, 1): other}, [], [True] * 2)
     assert np.array_equal(found[0, 1].estimate, again[0, 1].estimate) and spreads == same
     assert np.abs(found[0, 1].estimate - as_product(truth).estimate).sum() < 0.01 * ROWS
     assert spreads[0, 1].noise[0] > 0 and not any(spreads[0, 1].noise[1:])
@@ -281,7 +304,7 @@ def test_no_cell_becomes_negative_where_contrasts_ask_for_it():
     truth = smooth(0.0)
     contrasts = measured(truth, 1.0, np.random.default_rng(0))
     wild = Contrasts(contrasts.signs, contrasts.noisy + 3.0 * ROWS, 1.0)
-    found, _ = corrected({(0, 1): as_product(truth, 1e6)}, {(0, 1): wild}, [])
+    found, _ = corrected({(0, 1): as_product(truth, 1e6)}, {(0, 1): wild}, [], [True] * 2)
     assert (found[0, 1].estimate >= 0).all()
     assert np.allclose(found[0, 1].estimate.sum(axis=1), truth.sum(axis=1))
 
@@ -295,7 +318,8 @@ def test_a_table_is_never_farther_from_its_contrasts_than_it_was():
         rows *= 20_000.0 / rows.sum()
         contrasts = measured(rows, rng.choice([50.0, 300.0, 2000.0]), rng)
         sure = replace(contrasts, variance=1e-6)  # so that all of it is taken for true
-        found, _ = corrected({(0, 1): Table((0, 1), rows, np.zeros(sides), np.ones(sides))}, {(0, 1): sure}, [(0, 1)])
+        table = Table((0, 1), rows, np.zeros(sides), np.ones(sides))
+        found, _ = corrected({(0, 1): table}, {(0, 1): sure}, [(0, 1)], [True] * 2)
         told = sure.families() < sure.depth
         before, after = (np.square(told * (sure.noisy - sure.of(one))).sum() for one in (rows, found[0, 1].estimate))
         assert after <= before * (1.0 + 1e-6)
@@ -306,7 +330,7 @@ def test_pairs_without_contrasts_are_left_alone():
         as_product(smooth(0.5)),
         Contrasts((Haar.of(np.ones(1)), Haar.of(np.ones(SIDE))), np.zeros((0, 7)), 1.0),
     )
-    found, spreads = corrected({(0, 1): table, (0, 2): table}, {(0, 1): bare}, [])
+    found, spreads = corrected({(0, 1): table, (0, 2): table}, {(0, 1): bare}, [], [True] * 3)
     assert found == {(0, 1): table, (0, 2): table} and spreads == {}
 
 
@@ -321,7 +345,7 @@ def test_what_is_left_is_told():
     ratios = []
     for seed in range(200):
         contrasts = measured(truth, 60.0, np.random.default_rng(seed))
-        found, spreads = corrected({(0, 1): as_product(truth, 100.0)}, {(0, 1): contrasts}, [])
+        found, spreads = corrected({(0, 1): as_product(truth, 100.0)}, {(0, 1): contrasts}, [], [True] * 2)
         off = contrasts.of(found[0, 1].estimate - truth) ** 2
         told = contrasts.rows(found[0, 1].estimate)
         scaled = np.add(spreads[0, 1].noise, spreads[0, 1].model)

@@ -10,10 +10,14 @@ import pytest
 from months import MONTHS, months_of, part_of, schema_of
 
 from sfumato.errors import ReleaseFileError, SchemaError, SignatureError
+from sfumato.kernel.budget import rho_for
+from sfumato.kernel.ledger.ledger import Ledger
+from sfumato.public.certificate.record import certificate
+from sfumato.publishing.publish import add_part
 from sfumato.releases.file.artifact import HEAD_FILE, Entry, directory_of, is_series
 from sfumato.releases.file.series import PartRecord, append_part, check_growth, head_bytes, open_series
 from sfumato.releases.release import Release, open_release
-from sfumato.releases.series import checked_series, extracted
+from sfumato.releases.series import checked_series, extracted, guarantee_of_parts
 from sfumato.releases.signature import make_keys, sign_release, signature_beside
 
 ASKED = "SELECT period, COUNT(*) AS n FROM visits GROUP BY period"
@@ -50,7 +54,7 @@ def test_it_is_opened_as_a_release_and_its_parts_are_releases(made):
     for row, part in zip(whole.query(ASKED).rows, parts, strict=True):
         alone = open_release(part, allow_not_private=True).query("SELECT COUNT(*) AS n FROM visits").rows[0][0]
         assert row[1] == alone
-    assert [extracted(path, month) for month in MONTHS] == [part.read_bytes() for part in parts]
+    assert [extracted(path, month)[0] for month in MONTHS] == [part.read_bytes() for part in parts]
     copy = whole.save(path.with_name("copy.sfumato"))
     assert copy.read_bytes() == path.read_bytes()
     assert path.stat().st_size < sum(part.stat().st_size for part in parts) + 4000
@@ -149,12 +153,24 @@ def test_a_period_is_published_once_unless_it_is_corrected(made):
         append_part(path, again, "2026-03", correct=True)
     append_part(path, again, "2026-02", correct=True)
     assert [part.corrects for part in open_series(path).head.parts] == [None, None, None, 2]
-    assert extracted(path, "2026-02") == again.read_bytes()
-    assert extracted(path, "2026-02", 2) == parts[1].read_bytes()
+    assert extracted(path, "2026-02")[0] == again.read_bytes()
+    assert extracted(path, "2026-02", 2)[0] == parts[1].read_bytes()
     january, february, _ = open_release(path, allow_not_private=True).query(ASKED).rows
     assert january[1].value == february[1].value
     whole = open_release(path, allow_not_private=True)
     assert whole.guarantee.epsilon == 2  # February was published twice, and no unit is in two months
+
+
+def test_a_group_is_promised_what_one_period_costs():
+    """Nobody is in two months, so a family bears the four- and sixteenfold rho of one month, not of all of them."""
+    schema = schema_of()
+    rho = rho_for(Fraction(1), Fraction(1, 10**7))
+    parts = [
+        PartRecord(number, f"2026-0{number}", "0" * 64, 9, Fraction(1), "cells", True, Fraction(1, 10**7), rho)
+        for number in (1, 2, 3)
+    ]
+    promised = guarantee_of_parts(parts, schema.series, schema)
+    assert (promised.epsilon, promised.rho) == (1, rho)
 
 
 def test_a_failure_leaves_the_series_as_it_was(made, monkeypatch):
@@ -223,3 +239,48 @@ def test_the_chain_is_over_what_is_said():
 
 def open_series_record():
     return PartRecord(1, "2026-01", "0" * 64, 5, Fraction(1), "cells", private=False)
+
+
+def test_a_part_keeps_its_own_signature(tmp_path):
+    """It is read beside the part, checked, kept under the chain, told, and given back."""
+    path, key = tmp_path / "visits.sfumato", tmp_path / "k"
+    make_keys(key)
+    parts = [
+        replace(one, published=None).save(tmp_path / month)
+        for one, month in zip(months_of("cells"), MONTHS, strict=True)
+    ]
+    nowhere = Ledger(tmp_path / "ledger.sqlite")
+    text = sign_release(parts[1], key).text
+    signature_beside(parts[1]).write_text(text)
+    for part, month in zip(parts, MONTHS, strict=True):
+        if part is parts[1]:
+            before = path.read_bytes()
+            signature_beside(part).write_text(sign_release(parts[0], key).text)
+            with pytest.raises(SignatureError, match="no signature of"):
+                add_part(path, part, month, nowhere)
+            signature_beside(part).write_text(text)
+            assert path.read_bytes() == before
+        add_part(path, part, month, nowhere)
+    file = checked_series(path)
+    assert [part.signed is not None for part in file.head.parts] == [False, True, False] and file.head.version == 2
+    assert [signature and signature.text for _, signature in (extracted(path, month) for month in MONTHS)] == [
+        None,
+        text,
+        None,
+    ]
+    (tmp_path / "one.sfumato").write_bytes(extracted(path, MONTHS[1])[0])
+    (tmp_path / "one.sfumato.sig").write_text(text)
+    public = key.with_name("k.pub")
+    open_release(tmp_path / "one.sfumato", allow_not_private=True, require_signature=public)
+    told = f"parts signed by themselves: 1 of 3 by {sign_release(path, key).by} ({MONTHS[1]})"
+    assert told in repr(certificate(path)) and told in str(open_release(path, allow_not_private=True).content.about)
+    assert [part["signed_by"] is not None for part in certificate(path).to_dict()["parts"]] == [False, True, False]
+    forged = [replace(part) for part in file.head.parts]
+    other = replace(forged[1].signed, signature="A" * 86 + "==")
+    forged[1] = replace(forged[1], signed=other).chained(forged[0].chain)
+    forged[2] = forged[2].chained(forged[1].chain)
+    bad = written(path, [part.read_bytes() for part in parts], replace(file.head, parts=forged))
+    with pytest.raises(ReleaseFileError, match="signature of its part 2 is forged"):
+        checked_series(bad)
+    with pytest.raises(ReleaseFileError, match="version"):
+        open_series(written(path, [part.read_bytes() for part in parts], replace(file.head, version=1)))

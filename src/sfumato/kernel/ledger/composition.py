@@ -18,11 +18,13 @@ In a series in which a person is counted in at most k periods, the k costliest p
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
 from heapq import nlargest
+from itertools import chain
 from math import exp, log, log1p
 
 from sfumato.errors import BudgetError
@@ -245,14 +247,15 @@ def _by_best_order(losses: Sequence[Loss], delta: Fraction) -> Composed | None:
     for loss in rest:
         periods[loss.period][loss.rho is None].append(float(loss.epsilon if loss.rho is None else loss.rho))
     most = next((period.most for period in periods if period is not None), 1)
+    alike = Counter((sum(rhos), tuple(pures)) for rhos, pures in periods.values())
 
     def roughly(logarithm: float) -> float:
         x = exp(logarithm)
         at_orders = (
-            (1 + x) * sum(rhos) + sum(min(each, (1 + x) * each * each / 2) for each in pures)
-            for rhos, pures in periods.values()
+            [(1 + x) * rho + sum(min(each, (1 + x) * each * each / 2) for each in pures)] * min(many, most)
+            for (rho, pures), many in alike.items()
         )
-        at_order = sum(nlargest(most, at_orders))
+        at_order = sum(nlargest(most, chain.from_iterable(at_orders)))
         return at_order + logarithm - (chance + (1 + x) * log1p(x)) / x
 
     best, reach = 0.0, 30.0  # the logarithm of alpha - 1, in ever finer steps

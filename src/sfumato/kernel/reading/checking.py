@@ -46,6 +46,7 @@ class Checked:
     """Exact numbers of rows in a table.
 
     rows: those of the table. unfit: records of the file that are no rows of it. nobody: rows without a unit.
+    elsewhere: rows of the table that are not of the period, which are none of the others.
 
     placed: rows that reach a cell. units, over: whom they are about, and those with more rows than are used.
     counted: rows that a release would count. impossible: rows that contradict each rule of the schema, in words.
@@ -60,10 +61,14 @@ class Checked:
     over: int
     counted: int
     impossible: tuple[tuple[str, int], ...] = ()
+    elsewhere: int = 0
 
 
-def looked_at(engine: Engine, columns: Mapping[str, Column], schema: Schema) -> Checked:
-    """Count what a schema leaves out, clips or cannot read, in several passes over the table."""
+def looked_at(engine: Engine, columns: Mapping[str, Column], schema: Schema, period: str | None = None) -> Checked:
+    """Count what a schema leaves out, clips or cannot read, in several passes over the table.
+
+    period: of a series whose table has a column for it: rows of others are counted, and not looked at.
+    """
     if getattr(getattr(engine, "origin", None), "only_once", False):
         raise TableError("a check reads the table more than once, which the standard input does not allow; use a file")
     used = used_columns(engine, columns)
@@ -78,7 +83,11 @@ def looked_at(engine: Engine, columns: Mapping[str, Column], schema: Schema) -> 
     present: SQL = exp.EQ(this=column("present"), expression=whole(1))
     reaching = reduce(_both, listed(schema), present)
     counts.append(named(_counted(reaching), "placed"))
-    found = engine.run(select(counts, every_row(schema, engine, columns, raw)), used).to_pylist()[0]
+    found = engine.run(select(counts, every_row(schema, engine, columns, raw, period)), used).to_pylist()[0]
+    elsewhere = 0
+    if period is not None and schema.series is not None and schema.series.column is not None:
+        whole_table = select([named(exp.Count(this=exp.Star()), "rows")], every_row(schema, engine, columns, {}))
+        elsewhere = engine.run(whole_table, used).to_pylist()[0]["rows"] - found["rows"]
     tally = getattr(getattr(engine, "origin", None), "tally", None)
     unfit = 0 if tally is None else tally.records - tally.fitting
     met = {(name, what): found[f"n{place}"] or 0 for place, (name, what, _, _) in enumerate(tests)}
@@ -87,29 +96,30 @@ def looked_at(engine: Engine, columns: Mapping[str, Column], schema: Schema) -> 
         odd: list[tuple[str, int]] = []
         for at, what, test, text in tests:
             if at == name and what in ("unreadable", "unlisted") and met[name, what]:
-                rows = every_row(schema, engine, columns, raw)
+                rows = every_row(schema, engine, columns, raw, period)
                 answer = engine.run(_frequent(rows, text, test), used).to_pylist()
                 odd += [(str(row["spelling"]), row["n"]) for row in answer]
         counted = {what: met.get((name, what), 0) for what in ("missing", "unreadable", "outside", "unlisted")}
         parts.append(Part(name, kind, odd=tuple(odd[:SPELLINGS]), **counted))
     if unit is None and schema.structure is not None:  # rows against a rule are not known so far
-        rows = select([named(exp.Count(this=exp.Star()), "placed")], placed_units(schema, engine, columns))
+        rows = select([named(exp.Count(this=exp.Star()), "placed")], placed_units(schema, engine, columns, period))
         found |= engine.run(rows, used).to_pylist()[0]
     alone = (found["placed"], found["placed"], 0, found["placed"])  # every row is a unit of its own
-    placed, units, over, kept = alone if unit is None else _kept(engine, columns, schema, used)
-    odd_rows = _impossible(engine, columns, schema, used)
-    return Checked(found["rows"], unfit, found["nobody"] or 0, tuple(parts), placed, units, over, kept, odd_rows)
+    placed, units, over, kept = alone if unit is None else _kept(engine, columns, schema, used, period)
+    odd_rows, nobody = _impossible(engine, columns, schema, used, period), found["nobody"] or 0
+    return Checked(found["rows"], unfit, nobody, tuple(parts), placed, units, over, kept, odd_rows, elsewhere)
 
 
 def _impossible(
-    engine: Engine, columns: Mapping[str, Column], schema: Schema, used: list[Column]
+    engine: Engine, columns: Mapping[str, Column], schema: Schema, used: list[Column], period: str | None
 ) -> tuple[tuple[str, int], ...]:
     """Each rule of the schema in words, and the rows that contradict it."""
     if schema.structure is None:
         return ()
     words = rules_in_words(schema)
     sums = [named(exp.Sum(this=column(f"x{place}")), f"n{place}") for place in range(len(words))]
-    found = engine.run(select(sums, contradicting(schema, schema.structure, engine, columns)), used).to_pylist()[0]
+    rows = contradicting(schema, schema.structure, engine, columns, period)
+    found = engine.run(select(sums, rows), used).to_pylist()[0]
     return tuple((rule, int(found[f"n{place}"] or 0)) for place, rule in enumerate(words))
 
 
@@ -174,10 +184,10 @@ def _frequent(rows: exp.Select, text: str, test: SQL) -> SQL:
 
 
 def _kept(
-    engine: Engine, columns: Mapping[str, Column], schema: Schema, used: list[Column]
+    engine: Engine, columns: Mapping[str, Column], schema: Schema, used: list[Column], period: str | None
 ) -> tuple[int, int, int, int]:
     """Numbers of rows that reach a cell, of their units, of units over the cap, and of rows kept."""
-    rows, most = placed_units(schema, engine, columns), schema.privacy_unit.contributions
+    rows, most = placed_units(schema, engine, columns, period), schema.privacy_unit.contributions
     each = select([column("unit"), named(exp.Count(this=exp.Star()), "n")], rows)
     each.set("group", exp.Group(expressions=[column("unit")]))
     kept = exp.Least(this=column("n"), expressions=[whole(most)], ignore_nulls=True)

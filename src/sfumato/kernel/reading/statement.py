@@ -108,10 +108,7 @@ def aggregate_statement(
     steps = _names_of_sums(schema)
     in_whole = _in_whole(schema, engine, columns)
     cells = _cells(schema, in_whole, split=row_by_row)
-    values = _read(schema, engine, columns, unit_as_text=with_people)
-    if period is not None and schema.series is not None and schema.series.column is not None:
-        test = in_period(schema.series, period, columns[schema.series.column], engine)
-        values = values.where(test, copy=False)
+    values = _read(schema, engine, columns, unit_as_text=with_people, period=period)
     rows = _placed(schema, in_whole, cells, _bounded(schema, engine, in_whole, values))
     if schema.privacy_unit.column is not None:
         carried = ["unit"] if with_people else []
@@ -125,29 +122,36 @@ def aggregate_statement(
     return gathered
 
 
-def placed_units(schema: Schema, engine: Engine, columns: Mapping[str, Column]) -> exp.Select:
+def placed_units(
+    schema: Schema, engine: Engine, columns: Mapping[str, Column], period: str | None = None
+) -> exp.Select:
     """SQL of the units of rows that reach a cell, before the cap: for the curator's own check."""
     in_whole = _in_whole(schema, engine, columns)
-    values = _bounded(schema, engine, in_whole, _read(schema, engine, columns))
+    values = _bounded(schema, engine, in_whole, _read(schema, engine, columns, period=period))
     return _placed(schema, in_whole, {"cell": whole(0)}, values)
 
 
-def contradicting(schema: Schema, structure: Structure, engine: Engine, columns: Mapping[str, Column]) -> exp.Select:
+def contradicting(
+    schema: Schema, structure: Structure, engine: Engine, columns: Mapping[str, Column], period: str | None = None
+) -> exp.Select:
     """SQL of all rows, with a flag for each rule of the schema that they contradict (x0, ...), for the curator."""
     in_whole = _in_whole(schema, engine, columns)
-    values = _bounded(schema, engine, in_whole, _read(schema, engine, columns), beside=[])
+    values = _bounded(schema, engine, in_whole, _read(schema, engine, columns, period=period), beside=[])
     flags = [choose([(test, whole(1))], whole(0)) for test in _contradictions(structure)]
     rows = _with_cells(schema, structure, in_whole, values)
     return select([named(flag, f"x{n}") for n, flag in enumerate(flags)], rows)
 
 
-def every_row(schema: Schema, engine: Engine, columns: Mapping[str, Column], raw: Mapping[str, SQL]) -> exp.Select:
+def every_row(
+    schema: Schema, engine: Engine, columns: Mapping[str, Column], raw: Mapping[str, SQL], period: str | None = None
+) -> exp.Select:
     """SQL of all rows, none left out: values as read (v0, ...; measures w0, ...) and as placed (a0, ...; m0, ...).
 
     Where all that a row needs is there, `present` is 1; it reaches a cell if it is `listed` as well.
-    raw: further columns to carry along, by name. For the curator's own check, with the release's own reading.
+    raw: further columns to carry along, by name. period: whose rows alone are meant, where the table has a column for
+    it. For the curator's own check, with the release's own reading.
     """
-    values = _read(schema, engine, columns, raw)
+    values = _read(schema, engine, columns, raw, period=period)
     return _bounded(schema, engine, _in_whole(schema, engine, columns), values, beside=list(raw))
 
 
@@ -167,6 +171,7 @@ def _read(
     beside: Mapping[str, SQL] | None = None,
     *,
     unit_as_text: bool = False,
+    period: str | None = None,
 ) -> exp.Select:
     attributes = _numbered(schema.attributes)
     wanted = [named(read_value(part, columns[part.column], engine), f"a{place}") for place, part in attributes]
@@ -175,7 +180,10 @@ def _read(
         unit = read_unit(columns[schema.privacy_unit.column], engine, as_text=unit_as_text)
         wanted.append(named(unit, "unit"))
     wanted += [named(value, name) for name, value in (beside or {}).items()]
-    return exp.Select(expressions=wanted).from_(engine.table(), copy=False)
+    rows = exp.Select(expressions=wanted).from_(engine.table(), copy=False)
+    if period is None or schema.series is None or schema.series.column is None:
+        return rows
+    return rows.where(in_period(schema.series, period, columns[schema.series.column], engine), copy=False)
 
 
 def _bounded(

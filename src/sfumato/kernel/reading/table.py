@@ -187,11 +187,14 @@ class Table:
         found = self.read(schema, key, period=period, admit=admit)
         return found.gathered if isinstance(found, Rows) else found
 
-    def look(self, schema: Schema) -> Checked:
-        """NOT PRIVATE: counts of values that the schema leaves out, clips or cannot read, for the curator alone."""
+    def look(self, schema: Schema, period: str | None = None) -> Checked:
+        """NOT PRIVATE: counts of values that the schema leaves out, clips or cannot read, for the curator alone.
+
+        period: as in `read`.
+        """
         from sfumato.kernel.reading.checking import looked_at
 
-        return looked_at(self.engine, self._columns(schema), schema)
+        return looked_at(self.engine, self._columns(schema), schema, period)
 
     def derived(self, schema: Schema) -> bool:
         """Whether values that the schema uses are computed on reading, by a view or a lazy frame."""

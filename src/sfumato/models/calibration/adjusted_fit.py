@@ -47,9 +47,9 @@ from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
-from sfumato.measurement import Design, Measurement
+from sfumato.measurement import Design, Measurement, shares_of_mean
 from sfumato.models.calibration.model_error import POSSIBLE, believed
-from sfumato.queries import Identity
+from sfumato.queries import Identity, Stack
 
 if TYPE_CHECKING:
     from sfumato.answers.guaranteed_sums import Runs
@@ -291,8 +291,8 @@ class Along:
 class Steadied:
     """One-way marginals with which a fit was updated, and their posterior covariance.
 
-    measured: for each attribute, the noisy counts of its runs. spread: (runs, runs), the posterior covariance V of all
-    runs' counts. fit: the updated fit.
+    measured: for each attribute, the noisy counts of its runs, once or in several releases. spread: (runs, runs), the
+    posterior covariance V of all runs' counts. fit: the updated fit.
     """
 
     along: Along
@@ -307,8 +307,14 @@ class Steadied:
             raise QueryError("what is known along attributes has a number for every two of their runs")
         if not np.array_equal(self.spread, self.spread.T) or np.diagonal(self.spread).min() < 0.0:
             raise QueryError("what is known along attributes is no covariance")
-        asked = [(type(one.queries), one.queries.rows, one.of) for one in self.measured]
-        if asked != [(Identity, runs, self.fit.of) for runs in self.along.runs]:
+        asked = [
+            {
+                (type(block), block.rows, one.of)
+                for block in (one.queries.blocks if type(one.queries) is Stack else [one.queries])
+            }
+            for one in self.measured
+        ]
+        if asked != [{(Identity, runs, self.fit.of)} for runs in self.along.runs]:
             raise QueryError("along attributes, the runs of each are counted one by one")
 
     @cached_property
@@ -397,12 +403,17 @@ def steadied(fit: Some, along: Along, measured: Sequence[Measurement]) -> tuple[
     their posterior covariance.
     """
     model, columns = Model.of(fit, along), along.columns
-    gaps = np.concatenate([measurement.answers for measurement in measured]) - columns.T @ fit.estimate
+    shares = [shares_of_mean(measurement) for measurement in measured]
+    counts = [
+        (each * measurement.answers.reshape(each.shape)).sum(axis=0)
+        for each, measurement in zip(shares, measured, strict=True)
+    ]
+    gaps = np.concatenate(counts) - columns.T @ fit.estimate
     moves, spread = np.zeros(len(gaps)), np.zeros((len(gaps), len(gaps)))
     ends = np.cumsum([0, *along.runs])
-    for measurement, start, end in zip(measured, ends[:-1], ends[1:], strict=True):
+    for measurement, each, start, end in zip(measured, shares, ends[:-1], ends[1:], strict=True):
         own = slice(start, end)
-        noise = np.diag(measurement.design.sizes)
+        noise = np.diag((each**2 * measurement.design.sizes.reshape(each.shape)).sum(axis=0))
         moves[own], spread[own, own] = combined(gaps[own], model.between[own, own], model.of_all[own, own] + noise)
     fitted = fit.moved(fit.estimate + model.with_cells @ (model.inverse @ moves))
     marginals = Steadied(along, fitted, tuple(measured), spread)

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.arrays import Flags, Floats
+from sfumato.arrays import Codes, Flags, Floats
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement
 from sfumato.models.margins.joining import one_way_errors, onto_total
@@ -49,7 +49,7 @@ LET_GO = 4.0  # standard deviations of an innovation; one in 16,000 is that far 
 BY_CHANCE = 1.0  # the least scatter: that of rows which come independently
 ROUNDS = 8  # of learning drift and scatter, with weights and outliers by those of the round before
 
-Seen = Mapping[Places, Noisy]  # noisy tables of one and two attributes
+Seen = Mapping[Places, tuple[Floats, float | Floats]]  # noisy tables of one and two attributes, with their variances
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,15 +62,19 @@ class Walk:
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """Expected counts of a table's cells from other periods, and their variances; inf where nothing is known."""
+    """Expected counts of a table's cells from other periods, and their variances; inf where nothing is known.
+
+    periods: on which it rests, by cell.
+    """
 
     mean: Floats
     variance: Floats
+    periods: Floats
 
     @classmethod
     def of_nothing(cls, shape: tuple[int, ...]) -> Prediction:
         """Diffuse prediction."""
-        return cls(np.zeros(shape), np.full(shape, np.inf))
+        return cls(np.zeros(shape), np.full(shape, np.inf), np.zeros(shape))
 
     def __and__(self, other: Prediction) -> Prediction:
         """Inverse-variance mean of two independent predictions."""
@@ -78,15 +82,15 @@ class Prediction:
         both = np.maximum(first + second, 1e-300)
         known = first + second > 0
         mean = np.where(known, (first * self.mean + second * other.mean) / both, 0.0)
-        return Prediction(mean, np.where(known, 1.0 / both, np.inf))
+        return Prediction(mean, np.where(known, 1.0 / both, np.inf), self.periods + other.periods)
 
     def forgetting(self, cells: Flags) -> Prediction:
         """Prediction that lets go of the flagged cells."""
-        return Prediction(self.mean, np.where(cells, np.inf, self.variance))
+        return Prediction(self.mean, np.where(cells, np.inf, self.variance), np.where(cells, 0.0, self.periods))
 
-    def after(self, seen: Noisy, scatter: Floats) -> Prediction:
+    def after(self, seen: tuple[Floats, float | Floats], scatter: Floats) -> Prediction:
         """Kalman update by a noisy table; scatter: of the counts around their expectation, by cell."""
-        return self & Prediction(seen[0], seen[1] + scatter)
+        return self & Prediction(seen[0], seen[1] + scatter, np.ones(scatter.shape))
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +137,8 @@ class Periods:
                     if places in first and places in second and places in self.typical:
                         (before, noise), (after, more) = first[places], second[places]
                         rows = self.typical[places].reshape(-1)
-                        parts.append(((after - before).reshape(-1) ** 2, np.full(rows.size, noise + more), rows, lag))
+                        drawn = np.broadcast_to(noise + more, before.shape).reshape(-1)
+                        parts.append(((after - before).reshape(-1) ** 2, drawn, rows, lag))
         if not parts:
             return Walk(1.0, 1.0)
         square, noise_of, rows_of = (np.concatenate([each[index] for each in parts]) for index in range(3))
@@ -159,7 +164,7 @@ class Periods:
         past, scale = self._along(range(at), at), self.totals[at] / self.rows
         future = self._along(range(len(self.seen) - 1, at, -1), at)
         both = {places: past[places] & future[places] for places in self.typical}
-        return {places: Prediction(each.mean * scale, each.variance * scale**2) for places, each in both.items()}
+        return {p: Prediction(each.mean * scale, each.variance * scale**2, each.periods) for p, each in both.items()}
 
     def _along(self, others: range, at: int) -> dict[Places, Prediction]:
         """Kalman filter over some periods towards one; what jumps on the way, or there, lets go of its past."""
@@ -183,7 +188,7 @@ class Periods:
 
     def _moved(self, places: Places, state: Prediction, walk: Walk) -> Prediction:
         """State of a table a period later."""
-        return Prediction(state.mean, state.variance + walk.drift * self.typical[places] ** 2)
+        return replace(state, variance=state.variance + walk.drift * self.typical[places] ** 2)
 
     def _jumps(self, places: Places, state: Prediction, seen: Seen, walk: Walk) -> Flags:
         """Flags of the cells whose innovation is beyond its predicted spread."""
@@ -221,17 +226,25 @@ def noisy_tables(measured: Sequence[tuple[Places, Measurement]], shape: Sequence
 
 def borrowed(contents: Sequence[Margins], at: int) -> Margins:
     """The marginals of one period, estimated with what the others say; `contents` in the order of time."""
-    own = contents[at]
     if len(contents) < 2:
-        return own
+        return contents[at]
     periods = Periods.of(contents)
-    predicted, seen = periods.predicted(at), own.noisy
+    predicted = periods.predicted(at)
+    return lean_on(evened(contents, at, predicted), predicted, periods.walks)
+
+
+def lean_on(own: Margins, predicted: Mapping[Places, Prediction], walks: Mapping[Places, Walk]) -> Margins:
+    """Marginals drawn towards predictions that share no noise with them."""
     tables = dict(own.tables["count"])
-    for place, axis in enumerate(own.domain.axes):
-        scatter = periods.walks[place,].scatter
-        tables[place,] = _one_way(tables[place,], seen[place,], predicted[place,], scatter, axis.ordered)
-    pairs, ratios = _pairs(own, tables, seen, predicted, periods.walks)
-    tables |= pairs
+    for place in range(len(own.domain.axes)):
+        every = np.arange(own.domain.shape[place])
+        tables[place,] = lean_margin(own, place, predicted[place,], walks[place,].scatter, every)
+    pairs, ratios = _pairs(own, tables, predicted, walks)
+    return with_tables(own, tables | pairs, ratios)
+
+
+def with_tables(own: Margins, tables: dict[Places, Table], ratios: Mapping[Places, float]) -> Margins:
+    """Marginals with new tables of one and two attributes. ratios: by which the variances of pairs fell."""
     for places in sorted((p for p in tables if len(p) > 2), key=len):
         tables[places] = _refitted(tables[places], tables)
     spreads = dict(own.spreads)
@@ -240,30 +253,59 @@ def borrowed(contents: Sequence[Margins], at: int) -> Margins:
     return replace(own, tables={**own.tables, "count": tables}, spreads=spreads)
 
 
-def _one_way(table: Table, noisy: Noisy, predicted: Prediction, scatter: float, ordered: bool) -> Table:
-    """One-way margin drawn towards its prediction by precision."""
+def evened(contents: Sequence[Margins], at: int, predicted: Mapping[Places, Prediction]) -> Margins:
+    """Marginals of one period whose errors are as large as those of all periods are on average.
+
+    A period measures the size of its own errors with noise, which is why errors have longer tails than normal ones and
+    are claimed `WIDER`. Sizes of several periods even out; a cell that jumped keeps its own.
+    """
+    own, rows = contents[at], [max(float(each.tables["count"][()].estimate), 1.0) for each in contents]
+    tables, shares, most = dict(own.tables["count"]), dict[Places, float](), float(len(contents))
+    for places, table in tables.items():
+        known = predicted[places].periods if places in predicted else np.full(table.estimate.shape, most - 1.0)
+        if len(places) < 2 or not known.any():
+            shares[places] = 0.0
+            continue
+        always = known == known.max()
+        shares[places] = float((table.estimate * known).sum() / (table.estimate.sum() * most))
+        every = [(each.tables["count"].get(places), many) for each, many in zip(contents, rows, strict=True)]
+        sizes = [float((one.noise + one.model)[always].sum()) / many for one, many in every if one is not None]
+        mine = float((table.noise + table.model)[always].sum()) / rows[at]
+        times = (float(np.mean(sizes)) / mine / WIDER**2) ** (known / most) if mine > 0.0 else np.ones(known.shape)
+        noise = np.minimum(times, 1.0) * table.noise
+        tables[places] = Table(places, table.estimate, noise, times * (table.noise + table.model) - noise)
+    spreads = dict(own.spreads)
+    if "count" in spreads:
+        others = [each.spreads["count"] for each in contents if "count" in each.spreads]
+        spreads["count"] = spreads["count"].evened(others, WIDER**-2.0, shares)
+    return replace(own, tables={**own.tables, "count": tables}, spreads=spreads)
+
+
+def lean_margin(own: Margins, place: int, predicted: Prediction, scatter: float, kind: Codes) -> Table:
+    """One-way margin drawn towards its prediction by precision (GLS). kind: the predicted group of each value."""
+    table, noisy, ordered = own.tables["count"][place,], own.noisy[place,], own.domain.axes[place].ordered
     total = float(table.estimate.sum())
-    alone = one_way_errors(*noisy, total, ordered)[1]
-    spread = predicted.variance + scatter * np.maximum(table.estimate, 1.0)
-    weight = np.where(np.isfinite(spread), alone / (alone + np.where(np.isfinite(spread), spread, 1.0)), 0.0)
-    estimate = onto_total(table.estimate + weight * (predicted.mean - table.estimate), total)
-    variance, noise = (1.0 - weight) * (table.noise + table.model), (1.0 - weight) ** 2 * table.noise
-    return Table(table.places, estimate, noise, variance - noise)
+    alone = np.maximum(one_way_errors(*noisy, total, ordered)[1], LEAST)
+    of_group, estimate = np.bincount(kind, alone), np.bincount(kind, table.estimate)
+    spread = predicted.variance + scatter * np.maximum(estimate, 1.0)
+    known = np.isfinite(spread)
+    weight = np.where(known, of_group / (of_group + np.where(known, spread, 1.0)), 0.0)
+    share = alone / of_group[kind]
+    moved = onto_total(table.estimate + share * (weight * (predicted.mean - estimate))[kind], total)
+    left = 1.0 - weight[kind] * share
+    variance, noise = left * (table.noise + table.model), left**2 * table.noise
+    return Table(table.places, moved, noise, variance - noise)
 
 
 def _pairs(
-    own: Margins,
-    tables: Mapping[Places, Table],
-    seen: Seen,
-    predicted: Mapping[Places, Prediction],
-    walks: Mapping[Places, Walk],
+    own: Margins, tables: Mapping[Places, Table], predicted: Mapping[Places, Prediction], walks: Mapping[Places, Walk]
 ) -> tuple[dict[Places, Table], dict[Places, float]]:
     """Pairs drawn towards their predictions, and by how much their variances fell. tables: with new one-way margins."""
     ordered = [axis.ordered for axis in own.domain]
     published = own.tables["count"]
     before, after = ([of[place,].estimate for place in range(len(ordered))] for of in (published, tables))
     mine: dict[Places, Noisy] = {
-        places: noisy for places, noisy in seen.items() if len(places) == 2 and places in published
+        places: noisy for places, noisy in own.noisy.items() if len(places) == 2 and places in published
     }
     told = dict[Places, Noisy]()
     for places, each in predicted.items():
@@ -335,7 +377,7 @@ class _Pair:
         estimate = np.where(known, b.estimate, a.estimate) + fall * (p.estimate - a.estimate)
         left = self.unforetold
         least = np.where(known, left / (left + self.claimed), 1.0)
-        variance = np.minimum(WIDER**2 * np.maximum(fall, least), 1.0) * self.claimed
+        variance = np.maximum(fall, least) * self.claimed
         noise = p.noise * np.where(known, np.minimum(b.noise / np.maximum(a.noise, LEAST), 1.0), 1.0)
         return estimate, variance, np.minimum(noise, variance)
 
@@ -361,8 +403,5 @@ def _refitted(table: Table, tables: Mapping[Places, Table]) -> Table:
 
 def _narrower(spreads: Spreads, ratios: Mapping[Places, float]) -> Spreads:
     """Spreads of the blocks of pairs times the fall of their cells' variances."""
-    blocks = dict(spreads.blocks)
-    for places in blocks.keys() & ratios.keys():
-        parts = blocks[places].noise, blocks[places].model, blocks[places].stripes
-        blocks[places] = Scaled(*(tuple(ratios[places] * each for each in part) for part in parts))
+    blocks = {p: Scaled.combined([(each, ratios.get(p, 1.0))]) for p, each in spreads.blocks.items()}
     return replace(spreads, blocks=blocks)

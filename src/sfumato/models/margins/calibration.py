@@ -80,12 +80,7 @@ class Doubt:
 
 
 def scale_of(
-    doubts: Sequence[Doubt],
-    measured: float,
-    error: float,
-    least: float = 0.0,
-    most: float = 1e6,
-    close: float = 1e-12,
+    doubts: Sequence[Doubt], measured: float, error: float, least: float = 0.0, most: float = 1e6, close: float = 1e-12
 ) -> float:
     """Factor on doubtful variances that equates the expected sum of misfits to the measured one.
 
@@ -120,6 +115,9 @@ LOOKS: dict[int, dict[tuple[int, ...], int]] = {
     3: {(ALL, ALL, ALL): 3, (1, 1, 1): 2},
     4: {(ALL, ALL, ALL, ALL): 1},
 }
+# Of pairs whose contrasts nobody measures: halves and quarters too, or a dependence that was missed would seem as small
+# in broad questions as in single cells.
+BROAD_LOOKS = LOOKS | {2: LOOKS[2] | {(0, 0): 2, (1, 1): 2}}
 ALIKE = 0.5  # power of the spread of halves in what is claimed of finer blocks: between not at all and as much
 CONTRASTS = 6  # share of the contrasts of halves of three attributes
 NONE: Mapping[Places, Scaled] = {}
@@ -135,11 +133,14 @@ BY_CHANCE = 1.0  # the least spread of what nobody measured: that of rows which 
 
 @dataclass(frozen=True, eq=False)
 class Checked:
-    """Tables with calibrated errors, overdispersion of sets without a table, and the measurements used."""
+    """Tables with calibrated errors, overdispersion of sets without a table, and the measurements used.
+
+    measured: with the attributes of each contrast; misfits are of many sets.
+    """
 
     tables: dict[Places, Table]
     spreads: Spreads
-    measured: tuple[Measurement, ...]
+    measured: tuple[tuple[Places, Measurement], ...]
 
 
 def check(
@@ -148,10 +149,12 @@ def check(
     tables: Mapping[Places, Table],
     budget: Budget,
     pairs: Mapping[Places, Scaled] = NONE,
+    *,
+    levels: Mapping[int, Mapping[tuple[int, ...], int]] = LOOKS,
 ) -> Checked:
     """Measure misfits of sets of two, three and four attributes and calibrate the errors of `tables` by them.
 
-    pairs: spreads of block errors of pairs, by their contrasts.
+    pairs: spreads of block errors of pairs, by their contrasts. levels: of blocks that are looked at, with shares.
     """
     looked_at, calibrated = looks(schema), dict(tables)
     for places, table in tables.items():
@@ -161,14 +164,14 @@ def check(
     spreads = [0.0] + [1.0] * (max(*looked_at, 3) - 1 if looked_at else 2)
     if not looked_at:
         return Checked(calibrated, Spreads(tuple(spreads)), ())
-    sizing = _Sizing(curator, schema, pairs, calibrated, spreads)
+    sizing = _Sizing(curator, schema, pairs, calibrated, spreads, levels)
     threes = sizing.halved(triples(schema))
-    weights = [weight for order in looked_at for weight in LOOKS[order].values()]
+    weights = [weight for order in looked_at for weight in levels[order].values()]
     shares = list(budget.split(*weights, *([CONTRASTS] if threes else [])))
     for order, sets in looked_at.items():
         if order == 3 and threes:
             sizing.contrast(threes, shares.pop())
-        sizing.size(order, sets, [shares.pop(0) for _ in LOOKS[order]])
+        sizing.size(order, sets, [shares.pop(0) for _ in levels[order]])
     return Checked(calibrated, sizing.found, tuple(sizing.measured))
 
 
@@ -176,8 +179,8 @@ def check(
 class _Sizing:
     """State of the calibration, order by order.
 
-    known: tables with calibrated errors. claimed: prior spreads of sets without a table, where not 1. The other fields
-    are those of `Spreads`, and the measurements so far.
+    known: tables with calibrated errors. levels: see `check`. claimed: prior spreads of sets without a table, where not
+    1. The other fields are those of `Spreads`, and the measurements so far.
     """
 
     curator: Curator
@@ -185,12 +188,13 @@ class _Sizing:
     pairs: Mapping[Places, Scaled]
     known: dict[Places, Table]
     spreads: list[float]
+    levels: Mapping[int, Mapping[tuple[int, ...], int]]
     single: dict[Places, float] = field(default_factory=dict)
     by_order: dict[int, Scaled] = field(default_factory=dict)
     blocks: dict[Places, Scaled] = field(default_factory=dict)
     halves: dict[Places, OfThree] = field(default_factory=dict)
     claimed: dict[Places, float] = field(default_factory=dict)
-    measured: list[Measurement] = field(default_factory=list)
+    measured: list[tuple[Places, Measurement]] = field(default_factory=list)
 
     @property
     def found(self) -> Spreads:
@@ -216,8 +220,8 @@ class _Sizing:
         """Measure contrasts of the halves of three attributes each; correct joined tables and prior spreads by them."""
         content, chosen = self.content(), {places: (signs, MEASURED) for places, signs in sets.items()}
         seen, handed = measure_contrasts(self.curator, self.schema, chosen, budget)
-        self.measured.extend(handed)
-        self.halves = of_three(seen, _halves_of(content, sets))
+        self.measured.extend(zip(chosen, handed, strict=True))
+        self.halves = of_three(seen, halves_of(content, sets))
         # Sets whose halves were far off are likely off at finer scales, too.
         far = {places: max(1.0, each.before) ** ALIKE for places, each in self.halves.items()}
         self.claimed = {places: each for places, each in far.items() if places not in self.known}
@@ -227,20 +231,27 @@ class _Sizing:
         content, names = self.content(), self.schema.domain.names
         answers, claims = _joined(content, sets), Claims(content, single=True)
         scales: dict[tuple[int, ...], list[float]] = {}
-        for levels, share in zip(LOOKS[order], shares, strict=True):
+        for levels, share in zip(self.levels[order], shares, strict=True):
             single = {*levels} == {ALL}
             doubts, guesses = [], []
-            for places, answer in answers.items():
+            priors = [1.0] * len(answers)
+            if order == 2 and not single:  # blocks of pairs without contrasts are as far off as their cells, so far
+                cells = zip(answers, scales[ALL, ALL], strict=True)
+                priors = [1.0 if places in self.pairs else factor for places, factor in cells]
+            for (places, answer), prior in zip(answers.items(), priors, strict=True):
                 kinds = [content.blocks[axis][level] for axis, level in zip(places, levels, strict=True)]
                 rows = np.asarray(answer) if single else sum_kinds(answer, kinds)
                 counts = np.maximum(rows, 0.0).astype(np.float32)
-                doubts.append(Doubt(*claims.of(places, levels, counts), counts + np.rint(counts)))
+                sure, doubtful = claims.of(places, levels, counts)
+                doubts.append(Doubt(sure, prior * doubtful, counts + np.rint(counts)))
                 parts = None if single else _parts(kinds)
                 whole = np.rint(rows).astype(np.int64).reshape(-1)
                 guesses.append(([names[axis] for axis in places], whole, parts))
             groups = _groups(doubts, share, self.curator)
-            self.measured.append(self.curator.measure_margin_misfits(guesses, share, groups))
-            scales[levels] = _scales(self.measured[-1], groups, doubts)
+            misfits = self.curator.measure_margin_misfits(guesses, share, groups)
+            self.measured.append(((), misfits))
+            by_set = zip(priors, _scales(misfits, groups, doubts), strict=True)
+            scales[levels] = [prior * factor for prior, factor in by_set]
         for number, places in enumerate(sets):
             self._take(places, {levels: factors[number] for levels, factors in scales.items()})
         if unmeasured := [places for places in sets if places in self.single]:
@@ -265,7 +276,7 @@ class _Sizing:
         if len(places) < max(LOOKS):
             half = self.halves[places].spread if places in self.halves else None
             sized = spread, self.single.get(places, 0.0)
-            self.blocks[places] = _scaled(places, scales, table, sized, self.pairs.get(places), half)
+            self.blocks[places] = scaled_blocks(places, scales, table, sized, self.pairs.get(places), half)
 
 
 def measure_contrasts(
@@ -290,12 +301,33 @@ def measure_contrasts(
         own = measured.answers[ahead : ahead + queries.rows]
         ahead += queries.rows
         kept.append(Measurement("contrast", Identity(queries.rows), own, measured.noises))
-        noisy = np.zeros([len(haar.level) for haar in signs])
-        for rows in listed:
-            shape = [len(here) for here in rows]
-            noisy[np.ix_(*rows)], own = own[: prod(shape)].reshape(shape), own[prod(shape) :]
-        result[places] = Contrasts(signs, noisy, measured.noise.continuous_variance, depth)
+        variance = measured.noise.continuous_variance
+        result[places] = Contrasts(signs, _laid_out(signs, listed, own), variance, depth)
     return result, kept
+
+
+def contrasts_of(signs: tuple[Haar, ...], measured: Measurement) -> Contrasts | None:
+    """Contrasts as `measure_contrasts` made them, from a measurement that was kept.
+
+    Deeper families are more numbers, so that the depth follows from how many there are; None where none has so many.
+    """
+    key = tuple((haar.of_classes.tobytes(), tuple(haar.level.tolist())) for haar in signs)
+    for depth in range(1, MEASURED + 1) if all(len(haar.level) for haar in signs) else ():
+        if levels_of(signs, depth):
+            listed, queries = _families(key, depth)
+            if queries.rows == len(measured.answers):
+                variance = measured.noise.continuous_variance
+                return Contrasts(signs, _laid_out(signs, listed, measured.answers), variance, depth)
+    return None
+
+
+def _laid_out(signs: Sequence[Haar], listed: Sequence[Sequence[Codes]], answers: Whole) -> Floats:
+    """Measured contrasts of all families as an array with an axis for each attribute; 0 where not measured."""
+    noisy = np.zeros([len(haar.level) for haar in signs])
+    for rows in listed:
+        shape = [len(here) for here in rows]
+        noisy[np.ix_(*rows)], answers = answers[: prod(shape)].reshape(shape), answers[prod(shape) :]
+    return noisy
 
 
 @lru_cache(maxsize=128)
@@ -385,7 +417,7 @@ def _few(content: Margins, places: Places) -> Few:
     return Few(one_way, pairs, signs, wanted)
 
 
-def _halves_of(content: Margins, sets: Mapping[Places, Sequence[Haar]]) -> dict[Places, tuple[float, float]]:
+def halves_of(content: Margins, sets: Mapping[Places, Sequence[Haar]]) -> dict[Places, tuple[float, float]]:
     """Contrast of the halves of three attributes each in the joined table, and the number of all rows.
 
     Joins blocks of the finest level, of which there are few however many values there are.
@@ -420,7 +452,7 @@ def _parts(kinds: Sequence[Codes]) -> Codes:
     return labels
 
 
-def _scaled(
+def scaled_blocks(
     places: Places,
     scales: Mapping[tuple[int, ...], float],
     table: Table | None,

@@ -88,9 +88,7 @@ class Claims:
             self._pairs[key, ahead] = result
         return result
 
-    def _add_smaller(
-        self, result: Floats, key: tuple[At, ...], ahead: int, at: tuple[At, ...], counts: Floats
-    ) -> None:
+    def _add_smaller(self, result: Floats, key: tuple[At, ...], ahead: int, at: tuple[At, ...], counts: Floats) -> None:
         """Add what sets without one of the first axes have, each times the squared base of that axis."""
         axes = tuple(range(len(key)))
         for axis in range(ahead):

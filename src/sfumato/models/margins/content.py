@@ -34,7 +34,7 @@ from sfumato.models.margins.joining import CLOSE, NONE, join_counts, join_sums, 
 from sfumato.models.margins.noise import ErrorsOf, FromTables, JoinedNoise, longest_reach, longest_tail
 from sfumato.models.margins.possible import Narrowed, PossibleNoise, PossibleSource
 from sfumato.models.margins.rows import RowsOfMargins
-from sfumato.models.margins.scales import LEVELS, Spreads, halved, measure_of, sizes_of
+from sfumato.models.margins.scales import LEVELS, Spreads, ends_of, halved, measure_of, sizes_of
 from sfumato.models.margins.table import (
     Coarse,
     JoinedErrors,
@@ -353,7 +353,11 @@ class Margins(ContentOfCells):
         rows = self._spread_in_blocks(places, blocks) if table is None else sum_kinds(table.estimate, blocks)
         if self._by_rows:
             return rows
-        return sizes_of(rows, [self._measured[p][level] for p, level in zip(places, levels, strict=True)], total)
+        along, ends = (
+            [sum_kinds(every[p], [b]) for p, b in zip(places, blocks, strict=True)]
+            for every in (self._measures, self._ends)
+        )
+        return sizes_of(rows, along, ends, total)
 
     def _errors_in_blocks(self, of: str, places: Places, levels: Places) -> tuple[Floats, Floats]:
         """Noise and model variances that the cells of the blocks of some axes add up to."""
@@ -387,10 +391,14 @@ class Margins(ContentOfCells):
         return [[*halved(margin, by_rows=self._by_rows), np.arange(len(margin))] for margin in margins]
 
     @cached_property
-    def _measured(self) -> list[list[Floats]]:
-        """Measure (`scales.measure_of`) by which each attribute's values are halved, of its blocks by level."""
-        measures = [measure_of(self.tables["count"][place,].estimate) for place in range(len(self.domain.shape))]
-        return [[sum_kinds(of, [each]) for each in blocks] for of, blocks in zip(measures, self.blocks, strict=True)]
+    def _measures(self) -> list[Floats]:
+        """Measure (`scales.measure_of`) by which each attribute's values are halved."""
+        return [measure_of(self.tables["count"][place,].estimate) for place in range(len(self.domain.shape))]
+
+    @cached_property
+    def _ends(self) -> list[Floats]:
+        """Those measures tilted towards both ends of attributes with an order (`scales.ends_of`)."""
+        return [ends_of(each, axis.ordered) for each, axis in zip(self._measures, self.domain, strict=True)]
 
     @cached_property
     def _by_rows(self) -> bool:

@@ -42,6 +42,7 @@ MOST_KNOWN = 256  # numbers n_A that are pooled, and triples that are looked at
 
 Misfits = Mapping[Places, tuple[float, Noise, Floats]]  # of pairs: noisy sums of |x - g| over all cells; and g
 Pairs = dict[Places, "_Bound"]
+_Ranked = list[tuple[float, "_Bound"]]  # bounds, each with its part of a tail
 _HALVES = np.array([[1.0, -1.0], [0.0, 1.0]])  # outside and inside, from all rows and those inside
 
 
@@ -135,6 +136,14 @@ class _Fitted:
             moments[at] += weighed.T @ values.reshape(-1)
         return np.asarray(self.covariance @ moments)
 
+    def by_class(self) -> Floats:
+        """Least-squares estimates of the n_A for the box of each class of the one attribute, (known, classes)."""
+        moments = np.zeros((len(self.covariance), max(pool.values.size for pool in self.round.pools)))
+        for pool, (at, weighed, _) in zip(self.round.pools, self.parts, strict=True):
+            values = np.broadcast_to(pool.values, moments.shape[1])
+            moments[at] += weighed.T @ (np.stack([values.sum() - values, values]) if pool.along else values[None])
+        return np.asarray(self.covariance @ moments)
+
     def errors(self, weights: Floats) -> Floats:
         """Standard errors of linear functions, rows of weights (functions, known)."""
         return np.asarray(np.sqrt(np.maximum(((weights @ self.covariance) * weights).sum(axis=1), 0.0)))
@@ -152,6 +161,9 @@ class _Fitted:
             sizes, variances, sigmas, numbers = np.concatenate(terms, axis=1)
             self.reaches[key] = _reach(sizes, variances, sigmas, numbers, tail)
         return self.reaches[key]
+
+
+_Estimate = tuple[_Round, _Fitted, Floats]  # of the n_A: (known,), or (known, boxes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,6 +200,9 @@ class Boxes:
     counts: bool = True
     rounds: dict[tuple[Places, bool], _Round] = field(default_factory=dict)
     guesses: dict[Places, Floats] = field(default_factory=dict)  # over kinds
+    alone: dict[tuple[Places, float, bool], tuple[_Ranked, _Ranked]] = field(
+        default_factory=dict
+    )  # of boxes along one attribute
 
     def ends(self, low: Floats, high: Floats, tail: float, beyond: float = inf) -> Ends | None:
         """Bounds of a sum. low, high: weights, an axis for each of `kinds`. None where they are not those of boxes.
@@ -203,6 +218,20 @@ class Boxes:
             return None if upper is None else Ends(-inf, upper)
         lower = self._scaled(*below, tail, upper=False)
         return None if lower is None else Ends(lower, upper)
+
+    def ends_by_class(self, tail: float, beyond: Floats) -> tuple[Floats, Floats] | None:
+        """Bounds of the count of each class, (classes,); None but for classes of one size along one attribute.
+
+        beyond: (classes,).
+        """
+        sizes = np.bincount(next(iter(self.kinds.values()), np.zeros(1, dtype=np.int64)))
+        if len(self.kinds) != 1 or len(sizes) < 2 or (sizes != sizes[0]).any() or not self.counts:
+            return None
+        box = _Box(self.kinds, {place: np.arange(len(sizes)) == 0 for place in self.kinds})
+        rounds = [self._round(tuple(self.kinds), first=first) for first in (True, False)]
+        fits = [(of, (fitted := box.fitted(of)[0]), fitted.by_class()) for of in rounds]
+        high, low = (self._within(box, fits, tail, upper=upper) for upper in (True, False))
+        return np.where(high > beyond, -inf, low), high
 
     def _scaled(self, factor: float, box: _Box, tail: float, *, upper: bool) -> float | None:
         """One bound of a multiple of the count of a box."""
@@ -227,24 +256,37 @@ class Boxes:
         if len(late.known) > MOST_KNOWN or not (self.counts or attributes in late.known):
             return None
         if not self.counts:
-            return self._nearest(late, box, [(tail, _Bound(0.0, late.unit((attributes, 1.0))))], upper=upper)
-        pairs = [pair for pair in combinations(attributes, 2) if pair in self.misfits]
+            whole = [(tail, _Bound(0.0, late.unit((attributes, 1.0))))]
+            return float(self._nearest(*box.fitted(late), whole, upper=upper))
+        rounds = [self._round(attributes, first=True), late]
+        return float(self._within(box, [(of, *box.fitted(of)) for of in rounds], tail, upper=upper))
+
+    def _within(self, box: _Box, fits: Sequence[_Estimate], tail: float, *, upper: bool) -> Floats:
+        """One bound of counts from both rounds, for each column of their estimates. box: one of the boxes."""
+        (early, _, _), (late, _, _) = fits
+        bounds = self.alone.get((early.asked, tail, upper))
+        if bounds is None:
+            bounds = self._of_first(early, OF_FIRST * tail, upper=upper), self._of_second(early, late, box, tail, upper)
+            if len(early.asked) < 2:  # nothing that is known of a box decides between bounds
+                self.alone[early.asked, tail, upper] = bounds
+        both = zip(fits, bounds, strict=True)
+        ends = [self._nearest(fitted, estimate, some, upper=upper) for (_, fitted, estimate), some in both]
+        return np.maximum(0.0, (np.minimum if upper else np.maximum)(*ends))
+
+    def _of_second(self, early: _Round, late: _Round, box: _Box, tail: float, upper: bool) -> _Ranked:
+        """Bounds from the second round expected to be tightest, each with its part of the tail."""
+        pairs = [pair for pair in combinations(box.inside, 2) if pair in self.misfits]
         left = tail * (1.0 - OF_FIRST - (OF_MISFITS if pairs else 0.0))
         far: dict[Places, float] = {
             pair: self._by_misfit(pair, box, OF_MISFITS * tail / len(pairs), upper=upper) for pair in pairs
         }
-        early = self._round(attributes, first=True)
         guess, fitted = self._expected(early, late, box), box.fitted(late)[0]
         every = list((_uppers if upper else _lowers)(late, far, guess, fitted))
         bounds = _ranked(every, guess, fitted, upper=upper)[:MOST_BOUNDS]
         parts = [left / 2 ** min(number + 1, len(bounds) - 1) for number in range(len(bounds))]
-        ends = [
-            self._nearest(early, box, self._of_first(early, OF_FIRST * tail, upper=upper), upper=upper),
-            self._nearest(late, box, list(zip(parts, bounds, strict=True)), upper=upper),
-        ]
-        return max(0.0, min(ends)) if upper else max(0.0, *ends)
+        return list(zip(parts, bounds, strict=True))
 
-    def _of_first(self, early: _Round, tail: float, *, upper: bool) -> list[tuple[float, _Bound]]:
+    def _of_first(self, early: _Round, tail: float, *, upper: bool) -> _Ranked:
         """Bounds from the first round: above by each n_j, below by the sum of all n_j less (k - 1) n (Bonferroni)."""
         single: list[Places] = [(place,) for place in early.asked] or [()]
         if upper:
@@ -252,20 +294,19 @@ class Boxes:
         rest = early.unit(((), 1.0 - len(single))) if early.asked else 0.0
         return [(tail, _Bound(0.0, early.unit(*((part, 1.0) for part in single)) + rest))]
 
-    def _nearest(self, of: _Round, box: _Box, bounds: Sequence[tuple[float, _Bound]], *, upper: bool) -> float:
-        """Tightest of some confidence bounds, each with its share of the tail.
+    def _nearest(self, fitted: _Fitted, estimate: Floats, bounds: _Ranked, *, upper: bool) -> Floats:
+        """Tightest of some confidence bounds, each with its share of the tail, for each column of estimates.
 
         A noisy count is not taken to be further below 0 than one standard error, so that no bound of a count is 0
         because noise was low (power-constrained limits: Cowan, Cranmer, Gross, Vitells 2011).
         """
-        (fitted, estimate), sign = box.fitted(of), 1.0 if upper else -1.0
-        ends = []
+        sign, nearest = 1.0 if upper else -1.0, np.asarray(inf)
         for part, bound in bounds:
-            value = bound.constant + float(bound.weights @ estimate)
-            if upper and self.counts and value < 0.0:
-                value = max(value, -float(fitted.errors(bound.weights[None])[0]))
-            ends.append(sign * value + fitted.reach(bound.weights, part))
-        return sign * min(ends, default=inf)
+            value = bound.constant + bound.weights @ estimate
+            if upper and self.counts and np.any(value < 0.0):
+                value = np.maximum(value, -fitted.errors(bound.weights[None])[0])
+            nearest = np.minimum(nearest, sign * value + fitted.reach(bound.weights, part))
+        return sign * nearest
 
     def _expected(self, early: _Round, late: _Round, box: _Box) -> Floats:
         """Expected n_A by the first round under independence of attributes, (known,)."""

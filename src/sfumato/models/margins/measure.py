@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # `auto` asks what is foretold wherever there are three attri
     from sfumato.models.margins.forecast import Misfits
     from sfumato.models.margins.hierarchy import Hierarchy
     from sfumato.models.margins.nested import NestedMargins
-    from sfumato.models.margins.scales import Contrasts, Haar, Scaled
+    from sfumato.models.margins.scales import Contrasts, Haar, Scaled, Spreads
     from sfumato.models.margins.table import Noisy, Places, Table
 
 NONE: Mapping[Places, Contrasts] = {}
@@ -158,8 +158,6 @@ def _margins(curator: Curator, schema: Schema, budget: Budget) -> Margins:
     """Measure and estimate marginals of all attributes as they are."""
     from sfumato.models.margins.calibration import check, looks
     from sfumato.models.margins.content import Margins
-    from sfumato.models.margins.sums import sums_along
-    from sfumato.models.margins.zeros import respecting
 
     settings, measures = Settings(), list(schema.measures)
     for_count, *for_measures = settings.of_measures(schema, budget)
@@ -168,24 +166,11 @@ def _margins(curator: Curator, schema: Schema, budget: Budget) -> Margins:
     if looks(schema):
         for_tables, for_check = for_count.split(1 - settings.check, settings.check)
     checked = check(curator, schema, survey.counts(for_tables), for_check, survey.spreads)
-    survey.measured.extend(((), noisy) for noisy in checked.measured)
+    survey.measured.extend(checked.measured)
     tables, spreads = {"count": checked.tables}, {"count": checked.spreads}
-    ordered = [axis.ordered for axis in schema.domain]
     for of, share in zip(measures, for_measures, strict=True):
-        counts = {places: table.estimate for places, table in checked.tables.items()}
-        noisy = survey.sums(of, share)
-        made = {}
-        for statistic in sorted(noisy, key=lambda name: name == of):  # rows without a value first: the others have one
-            measure, level = schema.measures[of], None if statistic == of else 0.0
-            if statistic == of and measure.lower >= 0:  # else products of means make no sense
-                level = float(measure.centre / measure.step)
-            made[statistic] = sums_along(noisy[statistic], counts, float(schema.units[statistic]), level, ordered)
-            if schema.structure is not None:
-                made[statistic] = respecting(made[statistic][0], schema.structure), made[statistic][1]
-            if statistic != of:
-                counts = {p: np.maximum(counts[p] - table.estimate, 0.0) for p, table in made[statistic][0].items()}
-        for statistic in noisy:
-            tables[statistic], spreads[statistic] = made[statistic]
+        for statistic, made in sums_of(schema, of, survey.sums(of, share), checked.tables).items():
+            tables[statistic], spreads[statistic] = made
     return Margins(schema, tables, spreads, tuple(survey.measured), guessed=tuple(survey.guessed))
 
 
@@ -210,13 +195,13 @@ class _Survey:
             return self._tables(self._measure_all(axes, budget.evenly(len(axes))))
         for_one_way, for_misfits, for_tables = budget.split(*settings.shares(len(axes), len(pairs), budget.is_pure))
         first = self._measure_all(axes, for_one_way.evenly(len(axes)))
-        total, one_way, unsure = self._one_way(first)
+        total, one_way, unsure = _one_way(self.schema, first)
         self.guessed.extend(in_parts(each) for each in (np.array([total]), *one_way))  # as a file keeps them
         of_pairs = self._misfits(pairs, for_misfits)
         of_threes, for_tables = self._misfits_of_threes(total, for_tables)
         variance = first[0][1][1]
         worth = self._worth(one_way, unsure, variance, of_pairs, of_threes, for_tables)
-        chosen = self._broad_pairs(one_way, of_pairs.values, worth, for_tables)
+        chosen = self._broad_pairs(self.guessed[1:], of_pairs.values, worth, for_tables)
         contrasts: dict[Places, Contrasts] = {}
         if chosen:
             for_tables, for_contrasts = for_tables.split(1 - settings.contrasts, settings.contrasts)
@@ -225,9 +210,12 @@ class _Survey:
         return self._tables(first + self._measure_all(list(worth), shares), contrasts)
 
     def _broad_pairs(
-        self, one_way: list[Floats], misfits: Mapping[Places, float], worth: dict[Places, float], budget: Budget
+        self, one_way: Sequence[Floats], misfits: Mapping[Places, float], worth: dict[Places, float], budget: Budget
     ) -> dict[Places, tuple[tuple[Haar, Haar], int]]:
-        """Pairs whose Haar contrasts are worth measuring, with the signs of both axes and the depth."""
+        """Pairs whose Haar contrasts are worth measuring, with the signs of both axes and the depth.
+
+        one_way: as a file keeps them, so that the signs follow from it.
+        """
         from sfumato.models.margins.scales import Haar, worth_measuring
 
         amount, total = self._for_one_row(budget), sum(worth.values())
@@ -254,7 +242,7 @@ class _Survey:
         from sfumato.models.margins.calibration import measure_contrasts
 
         contrasts, measured = measure_contrasts(self.curator, self.schema, chosen, budget)
-        self.measured.extend(((), measurement) for measurement in measured)
+        self.measured.extend(zip(chosen, measured, strict=True))
         return contrasts
 
     def _misfits(self, sets: Sequence[Places], budget: Budget) -> Misfits:
@@ -334,39 +322,9 @@ class _Survey:
         self, noisy: list[tuple[Places, Noisy]], contrasts: Mapping[Places, Contrasts] = NONE
     ) -> dict[Places, Table]:
         """Estimate all tables from the noisy ones and contrasts."""
-        from sfumato.models.margins.scales import corrected
-        from sfumato.models.margins.shrinkage import all_pairs, larger_tables
-        from sfumato.models.margins.table import Table, pooled
-        from sfumato.models.margins.zeros import (
-            by_functions,
-            pooled_errors,
-            respecting,
-            seen_by_functions,
-            zeros_of_pairs,
-        )
-
-        structure = self.schema.structure
-        total, one_way, _ = self._one_way(noisy)
-        variance = np.array(pooled(noisy, ())[1])
-        tables: dict[Places, Table] = {(): Table((), np.array(total), variance, np.zeros(()))}
-        for place, margin in enumerate(one_way):
-            variances = np.full(len(margin), pooled(noisy, (place,))[1])
-            tables[place,] = Table((place,), margin, variances, np.zeros(len(margin)))
-        if structure is not None:
-            tables |= pooled_errors(tables, structure)
-        if len(one_way) > 1:
-            told = {pair for places, _ in noisy for pair in combinations(places, 2)}
-            seen: dict[Places, Noisy] = {pair: pooled(noisy, pair) for pair in sorted(told)}
-            if structure is not None:
-                seen = seen_by_functions(seen, structure, len(one_way))
-            zeros = {} if structure is None else zeros_of_pairs(structure)
-            kin = {} if structure is None else structure.kin
-            tables |= all_pairs(one_way, seen, [axis.ordered for axis in self.schema.domain], zeros, kin)
-            tables, found = corrected(tables, contrasts, {*seen})
-            if structure is not None:
-                tables = by_functions(respecting(tables, structure), structure, list(seen))
-            self.spreads.update(found)
-        return tables | larger_tables(noisy, tables, structure)
+        tables, found = estimated(self.schema, noisy, [contrasts])
+        self.spreads.update(found)
+        return tables
 
     def sums(self, of: str, budget: Budget) -> dict[str, dict[Places, Noisy]]:
         """Measure a measure's sums along every attribute and pairs of few cells, and its rows without a value."""
@@ -395,20 +353,85 @@ class _Survey:
         )
         return [(measurement.of, (values, measurement.noise.continuous_variance)) for measurement, values in answers]
 
-    def _one_way(self, listed: list[tuple[Places, Noisy]]) -> tuple[float, list[Floats], list[Floats]]:
-        """Total, denoised one-way margins, and variances of their values, from all noisy tables."""
-        from sfumato.models.margins.joining import one_way_errors
-        from sfumato.models.margins.table import pooled
 
-        total = max(0.0, float(pooled(listed, ())[0]))
-        axes = enumerate(self.schema.domain.axes)
-        found = [one_way_errors(*pooled(listed, (place,)), total, axis.ordered) for place, axis in axes]
-        margins, unsure = [margin for margin, _ in found], [variances for _, variances in found]
-        if self.schema.structure is not None:
-            from sfumato.models.margins.zeros import coherent
+def estimated(
+    schema: Schema, noisy: Sequence[tuple[Places, Noisy]], contrasts: Sequence[Mapping[Places, Contrasts]]
+) -> tuple[dict[Places, Table], dict[Places, Scaled]]:
+    """Estimate all tables of counts from noisy ones, and the spreads that contrasts leave; reads no data.
 
-            margins, unsure = coherent(self.schema.structure, total, margins, unsure)
-        return total, margins, unsure
+    contrasts: those of one release, or of several, by which tables are corrected one after the other.
+    """
+    from sfumato.models.margins.scales import corrected
+    from sfumato.models.margins.shrinkage import all_pairs, larger_tables
+    from sfumato.models.margins.table import Table, pooled
+    from sfumato.models.margins.zeros import by_functions, pooled_errors, respecting, seen_by_functions, zeros_of_pairs
+
+    structure = schema.structure
+    spreads: dict[Places, Scaled] = {}
+    total, one_way, _ = _one_way(schema, noisy)
+    variance = np.array(pooled(noisy, ())[1])
+    tables: dict[Places, Table] = {(): Table((), np.array(total), variance, np.zeros(()))}
+    for place, margin in enumerate(one_way):
+        variances = np.full(len(margin), pooled(noisy, (place,))[1])
+        tables[place,] = Table((place,), margin, variances, np.zeros(len(margin)))
+    if structure is not None:
+        tables |= pooled_errors(tables, structure)
+    if len(one_way) > 1:
+        told = {pair for places, _ in noisy for pair in combinations(places, 2)}
+        seen: dict[Places, Noisy] = {pair: pooled(noisy, pair) for pair in sorted(told)}
+        if structure is not None:
+            seen = seen_by_functions(seen, structure, len(one_way))
+        zeros = {} if structure is None else zeros_of_pairs(structure)
+        kin = {} if structure is None else structure.kin
+        ordered = [axis.ordered for axis in schema.domain]
+        tables |= all_pairs(one_way, seen, ordered, zeros, kin)
+        for each in contrasts:
+            tables, found = corrected(tables, each, {*seen}, ordered)
+            spreads |= found
+        if structure is not None:
+            tables = by_functions(respecting(tables, structure), structure, list(seen))
+    return tables | larger_tables(noisy, tables, structure), spreads
+
+
+def sums_of(
+    schema: Schema, of: str, noisy: Mapping[str, Mapping[Places, Noisy]], known: Mapping[Places, Table]
+) -> dict[str, tuple[dict[Places, Table], Spreads]]:
+    """Estimate the tables of a measure's sums, and of its rows without a value, with their spreads; reads no data.
+
+    noisy: by statistic. known: tables of counts.
+    """
+    from sfumato.models.margins.sums import sums_along
+    from sfumato.models.margins.zeros import respecting
+
+    counts, measure = {places: table.estimate for places, table in known.items()}, schema.measures[of]
+    ordered = [axis.ordered for axis in schema.domain]
+    made: dict[str, tuple[dict[Places, Table], Spreads]] = {}
+    for statistic in sorted(noisy, key=lambda name: name == of):  # rows without a value first: the others have one
+        level = None if statistic == of else 0.0
+        if statistic == of and measure.lower >= 0:  # else products of means make no sense
+            level = float(measure.centre / measure.step)
+        made[statistic] = sums_along(noisy[statistic], counts, float(schema.units[statistic]), level, ordered)
+        if schema.structure is not None:
+            made[statistic] = respecting(made[statistic][0], schema.structure), made[statistic][1]
+        if statistic != of:
+            counts = {p: np.maximum(counts[p] - table.estimate, 0.0) for p, table in made[statistic][0].items()}
+    return {statistic: made[statistic] for statistic in noisy}
+
+
+def _one_way(schema: Schema, listed: Sequence[tuple[Places, Noisy]]) -> tuple[float, list[Floats], list[Floats]]:
+    """Total, denoised one-way margins, and variances of their values, from all noisy tables."""
+    from sfumato.models.margins.joining import one_way_errors
+    from sfumato.models.margins.table import pooled
+
+    total = max(0.0, float(pooled(listed, ())[0]))
+    axes = enumerate(schema.domain.axes)
+    found = [one_way_errors(*pooled(listed, (place,)), total, axis.ordered) for place, axis in axes]
+    margins, unsure = [margin for margin, _ in found], [variances for _, variances in found]
+    if schema.structure is not None:
+        from sfumato.models.margins.zeros import coherent
+
+        margins, unsure = coherent(schema.structure, total, margins, unsure)
+    return total, margins, unsure
 
 
 def _in_steps(share: float) -> int:

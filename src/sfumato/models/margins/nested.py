@@ -360,7 +360,8 @@ class NestedMargins(ContentOfCells):
         if all((line.share == 1.0).all() and not line.noise.any() for line in lines.values()):
             return self.groups.sure({n: lines[n].of_groups if n in lines else k for n, k in kinds.items()})
         first: list[tuple[Places, Measurement]] = [((place,), each.measured) for place, each in self.values.items()]
-        others = [(places, one) for places, one in self.groups.measured if places and not {*places} & {*self.values}]
+        known = [(places, one) for places, one in self.groups.measured if places and one.of != margins_file.CONTRAST]
+        others = [(places, one) for places, one in known if not {*places} & {*self.values}]
         asked = {self.domain.place(name): kind for name, kind in fine.items() if kind.max(initial=0) > 0}
         return FromTables(self.domain.shape, {place: asked[place] for place in sorted(asked)}, (*first, *others))
 

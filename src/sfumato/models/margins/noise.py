@@ -18,7 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import lru_cache
 from itertools import combinations, dropwhile, takewhile
-from math import inf, prod, sqrt
+from math import ceil, inf, prod, sqrt
+from statistics import NormalDist
 
 import numpy as np
 
@@ -30,9 +31,9 @@ from sfumato.answers.question import ByStatistic, Gathered, Groups, WeightRange
 from sfumato.arrays import Codes, Floats
 from sfumato.domain.structural import Structure
 from sfumato.frozen import dataclass
-from sfumato.measurement import Measurement, Noise
-from sfumato.models.margins.file import MISFIT
-from sfumato.models.margins.guaranteed import Boxes, Misfits
+from sfumato.measurement import Gaussian, Laplace, Measurement, Noise
+from sfumato.models.margins.file import CONTRAST, MISFIT
+from sfumato.models.margins.guaranteed import WIDE, Boxes, Misfits
 from sfumato.models.margins.table import Coarse, JoinedErrors, Places, guess_of
 from sfumato.models.margins.zeros import guess_with_zeros
 from sfumato.queries import Identity
@@ -149,7 +150,7 @@ class FromTables(Source):
     def work(self) -> int:
         """Number of noisy answers in tables that share an attribute with the query."""
         asked = {*self.kinds}
-        return sum(len(one.answers) for places, one in self.measured if asked & {*places})
+        return sum(len(one.answers) for places, one in self.measured if one.of != CONTRAST and asked & {*places})
 
     def ends(self, query: WeightRange, cells: Gathered, tail: float) -> Ends:
         """Bounds of a sum; the tail is divided evenly among its statistics."""
@@ -177,18 +178,26 @@ class FromTables(Source):
             low, high = low + ends.low, high + ends.high
         return Ends(low, high)
 
+    def ends_by_cell(self, tail: float, beyond: Floats) -> tuple[Floats, Floats] | None:
+        if "count" not in self.boxes:
+            self.boxes["count"] = self.boxes_of("count")
+        boxes = self.boxes["count"]
+        return None if boxes is None else boxes.ends_by_class(tail, beyond)
+
     def boxes_of(self, of: str) -> Boxes | None:
         """Measurements of a statistic in rounds; None where each table may depend on the noise of the one before.
 
-        Of counts, one-way tables come first, then misfits, then tables that were all chosen by these. Sums of measures
-        are along sets of attributes that the schema alone fixes.
+        Of counts, one-way tables come first, then misfits, then tables that were all chosen by these; of several
+        releases, whose noise is independent, in the same order. Sums of measures are along sets of attributes that
+        the schema alone fixes.
         """
         if of != "count":
             sums = [(places, measurement) for places, measurement in self.measured if measurement.of == of]
             return Boxes(self.sizes, self.kinds, [], sums, counts=False) if all(map(self._whole, sums)) else None
         first = list(takewhile(lambda item: item[1].of == of and len(item[0]) == 1, self.measured))
         later = self.measured[len(first) :]
-        if [places for places, _ in first] != [(place,) for place in range(len(self.sizes))] or not later:
+        every = [(place,) for place in range(len(self.sizes))]
+        if not later or [places for places, _ in first] != every * max(1, len(first) // len(every)):
             return None
         tables = list(
             takewhile(
@@ -358,14 +367,43 @@ def longest_reach(noises: frozenset[Noise], confidence: float) -> float:
     >>> round(longest_reach(frozenset({Laplace(Fraction(2, 5))}), 0.95), 2)
     2.62
     """
-    return max((_reach_of_few(noise, many, confidence) for noise in noises for many in FEW), default=0.0)
+    longest = longest_tail(noises, confidence)
+    return 0.0 if longest is None else _reach_of_few(*longest, confidence)
 
 
 @lru_cache(maxsize=256)
 def longest_tail(noises: frozenset[Noise], confidence: float) -> tuple[Noise, int] | None:
-    """Noise and number of summands whose sum has the largest quantile in standard errors; None of no noises."""
-    sums = ((noise, many) for noise in noises for many in FEW)
-    return max(sums, key=lambda one: (_reach_of_few(*one, confidence), one[0].variance, -one[1]), default=None)
+    """Noise and number of summands whose sum has the largest quantile in standard errors; None of no noises.
+
+    Sums are looked at by upper bounds of their quantiles, the largest first, until no other can be larger.
+    """
+    widest = max((noise for noise in noises if isinstance(noise, Laplace)), key=lambda one: one.scale, default=None)
+    sums = [(_most_reach(noise, many, confidence, widest), noise, many) for noise in noises for many in FEW]
+    longest: tuple[float, float, int] = -inf, 0.0, 0
+    found: tuple[Noise, int] | None = None
+    for bound, noise, many in sorted(sums, key=lambda one: -one[0]):
+        if bound < longest[0] - NOTHING:
+            break
+        reach = _reach_of_few(noise, many, confidence), noise.variance, -many
+        if found is None or reach > longest:
+            longest, found = reach, (noise, many)
+    return found
+
+
+def _most_reach(noise: Noise, many: int, confidence: float, widest: Laplace | None) -> float:
+    """Upper bound of the quantile of |sum| of several noises in standard errors.
+
+    Laplace noise is the difference of two exponential variables rounded down, so a sum of n is within n of one of
+    continuous noises, whose quantile grows with the scale: that of the widest bounds the others. Of Gaussian noise see
+    `guaranteed._reach`.
+    """
+    deviation = sqrt(noise.variance * many)
+    if isinstance(noise, Laplace) and widest is not None and noise.scale >= 1 and many > 1:
+        continuous = _reach_of_few(widest, many, confidence) * sqrt(widest.variance * many) + many
+        return (float(noise.scale / widest.scale) * continuous + many) / deviation
+    if isinstance(noise, Gaussian) and noise.sigma_squared >= WIDE:
+        return ceil(-NormalDist().inv_cdf((1.0 - confidence) / 2.0) * deviation - 0.5 + NOTHING) / deviation
+    return _reach_of_few(noise, many, confidence)
 
 
 @lru_cache(maxsize=4096)

@@ -46,6 +46,14 @@ class Scaled:
     model: tuple[float, ...]
     stripes: tuple[float, ...] = ()
 
+    @classmethod
+    def combined(cls, every: Sequence[tuple[Scaled, float]]) -> Scaled:
+        """Weighted sum of spreads."""
+        parts = (
+            [[w * size for size in getattr(one, name)] for one, w in every] for name in ("noise", "model", "stripes")
+        )
+        return cls(*(tuple(map(sum, zip(*part, strict=False))) for part in parts))
+
     def rounded(self) -> Scaled:
         """Round to the digits of a file."""
         parts = self.noise, self.model, self.stripes
@@ -80,6 +88,28 @@ class Spreads:
     def of_blocks(self, places: Places) -> Scaled | None:
         """Spreads of the blocks of a set of attributes; None where unknown."""
         return self.blocks.get(places, self.blocks_by_order.get(len(places)))
+
+    def evened(self, every: Sequence[Spreads], times: float, shares: Mapping[Places, float]) -> Spreads:
+        """Spreads of the same sets drawn to their mean over several tables, times a factor; contrasts stay.
+
+        shares: how far, by set; all the way where it is not there.
+        """
+
+        def drawn(own: Scaled, others: Sequence[Scaled], share: float) -> Scaled:
+            return Scaled.combined([(own, 1.0 - share), *((each, share * times / len(others)) for each in others)])
+
+        orders = [each.by_order for each in every if len(each.by_order) == len(self.by_order)]
+        by_order = tuple(times * sum(each) / len(each) for each in zip(*orders, strict=True))
+        single = {p: times * float(np.mean([e.single[p] for e in every if p in e.single])) for p in self.single}
+        blocks_by_order = {
+            order: drawn(own, [e.blocks_by_order[order] for e in every if order in e.blocks_by_order], 1.0)
+            for order, own in self.blocks_by_order.items()
+        }
+        blocks = {
+            p: drawn(own, [e.blocks[p] for e in every if p in e.blocks], shares.get(p, 1.0))
+            for p, own in self.blocks.items()
+        }
+        return Spreads(by_order, single, blocks_by_order, blocks, self.contrasts)
 
     def rounded(self) -> Spreads:
         """Round to the digits of a file."""
@@ -135,13 +165,29 @@ def halved(margin: Floats, levels: int = LEVELS, *, by_rows: bool = False) -> li
     return [np.asarray(np.unique(each, return_inverse=True)[1], dtype=np.int64) for each in places]
 
 
-def sizes_of(rows: Floats, measures: Sequence[Floats], total: float) -> Floats:
-    """Size of cells or blocks with which error variances grow: half rows, half the product of the axes' measures.
+def ends_of(measure: Floats, ordered: bool) -> Floats:
+    """Measure tilted towards both ends of an ordered axis, sum 1: times the squared distance from its middle.
 
-    >>> sizes_of(np.array([[8.0, 0.0], [0.0, 0.0]]), [np.array([0.75, 0.25])] * 2, 8.0).tolist()
-    [[6.25, 0.75], [0.75, 0.25]]
+    A dependence that is missed, such as a correlation that was shrunk, is off most where both axes are at an end.
+
+    >>> ends_of(np.full(4, 0.25), True).tolist(), ends_of(np.array([1.0]), True).tolist()
+    ([0.45, 0.05, 0.05, 0.45], [1.0])
     """
-    return np.asarray((rows + independent([total * each for each in measures], total)) / 2.0)
+    tilted = measure * (2.0 * np.cumsum(measure) - measure - 1.0) ** 2
+    return np.asarray(tilted / tilted.sum()) if ordered and tilted.sum() > 0 else measure
+
+
+def sizes_of(rows: Floats, measures: Sequence[Floats], ends: Sequence[Floats], total: float) -> Floats:
+    """Size of cells or blocks with which error variances grow.
+
+    A third rows, a third the product of the axes' measures, a third that of measures tilted to their ends (`ends_of`).
+
+    >>> halves, last = [np.array([0.5, 0.5])] * 2, [np.array([0.0, 1.0])] * 2
+    >>> sizes_of(np.array([[9.0, 0.0], [0.0, 0.0]]), halves, last, 12.0).tolist()
+    [[4.0, 1.0], [1.0, 5.0]]
+    """
+    even, tilted = (independent([total * each for each in parts], total) for parts in (measures, ends))
+    return np.asarray((rows + even + tilted) / 3.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,11 +323,15 @@ def _largest_gain(worth: Floats, sizes: Floats, noise: Floats) -> int:
 
 
 def corrected(
-    tables: Mapping[Places, Table], contrasts: Mapping[Places, Contrasts], told: Collection[Places]
+    tables: Mapping[Places, Table],
+    contrasts: Mapping[Places, Contrasts],
+    told: Collection[Places],
+    ordered: Sequence[bool],
 ) -> tuple[dict[Places, Table], dict[Places, Scaled]]:
     """Correct pair tables by the posterior mean of their measured contrasts; return tables and remaining spreads.
 
-    told: pairs of which cells were measured. Their error sizes are learned apart from those of other pairs.
+    told: pairs of which cells were measured. Their error sizes are learned apart from those of other pairs. ordered: of
+    every attribute, whether its values have an order.
     """
     looked = {places: item for places, item in contrasts.items() if item.noisy.size}
     off = {places: item.noisy - item.of(tables[places].estimate) for places, item in looked.items()}
@@ -318,8 +368,10 @@ def corrected(
         rough = variance / max(counted, 1.0)
         model = table.model if places in told else estimate * (1.0 + rough / FINER)
         result[places] = Table(places, estimate, table.noise, model)
-        over, noise = along_all(squares, left[places]), along_all(squares, noises[places])
-        spreads[places] = _spread(item, table.estimate, over, noise, rough, places in told)
+        missed = changes[places] - item.of(estimate - table.estimate)  # of what cells >= 0 and margins do not allow
+        over, noise = along_all(squares, left[places]) + missed**2, along_all(squares, noises[places])
+        blocks = _sizes(table.estimate, [ordered[place] for place in places])
+        spreads[places] = _spread(item, table.estimate, blocks, over, noise, rough, places in told)
     return result, spreads
 
 
@@ -374,14 +426,23 @@ def _tilted(tables: Floats, changes: Floats, contrasts: Sequence[Contrasts]) -> 
     return np.where((missed(best) < missed(tables))[:, None, None], best, tables)
 
 
-def _spread(contrasts: Contrasts, table: Floats, left: Floats, noise: Floats, rough: float, told: bool) -> Scaled:
+def _sizes(table: Floats, ordered: Sequence[bool]) -> Floats:
+    """Sizes of the cells of a two-way table (`sizes_of`)."""
+    measures = [measure_of(table.sum(axis=1)), measure_of(table.sum(axis=0))]
+    ends = [ends_of(each, by_order) for each, by_order in zip(measures, ordered, strict=True)]
+    return sizes_of(table, measures, ends, float(table.sum()))
+
+
+def _spread(
+    contrasts: Contrasts, table: Floats, sizes: Floats, left: Floats, noise: Floats, rough: float, told: bool
+) -> Scaled:
     """Posterior variance per unit of size, by level: halves, quarters, and so on.
 
-    left, noise: posterior variances of the contrasts, and the noise's part; 0 where not measured. rough: prior variance
-    per row of the finest contrasts that were measured. told: cells were measured; what is left is then as rough at all
-    scales, and contrasts of a level that were not measured, such as of quarters with eighths, have that variance.
+    sizes: of cells. left, noise: posterior variances of the contrasts, and the noise's part; 0 where not measured.
+    rough: prior variance per row of the finest contrasts that were measured. told: cells were measured; what is left is
+    then as rough at all scales, and contrasts of a level that were not measured, such as of quarters with eighths, have
+    that variance.
     """
-    sizes = sizes_of(table, [measure_of(table.sum(axis=1)), measure_of(table.sum(axis=0))], float(table.sum()))
     rows, levels = np.maximum(contrasts.rows(sizes), 1.0), contrasts.finest()
     measured, result = contrasts.families() < contrasts.depth, list[tuple[float, float]]()
     whole = np.where(measured, WIDER**2 * left, rough * contrasts.rows(table))

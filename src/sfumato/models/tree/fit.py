@@ -15,6 +15,7 @@ The total is estimated by itself, and leaves are moved to it along the slopes (o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -159,17 +160,20 @@ class TreeFit(ByModel, OfOneMeasurement):
         return cls(measured, BinaryTree.over(file.domain), file.estimate, slopes, deviations, leanings)
 
 
-def fit_tree(measured: Measurement, tree: BinaryTree, sizes: Codes | None = None) -> TreeFit:
+def fit_tree(
+    measured: Measurement, tree: BinaryTree, sizes: Codes | None = None, descents: Sequence[Measurement] = ()
+) -> TreeFit:
     """Posterior of the leaves of a tree from noisy counts of its nodes (ranges of leaves in tree order).
 
     The total is that of `total_of_all`, and the leaves are adjusted to it. sizes: number of cells of each leaf,
-    (leaves,); None: one each.
+    (leaves,); None: one each. descents: those that `measured` is made of, where there are several.
     """
     from sfumato.models.tree.messages import posterior_of
     from sfumato.models.tree.observation import (
         Evidence,
         Total,
         counts_by_level,
+        mean_total,
         of_one_row_more,
         total_by_squares,
         total_of_all,
@@ -181,7 +185,8 @@ def fit_tree(measured: Measurement, tree: BinaryTree, sizes: Codes | None = None
     posterior = posterior_of(Evidence.of(tree, along, counts.answers, counts.scales, laplace=counts.laplace))
     by_squares = total_by_squares(tree, counts)
     by_prior = Total(float(posterior.cells.sum()), posterior.total, posterior.total)
-    whole, variance = total_of_all(by_prior, by_squares, unbiased_total(measured, tree, by_squares))
+    unbiased = mean_total([unbiased_total(one, tree, by_squares) for one in descents or [measured]])
+    whole, variance = total_of_all(by_prior, by_squares, unbiased)
     cells = posterior.cells + (whole - posterior.cells.sum()) * of_one_row_more(tree, posterior.slopes)
     estimate = np.empty(len(along))
     estimate[tree.order] = cells

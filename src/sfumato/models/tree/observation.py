@@ -368,6 +368,16 @@ def unbiased_total(measured: Measurement, tree: BinaryTree, by_squares: Total) -
     return Total(mean, variance, share**2 * now.noise + (1.0 - share) ** 2 * later.noise)
 
 
+def mean_total(totals: Sequence[Total]) -> Total:
+    """Inverse-variance mean of independent estimates of the total."""
+    first, *others = totals
+    for other in others:
+        share = first.variance / (first.variance + other.variance)
+        noise = (1.0 - share) ** 2 * first.noise + share**2 * other.noise
+        first = Total(first.mean + share * (other.mean - first.mean), share * other.variance, noise)
+    return first
+
+
 def total_of_all(by_prior: Total, by_squares: Total, unbiased: Total) -> tuple[float, float]:
     """Total and its mean squared error: least squares, unless the posterior claims FAR_BETTER times less variance.
 

@@ -21,6 +21,7 @@ from sfumato.public.certificate.certified import Certified, Facts
 from sfumato.public.certificate.croissant import croissant_record
 from sfumato.public.certificate.registry import missing_fields, registry_record
 from sfumato.releases.contents.content import Content
+from sfumato.releases.contents.series import SeriesContent
 from sfumato.releases.file.artifact import is_series, read_artifact
 from sfumato.releases.file.manifest import Manifest
 from sfumato.releases.group_privacy import group_privacy
@@ -78,6 +79,7 @@ class Certificate(Certified):
                 },
             },
             "signature": self.signature_record,
+            **({"parts": _parts(self.content)} if isinstance(self.content, SeriesContent) else {}),
             "limits": about.limits,
         }
 
@@ -143,6 +145,22 @@ def _certified(path: str | PathLike[str], most_cells: int | None) -> tuple[str, 
     return file.digest, manifest, release.content
 
 
+def _parts(series: SeriesContent) -> list[dict[str, Any]]:
+    """Parts of a series, in the order of publication; each one's own signature is checked with the key it names."""
+    from sfumato.releases.series import checked_signature
+
+    listed = [] if series.file is None else series.file.head.parts
+    return [
+        {
+            "number": part.number,
+            "period": part.period,
+            "sha256": part.sha256,
+            "signed_by": None if (signature := checked_signature(part)) is None else signature.by,
+        }
+        for part in listed
+    ]
+
+
 def in_words(of: Certificate) -> str:
     """Render a certificate as text: the guarantee, its mechanism, its payment, and the bytes it is about."""
     promised, schema = of.manifest.guarantee, of.schema
@@ -186,6 +204,7 @@ def facts_of(of: Certificate) -> list[tuple[str, str]]:
         ("digest", of.digest),
         *((f"sha256 of {member.file}", member.sha256) for member in about.members.values()),
         ("signature", _signature(of)),
+        ("parts", of.content.signed_parts if isinstance(of.content, SeriesContent) else ""),
         ("curator", of.facts.curator or ""),
         ("published", of.facts.published or ""),
         *([] if about.private else [("NOT PRIVATE", "made with a testing generator: it protects nobody")]),

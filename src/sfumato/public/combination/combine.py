@@ -21,7 +21,7 @@ from sfumato.releases.file.artifact import is_series, read_artifact
 from sfumato.releases.file.manifest import guarantee_of
 from sfumato.releases.file.records import one_line
 from sfumato.releases.parts import MOST_PARTS, Part, combined_receipt, cost_of_parts, parts_in
-from sfumato.releases.release import Release, read_content
+from sfumato.releases.release import LEANS_ON, Release, read_content
 
 SURE = 1.0 - 1e-6  # that two releases of one table are not taken for those of two
 
@@ -51,6 +51,11 @@ class Source:
                 "as `sfumato release` wrote them"
             )
         options = {name: str(value) for name, value in about.mechanism.options.items()}
+        if LEANS_ON in options:
+            raise ReleaseFileError(
+                f"{shown} leans on an earlier release (--prior), so that its estimates are of two tables; combine "
+                "releases that were made without"
+            )
         facts = (about.mechanism.name, promised, about.private, receipt)
         cost = (promised.epsilon, promised.delta, promised.rho)
         alone = Part(0, artifact.digest, about.mechanism.name, *cost, receipt)
@@ -151,7 +156,7 @@ def _refuse_real_differences(first: Source, second: Source) -> None:
     from sfumato.public.comparison.compare import compare
 
     try:
-        real = compare(first.release, second.release, confidence=SURE).real
+        real = compare(first.release, second.release, confidence=SURE, shares=False).real
     except QueryError:  # too many cells to compare, or no counts: the receipts must do
         return
     if real:
@@ -164,22 +169,72 @@ def _refuse_real_differences(first: Source, second: Source) -> None:
 def _fused(sources: Sequence[Source], *, disjoint: bool) -> Content:
     """Content of all releases together; kinds that cannot be fused are refused by name."""
     from sfumato.models.margins.content import Margins
-    from sfumato.public.combination.linear import CAN, fuse_cubes, fuse_margins
+    from sfumato.models.margins.nested import NestedMargins
+    from sfumato.models.margins.summed import SummedMargins
+    from sfumato.public.combination.linear import CAN, fuse_cubes
+    from sfumato.public.combination.margins import fuse_fitted, fuse_unbiased
+    from sfumato.public.combination.trees import fuse_trees
     from sfumato.releases.contents.cube import Cube
 
-    contents, names = [source.release.content for source in sources], [source.release.mechanism for source in sources]
+    by_source = [(_kind(source.release), source.release.mechanism) for source in sources]
+    kinds, names = {kind for kind, _ in by_source}, [*dict.fromkeys(name for _, name in by_source)]
+    contents = [source.release.content for source in sources]
     cubes = [content for content in contents if isinstance(content, Cube)]
-    if len(cubes) == len(contents):
-        return fuse_cubes(cubes, names, disjoint=disjoint)
-    unbiased = [content for content in contents if isinstance(content, Margins) and content.unbiased]
-    if len(unbiased) == len(contents) and not disjoint:
-        return fuse_margins(unbiased)
-    can = zip(names, contents, strict=True)
-    odd = next((name for name, content in can if not isinstance(content, Cube) and content not in unbiased), None)
-    if odd is None and not disjoint:
-        raise ReleaseFileError("a release of cells and one of tables by residual cannot be fused; combine either kind")
-    tables = next((name for name, content in zip(names, contents, strict=True) if content in unbiased), None)
-    raise ReleaseFileError(f"a release by {odd or tables} cannot be combined{' so' if odd is None else ''}; {CAN}")
+    margins = [content for content in contents if isinstance(content, Margins)]
+    if kinds == {"linear"}:
+        return fuse_cubes(cubes, disjoint=disjoint)
+    if disjoint and kinds <= {"residual", "margins", "grouped", "summed"}:
+        return SummedMargins.of([c for c in contents if isinstance(c, Margins | NestedMargins | SummedMargins)])
+    for kind, name in by_source:
+        if kind == "running":
+            raise ReleaseFileError(
+                "a part with running totals has noise in common with other parts of its series, and cannot be "
+                "combined; release the table by itself"
+            )
+        if kind is None or (kind == "sfumato" and disjoint):
+            raise ReleaseFileError(f"a release by {name} cannot be combined{' so' if kind else ''}; {CAN}")
+        if kind == "grouped" and not disjoint:
+            raise ReleaseFileError(
+                "a release by margins with attributes that enter by groups can be added up with --disjoint, and not "
+                f"be fused; {CAN}"
+            )
+    if len(kinds) > 1:
+        raise ReleaseFileError(f"releases by {' and '.join(names)} cannot be combined with each other; {CAN}")
+    if kinds == {"residual"}:
+        return fuse_unbiased(margins)
+    for source in sources:
+        if len(source.parts) > 1:
+            raise ReleaseFileError(
+                f"{source.path} was combined of releases by {source.release.mechanism}, which are fitted all at once; "
+                "name its parts with the others in one command"
+            )
+    return fuse_trees(cubes) if kinds == {"sfumato"} else fuse_fitted(margins, [source.path for source in sources])
+
+
+def _kind(release: Release) -> str | None:
+    """Kind of releases that a release can be combined with; None for no kind."""
+    from sfumato.answers.along_time import RunningCells
+    from sfumato.models.calibration.families import MeasuredTree
+    from sfumato.models.margins.content import Margins
+    from sfumato.models.margins.nested import NestedMargins
+    from sfumato.models.margins.summed import SummedMargins
+    from sfumato.public.combination.linear import LINEAR
+    from sfumato.releases.contents.cube import Cube
+
+    match release.content:
+        case Cube(fits=fits):
+            every = all(isinstance(fit, LINEAR) for fit in fits)
+            spread = any(isinstance(fit, RunningCells) for fit in fits)
+            return (
+                "linear" if every else "running" if spread else "sfumato" if isinstance(fits[0], MeasuredTree) else None
+            )
+        case Margins(unbiased=unbiased):
+            return "residual" if unbiased else "margins" if release.mechanism == "margins" else None
+        case NestedMargins():
+            return "grouped"
+        case SummedMargins():
+            return "summed"
+    return None
 
 
 def _released(sources: Sequence[Source], content: Content, *, disjoint: bool) -> Release:

@@ -45,6 +45,7 @@ KINDS = {
     "sparse-cube": "sfumato.releases.contents.sparse_cube.SparseCube",
     "margins": "sfumato.models.margins.content.Margins",
     "nested-margins": "sfumato.models.margins.nested.NestedMargins",
+    "summed-margins": "sfumato.models.margins.summed.SummedMargins",
     "parity": "sfumato.lab.papers.parity.content.ParityCube",
     "rule": "sfumato.lab.papers.pac.content.Rule",
     "quantiles": "sfumato.lab.papers.quantiles.content.Quantiles",
@@ -146,7 +147,7 @@ class Content(ABC):
 
     def as_of(self, period: str) -> Content:
         """Parts of a series up to a period, with estimates that lean on each other."""
-        raise QueryError("this release is no series, so no period of it leans on others; ask without as_of")
+        raise QueryError("this release is no series, so no period of it leans on others; ask without AS OF")
 
     @abstractmethod
     def select(self, select: Select, confidence: float) -> Result:

@@ -18,7 +18,7 @@ import numpy as np
 from sfumato.arrays import Codes
 from sfumato.domain import Axis, ValueSet
 from sfumato.domain.predicates import cover
-from sfumato.errors import QueryError, ReleaseFileError
+from sfumato.errors import QueryError, ReleaseFileError, SchemaError
 from sfumato.frozen import dataclass
 from sfumato.releases.contents.content import About, ContentOfCells, Written
 from sfumato.releases.file.manifest import Manifest
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from sfumato.sql import Select
 
 MOST_LISTED = 6  # periods in a message
+MOST_KEPT = 2  # periods as of which leaning parts stay open
 
 
 class Periods(Date):
@@ -56,15 +57,23 @@ class Periods(Date):
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One release of a series. number: in the order of publication, from 1. opened: opens it, at most once."""
+    """One release of a series. number: in the order of publication, from 1. opened: opens it, at most once.
+
+    described: reads its schema alone, where that is less work.
+    """
 
     number: int
     period: str
     opened: Callable[[], Release]
+    described: Callable[[], Schema] | None = None
 
     @cached_property
     def release(self) -> Release:
         return self.opened()
+
+    @cached_property
+    def schema(self) -> Schema:
+        return self.release.schema if self.described is None else self.described()
 
     @property
     def content(self) -> ContentOfCells:
@@ -108,7 +117,7 @@ class SeriesContent(ContentOfCells):
     @classmethod
     def of(cls, parts: Sequence[Part], file: SeriesFile | None = None) -> SeriesContent:
         """Series of parts in the order of publication; of several with one period the last one counts."""
-        newest = parts[-1].release.schema
+        newest = parts[-1].schema
         if newest.series is None:
             raise ReleaseFileError("its newest part does not belong to a series; ask the publisher for a fresh copy")
         series = newest.series
@@ -133,7 +142,7 @@ class SeriesContent(ContentOfCells):
         """The parts that have every column and every value of the newest one."""
 
         def has_all(part: Part) -> bool:
-            schema = part.release.schema
+            schema = part.schema
             named = {*self.schema.attributes, *self.schema.measures} - {PERIOD}
             there = named <= {*schema.attributes, *schema.measures}
             return there and all(self.place(part, name) is None for name in self.schema.attributes if name != PERIOD)
@@ -146,7 +155,7 @@ class SeriesContent(ContentOfCells):
 
     @property
     def table_schema(self) -> Schema:
-        return self._last.release.schema
+        return self._last.schema
 
     @property
     def axis(self) -> Axis:
@@ -169,8 +178,8 @@ class SeriesContent(ContentOfCells):
         return {}
 
     def _place(self, part: Part, name: str) -> _Place | None:
-        mine, its = self.schema.attributes[name], part.release.schema.attributes[name]
-        new, old = self.domain[name], part.content.domain[name]
+        mine, its = self.schema.attributes[name], part.schema.attributes[name]
+        new, old = self.domain[name], its.axis(name)
         if mine is its or new == old:
             return None
         if not isinstance(mine, Category) or not isinstance(its, Category):
@@ -218,7 +227,7 @@ class SeriesContent(ContentOfCells):
 
     def _lacks(self, part: Part, name: str, sets: Collection[ValueSet], grouped: bool) -> str | None:
         """What a part has not of an attribute or measure that is asked for, in words; None where it has all of it."""
-        schema = part.release.schema
+        schema = part.schema
         if name in schema.measures or name not in self.schema.attributes:
             return None if name in schema.measures else f"{name} was not yet a column"
         if name not in schema.attributes:
@@ -280,7 +289,7 @@ class SeriesContent(ContentOfCells):
         A sum is step * estimate + centre * rows with a value, in both.
         """
         found: dict[str, dict[str, float]] = {}
-        for name, its in part.release.schema.measures.items():
+        for name, its in part.schema.measures.items():
             mine = self.schema.measures[name]
             if (mine.step, mine.centre) == (its.step, its.centre):
                 continue
@@ -352,8 +361,14 @@ class SeriesContent(ContentOfCells):
         smoother). Parts are estimated anew when a question touches them.
         """
         places = [part.period for part in self.parts]
-        if (label := self.series.label(period)) not in places:
+        try:
+            label = self.series.label(period)
+        except SchemaError as problem:
+            raise QueryError(str(problem)) from None
+        if label not in places:
             raise QueryError(f"there is no part of {period}; the series has parts of {self._listed_periods}")
+        if label in self._as_of:
+            return self._as_of[label]
         known, leans = self.parts[: places.index(label) + 1], set[str]()
 
         def leaning(at: int) -> Part:
@@ -368,7 +383,15 @@ class SeriesContent(ContentOfCells):
             return Part(part.number, part.period, opened)
 
         shown = SeriesContent.of(sorted(known, key=lambda part: part.number), self.file)
-        return replace(shown, parts=tuple(leaning(at) for at in range(len(known))), leans=leans)
+        while len(self._as_of) >= MOST_KEPT:
+            self._as_of.pop(next(iter(self._as_of)))
+        self._as_of[label] = replace(shown, parts=tuple(leaning(at) for at in range(len(known))), leans=leans)
+        return self._as_of[label]
+
+    @cached_property
+    def _as_of(self) -> dict[str, SeriesContent]:
+        """Leaning parts by the period as of which they were asked for, the last few."""
+        return {}
 
     @cached_property
     def row_model(self) -> RowsOfParts:
@@ -381,14 +404,23 @@ class SeriesContent(ContentOfCells):
         newest = self.newest.about
         first, last = self.parts[0].period, self.parts[-1].period
         span = first if first == last else f"{first} to {last}"
+        spread = getattr(self.newest, "trail", None) is not None
+        own = "noise is spread over all parts" if spread else "every part has noise of its own"
         extent = f"{len(self.parts)} {'part' if len(self.parts) == 1 else 'parts'}, {span}; the newest has "
         return About(
             self.domain.names,
             extent + newest.extent,
             newest.measured,
-            f"every part has noise of its own; in the newest, {newest.errors}",
-            newest.findings,
+            f"{own}; in the newest, {newest.errors}",
+            (*newest.findings, *filter(None, [self.signed_parts])),
         )
+
+    @property
+    def signed_parts(self) -> str:
+        """Which parts were signed by themselves, in words; empty where none was."""
+        from sfumato.releases.series import signed_parts
+
+        return "" if self.file is None else signed_parts(self.file.head.parts)
 
     def copy_to(self, path: Path) -> Path:
         """Write the whole series to another place, byte for byte."""

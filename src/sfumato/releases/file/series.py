@@ -63,11 +63,24 @@ MOST_HEAD_BYTES = 2**23
 SERIES = Layout(HEAD_FILE, MOST_HEAD_BYTES, re.compile(r"part_[0-9]{4}\.sfumato"), 2 * MOST_PERIODS)
 FORMAT = "sfumato series"
 SERIES_VERSION: Final = 1
+SIGNED_VERSION: Final = 2  # with signatures of parts
+
+
+@record
+class Signed:
+    """Signature of a part by itself, of its release's digest (releases/signature.py)."""
+
+    digest: Sha256
+    public_key: Text
+    signature: Text
 
 
 @record
 class PartRecord:
-    """Entry of a part. corrects: number of the part whose place it takes. chain: of this entry and all before it."""
+    """Entry of a part. corrects: number of the part whose place it takes. chain: of this entry and all before it.
+
+    signed: its own signature, where it was signed before it was added; whoever shows it checks it.
+    """
 
     number: Annotated[int, Field(ge=1, le=SERIES.most)]
     period: Text
@@ -80,6 +93,7 @@ class PartRecord:
     rho: PositiveExact | None = None
     corrects: Size | None = None
     chain: Text = "-"
+    signed: Signed | None = None
 
     @property
     def file(self) -> str:
@@ -88,6 +102,7 @@ class PartRecord:
     def chained(self, before: str) -> PartRecord:
         """The entry with its chain. before: the chain of the part before it, empty of the first."""
         said: dict[str, Any] = adapter(PartRecord).dump_python(replace(self, chain="-"), mode="json")
+        _without_none(said)
         return replace(self, chain=hashlib.sha256(canonical({**said, "chain": before})).hexdigest())
 
 
@@ -99,7 +114,7 @@ class Head:
     series: dict[str, JsonValue]
     parts: Annotated[list[PartRecord], Field(min_length=1, max_length=SERIES.most)]
     format: Literal["sfumato series"] = "sfumato series"
-    version: Literal[1] = SERIES_VERSION
+    version: Literal[1, 2] = SERIES_VERSION
     written_by: Text = field(default=f"sfumato {__version__}")
 
     @property
@@ -108,9 +123,17 @@ class Head:
         return {part.period: part for part in self.parts}
 
 
+def _without_none(part: dict[str, Any]) -> None:
+    """Leave out the signature of a part that has none, as the first version did."""
+    if part["signed"] is None:
+        del part["signed"]
+
+
 def head_bytes(head: Head) -> tuple[bytes, str]:
     """Canonical bytes of a head with its digest, and the digest."""
     content = adapter(Head).dump_python(head, mode="json")
+    for part in content["parts"]:
+        _without_none(part)
     digest = hashlib.sha256(canonical(content)).hexdigest()
     raw = canonical({**content, "digest": digest})
     if len(raw) > MOST_HEAD_BYTES:
@@ -123,7 +146,7 @@ def parse_head(raw: bytes) -> tuple[Head, Series, str]:
     content = strict_json(raw)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise refusal("its head does not say that it is a series of Sfumato")
-    if type(content.get("version")) is int and content["version"] > SERIES_VERSION:
+    if type(content.get("version")) is int and content["version"] > SIGNED_VERSION:
         raise refusal(f"it was made by a newer Sfumato (series {content['version']})", "upgrade to open it")
     digest = content.pop("digest", None)
     try:
@@ -146,8 +169,14 @@ def parse_head(raw: bytes) -> tuple[Head, Series, str]:
         raise refusal(f"its series is not valid: {error}") from None
     if not all(labels):
         raise refusal("it names a period otherwise than Sfumato writes it")
+    if head.version != _version(head.parts):
+        raise refusal("its version is not that of what it holds")
     check_parts(head.parts)
     return head, series, digest
+
+
+def _version(parts: Sequence[PartRecord]) -> Literal[1, 2]:
+    return SIGNED_VERSION if any(part.signed is not None for part in parts) else SERIES_VERSION
 
 
 def check_parts(parts: Sequence[PartRecord]) -> None:
@@ -219,6 +248,8 @@ def check_member(artifact: Artifact, part: PartRecord, head: Head) -> None:
     )
     if facts != (part.epsilon, part.delta, part.rho, part.mechanism, part.private):
         raise refusal("its guarantee or mechanism is not what the series says of it")
+    if part.signed is not None and part.signed.digest != artifact.digest:
+        raise refusal("the signature that the series has of it is that of another release")
 
 
 def series_of(schema: Schema) -> dict[str, JsonValue] | None:
@@ -284,7 +315,13 @@ def open_series(path: str | os.PathLike[str], most_cells: int | None = None) -> 
 
 
 def part_record(
-    artifact: Artifact, raw: bytes, period: str, earlier: Sequence[PartRecord], *, correct: bool
+    artifact: Artifact,
+    raw: bytes,
+    period: str,
+    earlier: Sequence[PartRecord],
+    *,
+    correct: bool,
+    signed: Signed | None = None,
 ) -> PartRecord:
     """Entry of a new part behind earlier ones; refused where its period is there and no correction is meant."""
     promised: Guarantee = artifact.manifest.guarantee
@@ -301,6 +338,7 @@ def part_record(
         promised.delta,
         promised.rho,
         None if before is None else before.number,
+        signed=signed,
     )
     return made.chained(earlier[-1].chain if earlier else "")
 
@@ -318,12 +356,18 @@ def check_period(period: str, before: PartRecord | None, *, correct: bool) -> No
 
 
 def append_part(
-    path: str | os.PathLike[str], part: str | os.PathLike[str], period: str, *, correct: bool = False
+    path: str | os.PathLike[str],
+    part: str | os.PathLike[str],
+    period: str,
+    *,
+    correct: bool = False,
+    signed: Signed | None = None,
 ) -> str:
     """Write a series file anew with one more part, a release file; return its new digest. The file is made if missing.
 
-    It appears whole or not at all, and one process appends at a time. A part that the series has of this period, byte
-    for byte, is not added again: whoever was interrupted need not know when.
+    signed: the part's own signature, which the caller has checked; it is kept with it.
+    The file appears whole or not at all, and one process appends at a time. A part that the series has of this period,
+    byte for byte, is not added again: whoever was interrupted need not know when.
     """
     place = Path(path)
     with opened_for_reading(part) as (file, size, shown):
@@ -341,8 +385,9 @@ def append_part(
         }:
             old.file.close()
             return old.digest
-        new = part_record(artifact, raw, label, earlier, correct=correct)
-        head = Head(schema.dataset, series_of(schema) or {}, [*earlier, new])
+        new = part_record(artifact, raw, label, earlier, correct=correct, signed=signed)
+        check_member(artifact, new, Head(schema.dataset, series_of(schema) or {}, [new]))
+        head = Head(schema.dataset, series_of(schema) or {}, [*earlier, new], version=_version([*earlier, new]))
         if old is not None:
             if (head.dataset, head.series) != (old.head.dataset, old.head.series):
                 raise ReleaseFileError(

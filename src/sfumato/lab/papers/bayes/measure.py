@@ -23,7 +23,7 @@ from sfumato.kernel.curator import Curator
 from sfumato.lab.papers.forms import small_table, whole_up_to
 from sfumato.measurement import Measurement
 from sfumato.models.base.mechanism import Figure, Forecast, Holds, Lab, Mechanism, Promises
-from sfumato.models.margins.calibration import check
+from sfumato.models.margins.calibration import BROAD_LOOKS, check
 from sfumato.models.margins.content import Margins
 from sfumato.models.margins.joining import Step, join_counts, one_way_margin, onto_total
 from sfumato.models.margins.table import Noisy, Places, Table, pooled, spread_out, sum_out
@@ -144,8 +144,8 @@ def bayes(
     building = _Building(curator, schema, options.degree)
     building.margins(for_margins)
     building.grow(for_choices, for_tables)
-    checked = check(curator, schema, building.tables(), for_check)
-    measured = (*building.measured, *(((), found) for found in checked.measured))
+    checked = check(curator, schema, building.tables(), for_check, levels=BROAD_LOOKS)
+    measured = (*building.measured, *checked.measured)
     return Margins(schema, {"count": checked.tables}, {"count": checked.spreads}, measured)
 
 
