@@ -6,26 +6,36 @@ Tables are drawn from a Bayesian network whose conditional shares walk by so man
 in the ninth month one category jumps tenfold for good. Errors are root mean squares over the cells of all pairs, in the
 second half of the year, beside those of each month alone. Coverage is of 95 % intervals: of cells of pairs by month, of
 the category that jumps, of differences between successive months and of running totals. --running prints the standard
-errors of running totals by the square root of the prefix matrix beside the explicit matrix, and nothing else.
+errors of running totals by the square root of the prefix matrix, beside the explicit matrix and beside those of series
+that were measured, and nothing else.
 """
 
 from __future__ import annotations
 
 import argparse
+import warnings
 from collections.abc import Sequence
+from fractions import Fraction
 from itertools import combinations
+from pathlib import Path
+from secrets import token_hex
+from tempfile import TemporaryDirectory
 from time import process_time
 
 import numpy as np
 
+from sfumato.errors import NewLedgerWarning
 from sfumato.kernel.budget import Budget, Cost
 from sfumato.kernel.counts import Aggregate
-from sfumato.kernel.opening import curator_of
-from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.models.linear.strategies.running import Running, coefficients, rounded_errors
+from sfumato.kernel.given_counts import over_counts
+from sfumato.kernel.ledger.ledger import Ledger
+from sfumato.kernel.ledger.past_noise import Carried, PastNoise
+from sfumato.kernel.opening import Terms, curator_of
+from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
 from sfumato.models.margins.borrowing import borrowed
 from sfumato.models.margins.content import Margins
 from sfumato.models.margins.measure import margins
+from sfumato.queries.running import GRID, Running, coefficients
 from sfumato.releases.contents.series import Part, SeriesContent
 from sfumato.releases.file.manifest import Guarantee
 from sfumato.releases.release import Release
@@ -179,19 +189,43 @@ def year(columns: int, drift: str, rows: int, seed: int, *, over_time: bool) -> 
     print(f"{line}   ({process_time() - start:.0f} s of CPU)", flush=True)
 
 
+def measured(periods: int, cells: int = 4096) -> float:
+    """Root mean square error of the running totals of releases with running: true, per unit noise of one release.
+
+    Each part is measured by the kernel, with noise from the operating system and past noise in a file.
+    """
+    series = {"period": "name", "unit": "person in a period", "periods": periods, "running": True}
+    attributes = {"cell": {"type": "integer", "lower": 0, "upper": cells - 1}}
+    stated = {"dataset": "t", "privacy_unit": "row", "budget": {"rho": 10**6}, "attributes": attributes}
+    schema = Schema.from_dict(stated | {"series": series})
+    cost, total, squares = Cost.stated(None, None, Fraction(1, 50)), np.zeros(cells), []
+    with TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore", NewLedgerWarning)
+        ledger = Ledger(Path(folder) / "ledger.sqlite")
+        for period in range(periods):
+            terms = Terms(schema, cost, "cells", period=str(period))
+            receipt = ledger.reserve(terms.wanted, token_hex(16))
+            curator = over_counts(schema, np.zeros(cells, dtype=np.int64), cost.budget, SystemEntropy())
+            past = PastNoise(ledger, "t", terms.wanted.unit)
+            curator._carried = Carried(past, receipt, str(period), periods, "t")
+            (found,), _ = curator.measure_running(cost.budget, [1])
+            total += found.answers / GRID
+            squares.append(float((total**2).mean()))
+    return float(np.sqrt(np.mean(squares) * 2.0 * float(cost.budget.amount)))
+
+
 def running() -> None:
-    print(
-        "running totals, root mean square per unit noise: anew, square root, by matrix, in whole parts, bound; single"
-    )
+    print("running totals, root mean square per unit noise: last anew, on the grid, by matrix, bound; measured; single")
     for periods in (12, 60, 120, 365):
         row = [float(each) for each in coefficients(periods)]
         root = np.array([[row[i - j] if i >= j else 0.0 for j in range(periods)] for i in range(periods)])
         explicit = np.sqrt((root**2).sum(axis=0).max()) * np.sqrt((root**2).sum(axis=1))
         bound = np.linalg.svd(np.tril(np.ones((periods, periods))), compute_uv=False).sum() / periods
         found = Running(periods)
-        mean = [float(np.sqrt(np.mean(each**2))) for each in (found.totals(), explicit, rounded_errors(periods))]
+        mean = [float(np.sqrt(np.mean(each**2))) for each in (found.totals(), explicit)]
         single = float(np.sqrt(np.mean(found.single() ** 2)))
-        print(f"{periods:>4} {found.anew()[-1]:>7.2f}", *(f"{each:>7.3f}" for each in (*mean, bound, single)))
+        figures = (*mean, bound, measured(periods), single)
+        print(f"{periods:>4} {found.anew()[-1]:>7.2f}", *(f"{each:>7.3f}" for each in figures), flush=True)
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ Flags = NDArray[np.bool_]
 
 
 MOST_DENSE = 2**25  # cells that are laid out in full; larger domains are published in the sparse form
+MOST_RUNNING = 2**20  # cells of a series with running totals, of which the noise of every part is kept
 MOST_TRACKED = 2**25  # cells for which the charge keeps a number each; larger domains use one bound for all cells
 MOST_MISFIT_GROUPS = 2**25  # groups of queries whose misfits are summed, a number each
 MOST_SPANNED = 2**25  # columns of a measurement in a file that no estimate leans on

@@ -139,6 +139,17 @@ class Measurement:
         return noise
 
 
+@dataclass(frozen=True, eq=False)
+class Trail:
+    """Fresh noises that the error of one part of a series with running totals is made of, the same in every cell.
+
+    run: name of the parts that share them. weights: of the noise that was drawn for each part so far, this one last.
+    """
+
+    run: str
+    weights: NDArray[np.float64]
+
+
 def with_missing(measured: Measurement) -> list[Measurement]:
     """A measurement and, for one of a measure, that of its missing values; as two measurements."""
     missing = [] if measured.missing is None else [measured.missing]

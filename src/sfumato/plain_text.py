@@ -66,7 +66,7 @@ def spreadsheet_safe(text: str) -> str:
     >>> [spreadsheet_safe(text) for text in ("=1+1", " @SUM(A1)", "-5", "+1.5e3", "18-25", "a;=b")]
     ["'=1+1", "' @SUM(A1)", '-5', '+1.5e3', '18-25', "a;'=b"]
     """
-    if text.isalnum() and text.isascii():  # most listed values
+    if text[:1].isalnum() and text.isascii() and ";" not in text:  # most listed values
         return text
     first, *others = text.split(";")
     if _runs(text, first):
@@ -81,6 +81,17 @@ def file_safe(text: str) -> str:
     "'=north\\x1b"
     """
     return spreadsheet_safe(printable(text))
+
+
+def all_file_safe(texts: Sequence[str]) -> bool:
+    """Whether `file_safe` surely leaves all of many texts as they are.
+
+    >>> all_file_safe(["item 1", "B-7"]), all_file_safe(["item 1", "=B7"])
+    (True, False)
+    """
+    letters = "".join(texts)
+    plain = letters.isascii() and letters.isprintable() and ";" not in letters
+    return plain and "".join([text[:1] for text in texts]).isalnum()
 
 
 def width(text: str) -> int:

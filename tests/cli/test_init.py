@@ -53,6 +53,21 @@ def test_nothing_but_the_draft_is_printed(tmp_path, monkeypatch):
     )
 
 
+def test_what_the_first_line_names_lies_beside_the_draft(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("age\n1\n")
+    (tmp_path / "in").mkdir()
+    run = sfumato("init", "t.csv", "-o", "in/t.yaml")
+    named = (tmp_path / "in" / "t.yaml").read_text().splitlines()[0].partition("$schema=")[2]
+    beside = tmp_path / "in" / named
+    assert beside.read_text() == sfumato("schema", "json").stdout and f"in/{named}: by it an editor" in run.stdout
+    again = sfumato("init", "t.csv", "-o", "in/t.yaml")
+    assert again.returncode == 0 and named not in again.stdout
+    beside.write_text("of another version")
+    assert f"kept as in/{named}.~1~" in sfumato("init", "t.csv", "-o", "in/t.yaml").stdout
+    assert beside.read_text() != "of another version"
+
+
 FOURTEEN = "person_id,sex,age,household,region,income,hours,married,health,smoker,zone,interview,satisfied,height"
 BOOK = """variable;value;label;type;min;max
 sex;1;female;;;

@@ -16,8 +16,10 @@ from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from ledgers import raw
 from months import MONTHS, months_of
 
 from sfumato.cli.series import add
@@ -25,6 +27,7 @@ from sfumato.errors import NewLedgerWarning, SfumatoError
 from sfumato.kernel.ledger.ledger import Ledger, Receipt
 from sfumato.publishing import publish
 from sfumato.publishing.publish import release
+from sfumato.queries.running import GRID
 from sfumato.releases.file.series import append_part, open_series
 from sfumato.releases.release import release_in
 from sfumato.schema import Schema
@@ -42,7 +45,20 @@ STATED = Schema(
     attributes={"cell": {"type": "integer", "lower": 0, "upper": CELLS - 1}},
     series={"period": "month", "unit": f"person in at most {MOST} months"},
 )
-ROOMS = ("publishing/publish.py", "releases/file/series.py", "releases/file/artifact.py", "kernel/opening.py")
+RUNNING = Schema(
+    dataset="visits",
+    privacy_unit={"column": "who", "contributions": 1},
+    budget={"epsilon": 100_000},
+    attributes={"cell": {"type": "integer", "lower": 0, "upper": CELLS - 1}},
+    series={"period": "month", "unit": "person in a month", "periods": 7, "running": True},
+)
+ROOMS = (
+    "publishing/publish.py",
+    "releases/file/series.py",
+    "releases/file/artifact.py",
+    "kernel/opening.py",
+    "kernel/curator.py",
+)
 
 
 class Killed(BaseException):
@@ -180,6 +196,34 @@ class Clinic:
         return Counter(person[:2] for person in found)
 
 
+class RunningClinic(Clinic):
+    """The same with noise that is spread over time: every part has errors of its own, whatever was killed before."""
+
+    @staticmethod
+    def _cells(period):
+        return sorted(random.Random(period).sample(range(CELLS), 6))
+
+    def append(self, *, again=True, correct=False):
+        table = pa.table({"who": [str(cell) for cell in range(6)], "cell": self._cells(self.period)})
+        kept = {"ledger": self.ledger, "series": self.path, "period": self.period}
+        release(table, RUNNING, 50, delta="1e-9", again=again, correct=correct, **kept)
+
+    def check(self, new):
+        super().check(new)
+        past, seen = f"{self.ledger.path}.noise", set()
+        for part, artifact in zip(self.records, self.artifacts, strict=True):
+            (fit,) = release_in(artifact).content.fits
+            place = fit.trail.run, len(fit.trail.weights)
+            assert place not in seen  # errors are used once
+            seen.add(place)
+            ((noise,),) = raw(past, f"SELECT noise FROM parts WHERE run = '{place[0]}' AND place = {place[1]}")[0]
+            counts = np.bincount(self._cells(part.period), minlength=CELLS)
+            assert (fit.measurement.answers == GRID * counts + np.frombuffer(noise, dtype="<i8")).all()
+
+    def counted(self):
+        return Counter()
+
+
 def _line_of(text):
     """The one line of publishing that has a text."""
     (number,) = [at for at, line in enumerate(inspect.getsource(publish).splitlines(), 1) if line.strip() == text]
@@ -187,7 +231,7 @@ def _line_of(text):
 
 
 @cache
-def _steps():
+def _steps(kind):
     """Visits of each line by a further part, by number: those of each room, and those since the part is paid for."""
     first = _line_of("made.save(place)")
     visits, late, begun = {}, {}, set()
@@ -199,7 +243,7 @@ def _steps():
             late.setdefault(at, []).append(len(visits[at]))
 
     with TemporaryDirectory() as folder:
-        clinic = Clinic(Path(folder), random.Random(0))
+        clinic = kind(Path(folder), random.Random(0))
         clinic.append()
         clinic.month = 1
         _traced(clinic.append, visit)
@@ -207,11 +251,11 @@ def _steps():
     return [rooms[name] for name in sorted(rooms)], late
 
 
-def _kill_again_and_again(folder, kills, seed):
+def _kill_again_and_again(folder, kills, seed, kind=Clinic):
     """Kill appending before random lines and go on; how often a part was left beside the series, or came into it."""
     folder.mkdir()
-    drawn, (rooms, late), seen = random.Random(seed), _steps(), Counter()
-    clinic = Clinic(folder, drawn)
+    drawn, (rooms, late), seen = random.Random(seed), _steps(kind), Counter()
+    clinic = kind(folder, drawn)
     while seen["killed"] < kills:
         correct = bool(clinic.parts) and clinic.records[-1].period == clinic.period and drawn.random() < 0.3
         clinic.month += not correct
@@ -229,8 +273,9 @@ def _kill_again_and_again(folder, kills, seed):
     return seen
 
 
-def test_kills_at_steps_of_appending(tmp_path):
-    assert _kill_again_and_again(tmp_path / "visits", 3, seed=1)["killed"] == 3
+@pytest.mark.parametrize("kind", [Clinic, RunningClinic])
+def test_kills_at_steps_of_appending(tmp_path, kind):
+    assert _kill_again_and_again(tmp_path / "visits", 3, 1, kind)["killed"] == 3
 
 
 def test_forty_kills_of_adding_alone(tmp_path):
@@ -291,7 +336,7 @@ def test_a_part_that_is_in_the_series_and_still_beside_it_is_not_added_twice(tmp
 def test_two_hundred_kills_at_steps_of_appending_and_a_thousand_by_pytest_full(tmp_path, full):
     seen, seeds = Counter(), 100 if full else 20
     for seed in range(2, 2 + seeds):
-        seen.update(_kill_again_and_again(tmp_path / str(seed), 10, seed))
+        seen.update(_kill_again_and_again(tmp_path / str(seed), 10, seed, RunningClinic if seed % 4 == 3 else Clinic))
     assert seen["killed"] == 10 * seeds and seen["outright"] > 4 * seeds < seen["interrupted"]
     # With a part beside the series or not, and in it or not: each was met.
     assert all(seen[beside, within] for beside in (False, True) for within in (False, True)), seen

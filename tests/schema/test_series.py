@@ -80,5 +80,5 @@ def test_the_column_period_is_the_series_own() -> None:
 
 
 def test_a_schema_with_a_series_is_read_back() -> None:
-    schema = _schema({"period": "month", "unit": "person in a month", "column": "day", "running": True})
+    schema = _schema({"period": "month", "unit": "person in a month", "column": "day", "periods": 60, "running": True})
     assert Schema.from_dict(schema.to_dict()) == schema

@@ -369,6 +369,8 @@ REFUSED = {
     "SELECT DISTINCT ON (region) region, sex, COUNT(*) FROM people GROUP BY region, sex": "use RANK or ROW_NUMBER",
     "SELECT COUNT(*) FROM people WHERE pay > 50": "pay is a measure",
     "SELECT region, ROUND(AVG(pay), 1) || ' EUR' FROM people GROUP BY region": "an aggregate can be rounded",
+    "SELECT TIME_BUCKET(INTERVAL 7 DAY, age) AS w, COUNT(*) FROM people GROUP BY 1": "write DATE_TRUNC('week', d)",
+    "SHOW TABLES": "DESCRIBE shows its columns",
 }
 
 
@@ -377,3 +379,17 @@ def test_what_is_refused_says_what_to_write_instead(sql, releases):
     with pytest.raises(QueryError, match=re.escape(REFUSED[sql])) as caught:
         releases["people"].query(sql)
     assert "\n" not in str(caught.value)
+
+
+def test_ranks_have_the_names_that_databases_give_them(releases):
+    ranks = "RANK() OVER (ORDER BY COUNT(*) DESC), ROW_NUMBER() OVER (ORDER BY COUNT(*))"
+    answer = releases["people"].query(f"SELECT region, {ranks} FROM people GROUP BY region")
+    assert answer.columns == ("region", "rank", "row_number")
+    around = f"SELECT region FROM (SELECT region, {ranks} FROM people GROUP BY region) WHERE rank = 1"
+    assert len(releases["people"].query(around).rows) == 1
+
+
+def test_errors_by_name_are_rounded_in_tables(releases):
+    answer = releases["people"].query("SELECT n_stderr FROM (SELECT COUNT(*) AS n FROM people WHERE age < 30)")
+    ((shown,),) = answer.texts()[1]
+    assert len(shown) <= 8 and float(shown) == pytest.approx(answer.rows[0][0], rel=1e-5)

@@ -18,6 +18,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.answers.along_time import AlongTime, Joint, OfPart, Run, ends_of_run
 from sfumato.answers.distinct import ByValue
 from sfumato.answers.evaluate import ENDS, NoiseSource, Sign, Sum, Terms, View
 from sfumato.answers.fieller import NORMAL, NormalErrors, Term, normal_terms
@@ -118,12 +119,16 @@ def cells_of_parts(parts: Sequence[PartView], along: str, names: Sequence[str]) 
 
 @dataclass(frozen=True, eq=False)
 class _Share:
-    """Errors that one part brings into the sums of some groups. at: indices of the groups among those present."""
+    """Errors that one part brings into the sums of some groups. at: indices of the groups among those present.
+
+    groups: its own, by which its cells are split.
+    """
 
     part: PartView
     sides: Sequence[Sum]
     at: Codes
     terms: Sequence[Terms]
+    groups: Groups
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +145,9 @@ class NoiseOfParts(NoiseSource):
         for share in shares:
             for index, group in enumerate(share.at.tolist()):
                 by_group[group].append((share, index))
+        joined = _Joined(shares)
+        if many > 1 and joined.one_run and all(len(share.at) == many for share in shares):
+            return joined.places[0][0].of_every_group()
         normal = [share.terms for share in shares if isinstance(share.terms, NormalErrors)]
         if many > 1 and normal and len(normal) == len(shares) and all(len(each) == 1 for each in by_group):
             order = np.argsort(np.concatenate([share.at for share in shares]))
@@ -149,7 +157,7 @@ class NoiseOfParts(NoiseSource):
             return NormalErrors(noise, model, unknown, normal[0].back)
         known: dict[tuple[int, ...], Terms] = {}  # groups with the same noises get them as the same value
         patterns = _Patterns([share.sides for share in shares], 3 * len(sides))
-        found = [[(share.terms[index], shares.index(share)) for share, index in each] for each in by_group]
+        found = [joined.of_group([(shares.index(share), index) for share, index in each]) for each in by_group]
         result = []
         for each in found:
             same = tuple(part for terms, number in each for part in (id(terms), number))
@@ -170,12 +178,12 @@ class NoiseOfParts(NoiseSource):
         shares = []
         if len(at) and any(side.split or side.whole for side in mine):
             own = [Sum(side.split, side.whole, {}, np.zeros(inside.number)) for side in mine]
-            shares.append(_Share(part, own, at, self._terms(part, own, inside)))
+            shares.append(_Share(part, own, at, self._terms(part, own, inside), inside))
         if len(at) < len(groups.present) and any(side.whole for side in mine):
             others = np.setdiff1d(np.arange(len(groups.present)), at)
             whole = [Sum({}, side.whole, {}, np.zeros(1)) for side in mine]
             (shared,) = self._terms(part, whole, EVERY_ROW)
-            shares.append(_Share(part, whole, others, [shared] * len(others)))
+            shares.append(_Share(part, whole, others, [shared] * len(others), EVERY_ROW))
         return shares
 
     def _terms(self, part: PartView, sides: Sequence[Sum], groups: Groups) -> Sequence[Terms]:
@@ -246,6 +254,49 @@ class NoiseOfParts(NoiseSource):
                 inside = Groups(names, shape, np.arange(prod(shape)))
                 return part.view.noises.largest_model_part(mine, inside)
         return None
+
+
+class _Joined:
+    """Noise terms of single parts, with those of parts that share noises (along_time.py) joined into one."""
+
+    def __init__(self, shares: Sequence[_Share]) -> None:
+        self.shares, self.places = shares, dict[int, tuple[Joint, int]]()
+        runs: dict[Run, list[int]] = {}
+        parts: dict[int, OfPart] = {}
+        for number, share in enumerate(shares):
+            noises = share.part.view.noises
+            if isinstance(noises, AlongTime):
+                parts[number] = OfPart(noises, share.sides, share.part.cells, share.groups)
+                runs.setdefault(parts[number].run, []).append(number)
+        for numbers in runs.values():
+            if len(numbers) > 1:
+                joint = Joint([parts[number] for number in numbers])
+                self.places |= {number: (joint, place) for place, number in enumerate(numbers)}
+
+    @property
+    def one_run(self) -> bool:
+        """Whether all shares are of parts that share noises, split by the same groups."""
+        return len({id(joint) for joint, _ in self.places.values()}) == 1 and len(self.places) == len(self.shares)
+
+    def of_group(self, members: Sequence[tuple[int, int]]) -> list[tuple[Terms, int]]:
+        """Noise terms of the shares of a group, with the share that each comes from."""
+        found: list[tuple[Terms, int]] = []
+        by_run: dict[int, list[tuple[int, int]]] = {}
+        for number, index in members:
+            if number in self.places and len(members) > 1:
+                by_run.setdefault(id(self.places[number][0]), []).append((number, index))
+            else:
+                found.append((self.shares[number].terms[index], number))
+        for together in by_run.values():
+            joint = self.places[together[0][0]][0]
+            groups = [(self.places[number][1], self._group(number, index)) for number, index in together]
+            found.append((joint.terms(groups), together[0][0]))
+        return found
+
+    def _group(self, number: int, index: int) -> int:
+        """Number of a group among those of a part."""
+        share = self.shares[number]
+        return int(share.groups.present[index if share.groups is not EVERY_ROW else 0])
 
 
 class _Patterns:
@@ -388,7 +439,20 @@ class SourceOfParts(Source):
                 "guaranteed intervals of sums over parts with a threshold are not known; ask for one period at a time"
             )
         low = high = 0.0
+        runs: dict[Run, list[tuple[OfPart, WeightRange]]] = {}
+        alone = []
         for part, source, mine in asked:
-            ends = source.ends(mine, part.cells, tail / len(asked))
+            noises = part.view.noises
+            if isinstance(noises, AlongTime):
+                of_part = OfPart(noises, (), part.cells, EVERY_ROW)
+                runs.setdefault(of_part.run, []).append((of_part, mine))
+            else:
+                alone.append((part, source, mine))
+        share = tail / max(1, len(alone) + len(runs))
+        for part, source, mine in alone:
+            ends = source.ends(mine, part.cells, share)
+            low, high = low + ends.low, high + ends.high
+        for together in runs.values():
+            ends = ends_of_run(together, share)
             low, high = low + ends.low, high + ends.high
         return Ends(low, high)

@@ -356,6 +356,8 @@ def _texts(cell: Cell, errors: bool) -> list[str]:
     """Printed cells of a key or an estimate, alone or with its error."""
     if cell is None:
         return ["NULL"]
+    if isinstance(cell, float) and 1e-4 <= abs(cell) < 1e6:  # an error by name, or a value of a synthetic row
+        return [f"{cell:,.6g}"]
     if not isinstance(cell, Estimate):
         return [str(cell).lower() if isinstance(cell, bool) else printable(str(cell))]
     decimals = 0 if math.isnan(cell.value) or cell.dates else decimals_for(cell.stderr)

@@ -49,9 +49,12 @@ def init(
 ) -> None:
     """Draft a schema from column names, types and your answers. Bounds and values are never read from the table.
 
+    Beside a draft that is written to a file stands sfumato.schema.json, by which editors complete and check it.
+
     With --codebook they are taken from there: it must be public by itself, and not made from the table. The same
     goes for what a database declares (--from-declarations).
     """
+    from sfumato.cli.schema import help_editors
     from sfumato.cli.show import command, say, say_kept
     from sfumato.kernel.reading.table import open_table
     from sfumato.releases.file.artifact import write_text
@@ -81,8 +84,8 @@ def init(
     if out is None:
         typer.echo(text, nl=False)
         return
-    kept = write_text(out, text)
-    say_kept(kept)
+    say_kept(write_text(out, text))
+    help_editors(out)
     if codebook is not None:
         say(f"{len(book)} of {len(columns)} columns are as {codebook.name} describes them.")
     if from_declarations:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,6 +119,7 @@ def of_plan(plan: Plan) -> dict[str, Any]:
         if plan.doubled is None
         else {"question": plan.doubled.question, "error": plan.doubled.before, "error_then": plan.doubled.after},
         "warnings": list(plan.warnings),
+        "over_time": [asdict(one) for one in plan.over_time],
     }
 
 

@@ -48,11 +48,28 @@ def json(
     """Print the JSON Schema of schema files, by which an editor completes and checks them."""
     from sfumato.cli.show import say, say_kept
     from sfumato.releases.file.artifact import write_text
+
+    if out is None:
+        typer.echo(_json_schema(), nl=False)
+        return
+    say_kept(write_text(out, _json_schema()))
+    say(f"{out}: name it in the first line of a schema: # yaml-language-server: $schema={out.name}")
+
+
+def help_editors(draft: Path) -> None:
+    """Write the JSON Schema that the first line of a draft names beside it, unless it is there."""
+    from sfumato.cli.show import say, say_kept
+    from sfumato.releases.file.artifact import write_text
+    from sfumato.schema.json_schema import FILE
+
+    beside, text = draft.with_name(FILE), _json_schema()
+    if not draft.is_file() or draft.name == FILE or (beside.is_file() and beside.read_text("utf-8") == text):
+        return
+    say_kept(write_text(beside, text))
+    say(f"{beside}: by it an editor completes and checks {draft.name}.")
+
+
+def _json_schema() -> str:
     from sfumato.schema.json_schema import json_schema
 
-    text = json_text.dumps(json_schema(), indent=1, ensure_ascii=False) + "\n"
-    if out is None:
-        typer.echo(text, nl=False)
-        return
-    say_kept(write_text(out, text))
-    say(f"{out}: name it in the first line of a schema: # yaml-language-server: $schema={out.name}")
+    return json_text.dumps(json_schema(), indent=1, ensure_ascii=False) + "\n"

@@ -247,13 +247,16 @@ def left_in_short(amount: Fraction) -> str:
 
 def left_for_next(account: Account) -> str:
     """Describe the largest next release, of each kind."""
+    period = account.next_period
+    where = "" if period is None else f" for {period.label}" if period.label else " for a period without a part"
     if account.left_rho is not None:
-        return f"rho {left_in_short(account.left_rho)} left, which is epsilon {exact(account.left)} without a delta"
+        pure = f"epsilon {exact(account.left)} without a delta"
+        return f"rho {left_in_short(account.left_rho)} left{where}, which is {pure}"
     pure, gaussian = exact(account.left), account.left_gaussian
     if gaussian is None:
-        return f"{pure} left"
+        return f"{pure} left{where}"
     with_delta = f"{exact(gaussian)} with {exact(account.next_delta)}"
-    return f"left for the next release: epsilon {pure} without a delta, {with_delta}"
+    return f"left for the next release{where}: epsilon {pure} without a delta, {with_delta}"
 
 
 def way_of_adding(account: Account) -> str:

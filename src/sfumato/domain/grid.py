@@ -128,7 +128,7 @@ class Axis:
                 form = "a time; write it as '2024-12-31 12:00'" if self.timed else "a date; write it as '2024-12-31'"
                 ends = [repr(str(self.label(cell))) for cell in (0, self.places - 1)]
                 cells = f"; its cells are {ends[0]} to {ends[1]}" if len(ends[0]) < len("'2024-12-31'") else ""
-                raise QueryError(f"{self.name} is {form}, not {str(literal)!r}{cells}")
+                raise QueryError(f"{self.name} is {form}, not {str(literal)!r}{cells}{_for_longer(self.name, literal)}")
             return moment if self.timed else float(math.floor(moment))
         try:
             number = float(literal)  # type: ignore[arg-type]
@@ -257,6 +257,20 @@ def _named(days: float, by: str) -> str:
     if by == "quarter":
         return f"{text[:4]}-Q{(day.month + 2) // 3}"
     return text[: {"day": 10, "month": 7, "year": 4}[by]]
+
+
+def _for_longer(name: str, literal: object) -> str:
+    """Suggest the condition for a year or a month that is asked for as if it were one of the dates.
+
+    >>> _for_longer("day", "2026"), _for_longer("day", "x")
+    ('; for a year write EXTRACT(YEAR FROM day) = 2026', '')
+    """
+    found = re.fullmatch(r"([0-9]{4})(?:-(0[1-9]|1[0-2]))?", str(literal).strip())
+    if found is None:
+        return ""
+    if found[2] is None:
+        return f"; for a year write EXTRACT(YEAR FROM {name}) = {found[1]}"
+    return f"; for a month write DATE_TRUNC('month', {name}) = '{found[0]}-01'"
 
 
 def _moment(literal: object) -> float | None:

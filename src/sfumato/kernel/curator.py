@@ -1,9 +1,9 @@
 """The curator: holds the private counts (`holding.py`) and is the only one who adds noise to them.
 
-Eight verbs spend: `measure`, `measure_margins`, `measure_misfit`, `measure_margin_misfits`, `select`, `select_margin`,
-`first_above` and `best_partition`; four restrict: `reduce`, `margin`, `recode` and `subset`; `lines` does both. The
-budget is stated once: the noise scale is derived from the charge, or the charge from the noise scale; callers never
-state both.
+Nine verbs spend: `measure`, `measure_running`, `measure_margins`, `measure_misfit`, `measure_margin_misfits`, `select`,
+`select_margin`, `first_above` and `best_partition`; four restrict: `reduce`, `margin`, `recode` and `subset`; `lines`
+does both. The budget is stated once: the noise scale is derived from the charge, or the charge from the noise scale;
+callers never state both.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.arrays import Codes
+from sfumato.arrays import Codes, Whole
 from sfumato.domain import Axis, Domain, Partition
 from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.budget import Budget
@@ -42,13 +42,15 @@ from sfumato.kernel.verbs.measuring import (
     noise_of_queries,
     noises_of,
     pure_epsilon,
+    running_noises,
 )
 from sfumato.kernel.verbs.partitioning import cheapest, checked_order, cutting, line_up
 from sfumato.kernel.verbs.scores import SCORES, LargestMisfit, Misfit, RowsRight, Score
 from sfumato.kernel.verbs.thresholds import above_noises, checked_threshold, first_exceeding, sift
-from sfumato.measurement import Measurement, Noise
+from sfumato.measurement import Measurement, Noise, Trail
 from sfumato.queries import Cells, Identity, Queries, Total
 from sfumato.queries.arrays import is_frozen
+from sfumato.queries.running import GRID
 from sfumato.schema.parts import missing_of
 
 if TYPE_CHECKING:
@@ -114,6 +116,32 @@ class Curator(Holding):
                 answers[rows] += draw(noise, len(rows), self._entropy)
         answers.setflags(write=False)
         return Measurement(of, queries, answers, noises, which)
+
+    def measure_running(self, budget: Budget, weights: Sequence[int]) -> tuple[list[Measurement], Trail]:
+        """Measure every cell with noise that takes back, in part, that of earlier parts of the series.
+
+        weights: by which the budget is split over the statistics. The answers are in GRID-ths of a row (or a step), and
+        the noise of each measurement is that which was drawn for this part; the trail says which others are in it. What
+        later parts will tell of these rows is charged now (docs/privacy.md, theorem 13).
+        """
+        carried = self._carried
+        if carried is None:
+            raise QueryError("running totals are measured of the whole table of a series that has running: true")
+        self._check_size()
+        shares = dict(zip(self.statistics, budget.split(*weights), strict=True))
+        noises, loads = self._running_noises(shares, carried.planned)
+        self.charge.admit(loads)
+        size = self.domain.size
+        # On disk before a count is looked at: no other part can have these errors, whatever becomes of this one.
+        trail, errors = carried.errors(
+            [*noises.values()], lambda: np.concatenate([self._fresh(noise) for noise in noises.values()])
+        )
+        measured = []
+        for (of, noise), error in zip(noises.items(), errors.reshape(len(noises), size), strict=True):
+            answers = GRID * self._dense(of) + error  # modulo 2^64, like all sums here
+            answers.setflags(write=False)
+            measured.append(Measurement(of, Identity(size), answers, (noise,)))
+        return measured, trail
 
     def measure_margins(self, asked: Sequence[tuple[Sequence[str], Queries]], budget: Budget) -> Measurement:
         """Answer queries about several margins, all with the same noise, charged to every cell.
@@ -355,6 +383,13 @@ class Curator(Holding):
 
     def _noise_of_queries(self, asked: Sequence[Queries], budget: Budget) -> tuple[Noise, Load]:
         return noise_of_queries(asked, budget, self.charge.contributions)
+
+    def _running_noises(self, shares: Mapping[str, Budget], periods: int) -> tuple[dict[str, Noise], list[Load]]:
+        return running_noises(self._units, shares, periods, self.charge)
+
+    def _fresh(self, noise: Noise) -> Whole:
+        """Noise of every cell, in whole GRID-ths of a row."""
+        return draw(noise, self.domain.size, self._entropy)
 
     def _noises(
         self,

@@ -14,6 +14,7 @@ at most as much as in the whole table, for every seed: the seed may be public, a
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,9 @@ from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.measurement import Laplace, Noise
 from sfumato.queries import Cells, Queries, Total, trusted
 from sfumato.schema.parts import missing_of
+
+if TYPE_CHECKING:  # few tables are parts of a series with running totals
+    from sfumato.kernel.ledger.past_noise import Carried
 
 SUBSETS_AT_ONCE = 64  # bits of one hash
 BLOCK = 2**20  # rows that are looked at together
@@ -112,6 +116,7 @@ class Holding:
         *,
         view: View | None = None,
         everywhere: bool = False,
+        carried: Carried | None = None,
     ) -> None:
         self.domain = domain
         self.charge = charge
@@ -120,6 +125,7 @@ class Holding:
         self._entropy = entropy
         self._view = view
         self._thinned: tuple[tuple[int, int], Whole] | None = None  # of the last subsets that were looked at
+        self._carried = carried  # noise of earlier parts of a series, held by the curator of the whole table alone
         self._everywhere = everywhere  # whether its cells together are all of the table: a margin's are
 
     @property

@@ -3,11 +3,13 @@
 Whatever can be refused from names and types alone is refused before anything is spent. Then the budget is reserved in
 the ledger and committed to disk, and only then is the table read. A crash at any later moment leaves the reservation
 in place: the ledger can over-count, never under-count. So can the register of a series, which is written when it is
-known who would be counted, and before anybody is.
+known who would be counted, and before anybody is; and the noise of a part is on disk before it is added to a count.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -21,6 +23,7 @@ from sfumato.kernel.counts import Aggregate, Rows
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.ledger.book import Series, Unit
 from sfumato.kernel.ledger.ledger import Account, Ledger, Receipt
+from sfumato.kernel.ledger.past_noise import Carried, PastNoise
 from sfumato.kernel.ledger.register import Register
 from sfumato.kernel.ledger.reservation import Wanted
 from sfumato.kernel.reading.engines import Admit
@@ -28,6 +31,7 @@ from sfumato.kernel.reading.table import Table
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.schema import Schema
 
+NOT_COUNTED = "budget", "ledger", "expected_rows", "file"  # parts of a schema that say nothing of what is counted
 Step = Callable[[str], None]  # told the name of each step as it begins; never anything about the data
 
 
@@ -112,7 +116,7 @@ def open_curator(
     """
     schema, cost, wanted = terms.schema, terms.cost, terms.wanted
     step("check")
-    register = _checked(table, terms, ledger)
+    register, past = _checked(table, terms, ledger)
     key = int.from_bytes(entropy.bytes(7), "big")  # which of a person's rows survive the cap depends on it
     # What can be spent and what is reserved come from one value, so that neither can be more than the other.
     budget = cost.budget
@@ -122,7 +126,8 @@ def open_curator(
     # Whom a release counts is on disk, in the register, before it counts anybody.
     admit = None if register is None else _admitting(register, receipt, terms.period or "", step)
     held = table.read(schema, key, for_margins=for_margins, period=terms.period, admit=admit)
-    return Opened(curator_of(schema, held, budget, entropy), receipt)
+    carried = None if past is None else _carried(past, receipt, terms)
+    return Opened(curator_of(schema, held, budget, entropy, carried=carried), receipt)
 
 
 def rehearse(table: Table, terms: Terms, *, ledger: Ledger) -> Account:
@@ -139,21 +144,39 @@ def _admitting(register: Register, receipt: Receipt, period: str, step: Step) ->
     return admit
 
 
-def _checked(table: Table, terms: Terms, ledger: Ledger) -> Register | None:
-    """The register that the terms need, after whatever can be refused from names, types and registers."""
-    unit = terms.wanted.unit
-    register = None
+def _carried(past: PastNoise, receipt: Receipt, terms: Terms) -> Carried:
+    """Past noise for one part: of parts with the same schema, as far as it says what is counted."""
+    schema, series = terms.schema, terms.schema.series
+    if series is None or series.periods is None or terms.period is None:
+        raise SchemaError("running totals are for a series that states how many periods are planned")
+    counted = {key: part for key, part in schema.to_dict().items() if key not in NOT_COUNTED}
+    about = hashlib.sha256(json.dumps(counted).encode()).hexdigest()
+    return Carried(past, receipt, terms.period, series.periods, about)
+
+
+def _checked(table: Table, terms: Terms, ledger: Ledger) -> tuple[Register | None, PastNoise | None]:
+    """The register or past noise that the terms need, after what can be refused from names, types and these files."""
+    unit, series = terms.wanted.unit, terms.schema.series
+    register = past = None
     if unit.series is not None and unit.series.keeps_register:
         register = Register(ledger, terms.schema.dataset, unit)
     table.check(terms.schema, terms.period, with_people=register is not None)
     if register is not None:
         register.check()
-    return register
+    if series is not None and series.running:
+        past = PastNoise(ledger, terms.schema.dataset, unit)
+        past.check()
+    return register, past
 
 
 def curator_of(
-    schema: Schema, held: Aggregate | Rows, budget: Budget, entropy: Entropy, kind: type[Curator] = Curator
+    schema: Schema,
+    held: Aggregate | Rows,
+    budget: Budget,
+    entropy: Entropy,
+    kind: type[Curator] = Curator,
+    carried: Carried | None = None,
 ) -> Curator:
-    """A curator that can spend a budget on the counts of a table, and no more."""
+    """A curator that can spend a budget on the counts of a table, and no more. carried: noise of earlier parts."""
     charge = Charge(budget, schema.privacy_unit.contributions, schema.domain.size)
-    return kind(schema.domain, held, schema.units, charge, entropy)
+    return kind(schema.domain, held, schema.units, charge, entropy, carried=carried)

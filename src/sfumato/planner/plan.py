@@ -16,23 +16,27 @@ from pathlib import Path
 from sfumato.arrays import MOST_DENSE
 from sfumato.errors import BudgetError, MechanismError, QueryError, SfumatoError
 from sfumato.kernel.budget import Amount, Budget, Cost, as_epsilon
+from sfumato.kernel.charge import noise_for
 from sfumato.models import MECHANISMS, considered, find_mechanism
 from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.cells.cells import for_running
 from sfumato.models.cells.sparse_cells import planned_threshold
 from sfumato.plain_text import as_rows
 from sfumato.planner.choose import Choice, choose_for, choose_mechanism, with_hints
 from sfumato.planner.forecast import Outlook, Question, error_at_twice, expected_error, outlook
 from sfumato.planner.other_plans import plan_margins, plan_sparse, plan_special, with_a_delta
 from sfumato.planner.questions import Item, Statements, default_items, example_items, read_statements, statement_items
-from sfumato.planner.report import Doubled, Plan
+from sfumato.planner.report import Doubled, OverTime, Plan
 from sfumato.planner.simulate import MOST_SIMULATED
 from sfumato.planner.smallest_epsilon import least_epsilon
 from sfumato.planner.tilt import squares_by_trial, tilt_towards, useless_kinds
 from sfumato.planner.usefulness import every_query_error, paper_error
 from sfumato.queries import default_workload
+from sfumato.queries.running import Running
 from sfumato.releases.file.manifest import check_description
 from sfumato.schema import Schema
 
+SHOWN_PERIODS = (1, 12, 60, 120)  # whose running totals a plan shows, besides that of all planned ones
 NO_GAIN = 0.95  # of the error without it: with more it is not worth a delta
 
 
@@ -124,6 +128,7 @@ def make_plan(
     if mechanism == "auto" and options:
         raise MechanismError("options belong to one mechanism; name it with --mechanism")
     only = None if mechanism == "auto" else find_mechanism(mechanism).with_options(options or {})
+    only = for_running(schema, mechanism, pure=not chance) or only
     if workload_only and workload is None:
         raise QueryError("--workload-only is about the statements of --workload; name their file with it")
     statements = None if workload is None else read_statements(workload, schema)
@@ -146,7 +151,24 @@ def make_plan(
     else:
         assert spent is not None  # noqa: S101 (one of the two was given)
         plan = _plan_for_epsilon(question, spent, only, step, every=every)
-    return replace(plan, tilted=bool(counts.named), stated=statements is not None)
+    over_time = _over_time(schema, only, Cost(spent, chance)) if spent is not None else ()
+    return replace(plan, tilted=bool(counts.named), stated=statements is not None, over_time=over_time)
+
+
+def _over_time(schema: Schema, mechanism: Mechanism | None, cost: Cost) -> tuple[OverTime, ...]:
+    """Errors of the count of one cell in running totals and single periods, where noise is spread over time."""
+    if mechanism is None or schema.series is None or not schema.series.running:
+        return ()
+    periods = schema.series.periods or 1
+    share = cost.budget.split(*schema.weights.values())[0]
+    contributions = schema.privacy_unit.contributions
+    unit = noise_for(share, contributions, l1=Fraction(1), l2_squared=Fraction(1)).continuous_variance ** 0.5
+    found = Running(periods)
+    totals, anew, single = found.totals(), found.anew(), found.single()
+    told = sorted({*(many for many in SHOWN_PERIODS if many < periods), periods})
+    return tuple(
+        OverTime(many, *(unit * float(each[many - 1]) for each in (totals, anew, single)), unit) for many in told
+    )
 
 
 def _plan_for_rho(
@@ -161,13 +183,14 @@ def _plan_for_rho(
 ) -> Plan:
     """Plan at a rho: of a mechanism with Gaussian noise at that rho, of any other at the epsilon with this rho."""
     rho, choice = cost.rho, None
-    if mechanism == "auto":
+    running = for_running(schema, mechanism, pure=cost.pure)
+    if running is None and mechanism == "auto":
         statements = None if workload is None else read_statements(workload, schema)
         counts = None if statements is None else statement_items(statements, schema)[1]
         if counts is not None and not workload_only:
             counts = tilt_towards(counts, schema.domain)
         choice, cost = choose_for(schema, cost, counts)
-    elif not find_mechanism(mechanism).gaussian:
+    elif running is None and not find_mechanism(mechanism).gaussian:
         cost = cost.without_delta
     plan = make_plan(
         schema,
@@ -312,7 +335,7 @@ def _finish(
     if spent is not None and error is None:
         if mechanism.holds.sparse:
             threshold = planned_threshold(schema, Budget.pure(spent))
-        elif size <= MOST_CELLS_AT_ONCE and in_detail:
+        elif size <= MOST_CELLS_AT_ONCE and in_detail and not (schema.series and schema.series.running):
             share = spent / (1 + len(schema.measures)) / schema.privacy_unit.contributions
             bound = every_query_error(size, share, question.confidence)
             paper = paper_error(size, share, question.confidence)

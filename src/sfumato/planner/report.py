@@ -30,6 +30,21 @@ class Doubled:
     question: str = "a query"
 
 
+@dataclass(frozen=True)
+class OverTime:
+    """Standard errors of the count of one cell, in rows, where noise is spread over time.
+
+    total, single: of the running total of so many periods, and of the last of them alone. anew, single_anew: of the
+    same if every period were measured by itself.
+    """
+
+    periods: int
+    total: float
+    anew: float
+    single: float
+    single_anew: float
+
+
 @dataclass(frozen=True, repr=False)
 class Plan:
     """Expected errors at one epsilon, of one mechanism or of every; or, for a wanted error, the smallest epsilon.
@@ -41,6 +56,7 @@ class Plan:
     the mechanism would spend besides epsilon. examples: errors of questions in plain words. doubled: what twice the
     epsilon would buy. warnings: tables that the workload makes useless. stated: whether a workload was given; tilted:
     whether everything else is served besides it. rho: of the budget, where it was stated so.
+    over_time: errors over several periods of a series with running totals.
     """
 
     dataset: str
@@ -63,6 +79,7 @@ class Plan:
     stated: bool = False
     tilted: bool = False
     rho: Fraction | None = None
+    over_time: tuple[OverTime, ...] = ()
 
     @property
     def lines(self) -> tuple[Line, ...]:
@@ -101,6 +118,7 @@ def report(plan: Plan) -> Iterator[str | Comparison]:
     if detailed:
         yield f"Question by question, by mechanism {plan.mechanism}:"
         yield _questions(plan)
+    yield from _running(plan)
     yield from _footnotes(plan)
     yield from plan.warnings
     yield from plan.remarks
@@ -146,6 +164,22 @@ def _in_short(plan: Plan) -> Iterator[str | Comparison]:
         yield _examples(plan)
         if not plan.expected_rows:
             yield "State expected_rows in the schema to see these errors as shares of the table."
+
+
+def _running(plan: Plan) -> Iterator[str | Comparison]:
+    """Table of errors over time: of running totals and of single periods, beside each period measured anew."""
+    if not plan.over_time:
+        return
+    yield (
+        f"Noise is spread over {plan.over_time[-1].periods:,} periods, and the errors above are those of the last of "
+        "them. Standard error of the count of one cell, in rows:"
+    )
+    headers = ("periods", "their total", "if each were anew", "the last one alone", "if each were anew")
+    rows = [
+        (f"{one.periods:,}", *(_short(each) for each in (one.total, one.anew, one.single, one.single_anew)))
+        for one in plan.over_time
+    ]
+    yield Comparison(headers, tuple(rows), ())
 
 
 def _doubling(doubled: Doubled, epsilon: Fraction) -> str:

@@ -23,8 +23,9 @@ from math import ceil, log2, sqrt
 from typing import TYPE_CHECKING
 
 from sfumato.errors import BudgetError, MechanismError
-from sfumato.kernel.charge import noise_for
+from sfumato.kernel.charge import Charge, noise_for
 from sfumato.kernel.sampling.noise import VARIANCES
+from sfumato.kernel.verbs.measuring import running_noises
 from sfumato.measurement import LARGEST_SCALE, Design, Laplace, Noise
 from sfumato.models.base.measure_and_fit import designs, every_cell
 from sfumato.releases.file.fit_records import Arrays, describe
@@ -78,12 +79,23 @@ def planned_noises(
         from sfumato.models.cells.sparse_cells import planned_noises as of_sparse_cells
 
         return dict(of_sparse_cells(schema, cost.budget))
+    if schema.series is not None and schema.series.running:
+        return _planned_running(schema, cost)
     if not mechanism.holds.by_margins:
         return {of: design.noises for of, design in _designs(schema, cost, mechanism, workload).items()}
     # Margins of counts share a budget by what they turn out to be worth, so there must be room for small shares of it.
     small = cost.budget.split(1, SMALL_SHARES * len(schema.units) * len(schema.attributes) ** 2)[0]
     shares = dict.fromkeys(schema.units, small) | least_of_sums(schema, cost, mechanism)
     return {of: (noise_of(schema, of, share),) for of, share in shares.items()}
+
+
+def _planned_running(schema: Schema, cost: Cost) -> dict[str, tuple[Noise, ...]]:
+    """Noise that is drawn for each part of a series with running totals, in steps of its grid."""
+    assert schema.series is not None and schema.series.periods is not None  # noqa: S101 (running needs it)
+    shares = dict(zip(schema.weights, cost.budget.split(*schema.weights.values()), strict=True))
+    charge = Charge(cost.budget, schema.privacy_unit.contributions, schema.domain.size)
+    noises, _ = running_noises(schema.units, shares, schema.series.periods, charge)
+    return {of: (noise,) for of, noise in noises.items()}
 
 
 def least_of_sums(schema: Schema, cost: Cost, mechanism: Mechanism) -> dict[str, Budget]:

@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from sfumato.arrays import MOST_DENSE
-from sfumato.errors import MechanismError, QueryError, ReleaseFileError, SchemaError, SfumatoError
+from sfumato.errors import BudgetError, MechanismError, QueryError, ReleaseFileError, SchemaError, SfumatoError
 from sfumato.frozen import dataclass
-from sfumato.kernel.budget import Amount, Budget, Cost
+from sfumato.kernel.budget import Amount, Budget, Cost, readable
 from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.models import find_mechanism
 from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.cells.cells import for_running
 from sfumato.publishing.fits_in_file import with_steps_of
 from sfumato.queries import Workload, default_workload
 from sfumato.releases.file.artifact import read_artifact
@@ -34,6 +35,7 @@ from sfumato.schema import Schema
 
 if TYPE_CHECKING:
     from sfumato.models.margins.prior import Prior
+    from sfumato.releases.file.artifact import Artifact
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,17 +84,15 @@ class Request:
                 f"the schema states a series, published {series.period} by {series.period}; name its file and the "
                 "period of this table: --series, --period"
             )
-        if series.running:
-            raise SchemaError(
-                "running: true asks for noise that is spread over time, which no mechanism measures yet; leave it out: "
-                "running totals then have the noise of all their periods"
-            )
         return series.label(self.period)
 
     @property
     def cost(self) -> Cost:
         """Epsilon and delta, or rho, as exact fractions; refused here if they are no amounts of privacy."""
         return Cost.stated(self.epsilon, self.delta, self.rho)
+
+
+WHY_RUNNING = "the schema asks for running totals"
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +141,9 @@ def _one_way_forecast(mechanism: Mechanism, schema: Schema, workload: Workload, 
 def _settled(request: Request) -> Prepared:
     schema, cost = request.schema, request.cost
     asked = _workload(request, schema)
+    running = for_running(schema, request.mechanism, pure=cost.pure)
+    if running is not None:
+        return _fitting(Prepared(schema, running.with_options(request.options or {}), cost, asked, WHY_RUNNING))
     if request.mechanism != "auto":
         mechanism = find_mechanism(request.mechanism).with_options(request.options or {})
         return _fitting(Prepared(schema, mechanism, cost, asked))
@@ -288,7 +291,26 @@ def check_series(request: Request) -> None:
             f"{path} is the series of another dataset, or with another promise; begin a new file", kind="input"
         )
     check_period(label, found.head.newest.get(label), correct=request.correct)
-    check_growth(found.artifact(found.head.parts[-1]).schema, request.schema)
+    newest = found.artifact(found.head.parts[-1])
+    check_growth(newest.schema, request.schema)
+    if newest.schema.series is not None and newest.schema.series.running:
+        _check_running(request, newest)
+
+
+def _check_running(request: Request, newest: Artifact) -> None:
+    """Refuse a part whose noise could not take back that of earlier parts: of another schema or another budget."""
+    if what_is_released(newest.schema) != what_is_released(with_steps_of(request.schema, newest.schema)):
+        raise SchemaError(
+            "a series with running: true keeps its schema as it is, for the noise of each cell is spread over parts; "
+            "leave the schema as it was, or begin a new file"
+        )
+    promised = newest.manifest.guarantee
+    if request.cost.budget.rho != promised.rho:
+        raise BudgetError(
+            f"a series with running: true has the same budget in each part, epsilon {readable(promised.epsilon)} and "
+            f"delta {readable(promised.delta)}; ask for it, or begin a new file",
+            kind="budget",
+        )
 
 
 def part_place(path: Path, label: str) -> Path:

@@ -131,7 +131,7 @@ _HEADER = """\
 # The blanks are for you. Nothing was read from the data, because whatever is written here is published: the largest
 # income in a table is somebody's income. Fill in what anybody may know without seeing the table, such as 0 to 120 for
 # an age. Values outside the bounds count as the nearest bound. By the first line an editor completes and checks this
-# file, once `sfumato schema json -o sfumato.schema.json` has written what it names.
+# file; what it names must lie beside it (`sfumato schema json -o sfumato.schema.json` writes it).
 #
 # Next:
 #   1. Say whose presence is to be hidden (privacy_unit), and how much may ever be spent (budget).

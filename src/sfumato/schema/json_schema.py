@@ -16,7 +16,7 @@ from sfumato.schema.series import Series
 Fragment = dict[str, Any]
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
-# What an editor looks for, from the first line of a draft: `sfumato schema json -o` writes it.
+# What an editor looks for, from the first line of a draft: `sfumato init -o` and `sfumato schema json -o` write it.
 FILE = "sfumato.schema.json"
 
 _DIGITS = r"^\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?\s*$|^\s*[+-]?[0-9]+/[0-9]+\s*$"

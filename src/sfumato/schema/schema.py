@@ -260,6 +260,11 @@ class Schema(Declared):
                 f"budget.per is {self.per}, which is for a series whose unit is a person within a dated period; write "
                 "series: {period: month, unit: person in a month}, or leave per out"
             )
+        if self.per is not None and self.series and self.series.running:
+            raise SchemaError(
+                f"budget.per is {self.per} and series.running is true: noise that is spread over time is proved for "
+                "each period by itself; leave one of the two out"
+            )
 
     def _refuse_names_that_are_taken(self) -> None:
         taken = {name.lower() for name in (*self.attributes, *self.measures)}

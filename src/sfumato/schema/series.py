@@ -57,9 +57,9 @@ def _unit(value: object) -> str:
 class Series(Declared):
     """A table that is published again for every period.
 
-    periods: how many are planned; it is needed where the promise is for ever. column: of the table, says which period a
-    row belongs to, as a date or as the period is written; without it a table holds the rows of one period. running:
-    noise is spread over time such that sums over many periods are as exact as can be.
+    periods: how many are planned; it is needed where the promise is for ever, and for running. column: of the table,
+    says which period a row belongs to, as a date or as the period is written; without it a table holds the rows of one
+    period. running: noise is spread over time such that sums over many periods are as exact as can be.
     """
 
     period: Length
@@ -78,6 +78,15 @@ class Series(Declared):
             raise ValueError("promises for ever; add periods: how many are planned, such as 60")
         if self.periods is not None and self.periods > MOST_PERIODS:
             raise ValueError(f"plans {self.periods:,} periods; {MOST_PERIODS:,} is the most")
+        if self.running and not self.promise.alone:
+            raise ValueError(
+                f"has running: true with unit: {self.unit}, for which it is not proved what a person in several "
+                f"periods loses; write unit: person in a {self.period}, or leave running out"
+            )
+        if self.running and self.periods is None:
+            raise ValueError(
+                "has running: true, whose noise follows from the periods that are planned; add periods: 60"
+            )
         return self
 
     @property

@@ -118,7 +118,7 @@ _MOST_QUOTED, _MOST_CUT = 100, 1_000  # nodes of syntax whose functions are call
 
 SUPPORTED = (
     "a release answers SELECTs of COUNT, SUM, AVG, quantiles and their arithmetic, with WHERE, GROUP BY, HAVING, "
-    "windows, ORDER BY, WITH, JOIN and UNION"
+    "windows, ORDER BY, WITH, JOIN and UNION; DESCRIBE shows its columns"
 )
 
 # Plain words for syntax whose internal name would not help.

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from curators import curator_of
 
-import sfumato as sf
 from sfumato.dbapi import connect
-from sfumato.errors import QueryError, SchemaError
+from sfumato.errors import QueryError
 from sfumato.kernel.budget import Cost
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.models.margins.borrowing import Periods, Prediction, borrowed, positive_fit
@@ -20,7 +19,6 @@ from sfumato.releases.contents.series import Part, SeriesContent
 from sfumato.releases.file.manifest import Guarantee
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
-from sfumato.schema.series import Series
 
 SHAPE = (3, 4, 5)
 MONTHS = 5
@@ -150,18 +148,3 @@ def test_a_series_is_asked_as_of_a_period(alone):
         releases[0].query("SELECT COUNT(*) FROM t", as_of="2026-02")
     with pytest.raises(QueryError, match="without unbiased"):
         series.query("SELECT COUNT(*) FROM t", as_of="2026-02", unbiased=True)
-
-
-def test_noise_that_is_spread_over_time_is_refused_until_it_is_measured(tmp_path):
-    (tmp_path / "t.csv").write_text("person,a0,a1,a2\n1,0,0,0\n", encoding="utf-8")
-    schema = _schema().model_copy(update={"series": Series(period="month", unit="person in a month", running=True)})
-    with pytest.raises(SchemaError, match="no mechanism measures yet; leave it out"):
-        sf.release(
-            tmp_path / "t.csv",
-            schema,
-            1,
-            series=tmp_path / "t.sfumato",
-            period="2026-11",
-            ledger=tmp_path / "ledger.db",
-        )
-    assert not (tmp_path / "t.sfumato").exists()

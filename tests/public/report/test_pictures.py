@@ -11,7 +11,7 @@ import pytest
 import sfumato as sf
 from sfumato.answers.results import Estimate
 from sfumato.public.report.distributions import cut
-from sfumato.public.report.pictures import as_file, columns
+from sfumato.public.report.pictures import as_file, columns, line
 
 COUNTS = [Estimate(value, 3.0, value - 6, value + 6, 0.95, 3.0) for value in (90.0, 1200.0, 800.0, 30.0)]
 LABELS = ["2024-W01", "2024-W02", "2024-W03", "2024-W04"]
@@ -63,3 +63,16 @@ def test_labels_below_columns_are_as_many_as_have_room_on_a_phone(label, many):
     labels = [label.format(place) for place in range(27)]
     below = re.findall(r"<text x=[^>]* y=\"183\"[^>]*>([^<]*)<", columns("x", "rows", labels, COUNTS[1:2] * 27))
     assert len(below) == many and sum(7 * len(words) for words in below) < 247 * 0.86
+
+
+def test_a_line_over_time_breaks_where_a_period_is_missing_and_goes_below_zero():
+    counts = [Estimate(value, 3.0, value - 6, value + 6, 0.95, 3.0) for value in (90.0, -20.0, 30.0, 40.0)]
+    text = as_file(line("x", "change", LABELS, counts, [0, 1, 3, 5]), "Change", "at epsilon 1", 500, 190)
+    root = ElementTree.fromstring(text)
+    drawn = [found.get("points").split() for found in root.iter("{http://www.w3.org/2000/svg}polyline")]
+    assert [len(points) for points in drawn] == [2, 1, 1]  # two, and two that stand alone
+    assert [points[0].split(",")[0] for points in drawn] == ["0.5", "3.5", "5.5"]
+    below, zero = float(drawn[0][1].split(",")[1]), re.search(r'y="([0-9.]+)"[^>]*>0<', text)
+    assert zero is not None and below > float(zero[1]) - 4
+    unknown = Estimate(float("nan"), float("inf"), float("-inf"), float("inf"), 0.95, 3.0)
+    assert line("x", "t", LABELS[:2], [unknown, counts[0]], [0, 1]).count("<circle") == 1

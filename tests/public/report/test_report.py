@@ -5,18 +5,21 @@ from __future__ import annotations
 import hashlib
 import re
 from base64 import b64encode
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from curators import curator_of
+from months import MONTHS, months_of
 
 import sfumato as sf
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.models import SPECIAL, find_mechanism
 from sfumato.publishing.publish import describe_guarantee
+from sfumato.releases.file.series import append_part
 from sfumato.releases.release import Release
 
 LABELS = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "\u202edesrever", "تل أبيب", "a\tb", "&amp;"]
@@ -148,3 +151,14 @@ def test_there_is_a_page_for_releases_of_every_kind(name, tmp_path):
     found = Outline(sf.report(release.save(tmp_path / "r.sfumato")))
     assert found.open == [] and {"promise", "trust", "limits", "ask", "certificate"} <= set(found.ids)
     assert "attributes" in found.ids or "findings" in found.ids
+
+
+def test_a_series_is_drawn_as_a_line_and_a_missed_month_is_no_month_without_visits(tmp_path):
+    path = tmp_path / "visits.sfumato"
+    for month, one in zip(MONTHS, months_of("cells"), strict=True):
+        append_part(path, replace(one, published=None, private=True).save(tmp_path / month), month)
+    page = sf.report(path)
+    assert "Not known from this release" not in page and "3 periods, without 2026-03" in page
+    (card,) = re.findall(r"<article.*?</article>", page, re.S)[:1]
+    assert card.count("<polyline") == 2 and card.count("<circle") == 3 and ">2026-03<" not in card
+    assert "Over time, a line runs in the band" in page

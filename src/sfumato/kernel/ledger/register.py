@@ -23,7 +23,7 @@ import sqlite3
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,6 @@ from sfumato.kernel.ledger.book import Receipt, Unit, same_dataset
 from sfumato.kernel.ledger.file import appearing, create_file, explained, is_present, transaction
 from sfumato.kernel.ledger.ledger import Ledger
 
-APPLICATION = 0x5F0A7EC0
 TABLES = (
     "CREATE TABLE meta (ledger TEXT NOT NULL, proof BLOB NOT NULL)",
     "CREATE TABLE periods (number INTEGER PRIMARY KEY, series TEXT NOT NULL, label TEXT NOT NULL, "
@@ -42,26 +41,87 @@ TABLES = (
     "CREATE TABLE seals (number INTEGER PRIMARY KEY, series TEXT NOT NULL, seal TEXT NOT NULL)",
 )
 KEY = 32  # bytes, as those of a person's hash: of all people on earth no two share one, but for a chance of 1e-57
-WHAT = "register"
 
 
-class Register:
+class Beside:
+    """Private SQLite file beside the ledger that a series cannot go on without; the ledger knows it by digests.
+
+    what: its name, in messages and at the end of its path. purpose: what it says, in words. besides: what it needs.
+    """
+
+    what: ClassVar[str]
+    purpose: ClassVar[str]
+    besides: ClassVar[str] = ""
+    application: ClassVar[int]
+
+    def __init__(self, ledger: Ledger, dataset: str, unit: Unit) -> None:
+        """Name such a file; nothing is read or made yet."""
+        self.ledger, self.dataset, self.unit = ledger, dataset, unit
+        self.path = Path(f"{ledger.path}.{self.what}")
+        self.series = json.dumps([same_dataset(dataset), unit.written(), unit.promised()])
+
+    def _marks(self) -> list[str]:
+        """Digests of the file that the ledger knows: one for each release of the series that counted anybody."""
+        entries = (entry for entry in self.ledger.entries(self.dataset) if entry.unit == self.unit)
+        return [entry.registered for entry in entries if entry.registered is not None]
+
+    def _is_there(self, marks: Sequence[str]) -> bool:
+        if is_present(self.path, self.what):
+            return True
+        if marks:
+            self._refuse("is missing")
+        return False
+
+    def _head(self, connection: sqlite3.Connection, identity: str | None) -> tuple[object, ...]:
+        """First row of the file, after its ledger; refused where it is another file, or another ledger's."""
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        about = connection.execute("SELECT * FROM meta").fetchall() if application == self.application else []
+        if len(about) != 1:
+            self._refuse(f"is damaged, or no {self.what}")
+        if about[0][0] != identity:
+            self._refuse("belongs to another ledger")
+        return tuple(about[0][1:])
+
+    def _make(self, tables: Sequence[str], *head: object) -> None:
+        """Make an empty file."""
+
+        def fill(connection: sqlite3.Connection) -> None:
+            for statement in tables:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {self.application}")
+            connection.execute(f"INSERT INTO meta VALUES ({', '.join('?' * len(head))})", head)
+
+        with explained(self.path, self.what):
+            create_file(self.path, fill)
+
+    def _refuse(self, problem: str) -> NoReturn:
+        raise LedgerError(
+            f"the {self.what} {self.path}, {self.purpose}, {problem}; without it no further part of dataset "
+            f"{self.dataset!r} can keep its promise: restore {self.what}{self.besides} and ledger from the latest "
+            "backup",
+            kind="damaged",
+        )
+
+
+class Register(Beside):
     """The register of one series: a dataset with a privacy unit and what is promised about it."""
+
+    what, application = "register", 0x5F0A7EC0
+    purpose, besides = "which says who was counted in which period", ", key"
 
     def __init__(self, ledger: Ledger, dataset: str, unit: Unit) -> None:
         """Name a register; nothing is read or made yet."""
         if unit.series is None or unit.series.most is None:
             raise LedgerError("a register is kept where a person is counted in at most some number of periods")
-        self.ledger, self.dataset, self.unit, self.most = ledger, dataset, unit, unit.series.most
-        self.path, self.key_path = Path(f"{ledger.path}.register"), Path(f"{ledger.path}.register.key")
-        self.series = json.dumps([same_dataset(dataset), unit.written(), unit.promised()])
+        super().__init__(ledger, dataset, unit)
+        self.most, self.key_path = unit.series.most, Path(f"{ledger.path}.register.key")
 
     def check(self) -> None:
         """Refuse to go on without the register that the ledger knows of; nothing is written."""
         marks = self._marks()
         if self._is_there(marks):
             key = self._key()
-            with transaction(self.path, "BEGIN", self.ledger.timeout, WHAT) as connection:
+            with transaction(self.path, "BEGIN", self.ledger.timeout, self.what) as connection:
                 self._verify(connection, key, marks, self.ledger.identity())
 
     def admit(self, receipt: Receipt, period: str, people: Sequence[bytes]) -> NDArray[np.bool_]:
@@ -73,7 +133,7 @@ class Register:
         if not self._is_there(marks):
             self._create(receipt.ledger)
         key, place = self._key(), (self.series, same_dataset(period))
-        with transaction(self.path, "BEGIN IMMEDIATE", self.ledger.timeout, WHAT) as connection:
+        with transaction(self.path, "BEGIN IMMEDIATE", self.ledger.timeout, self.what) as connection:
             self._verify(connection, key, marks, receipt.ledger)
             known = "SELECT number, people, digest FROM periods WHERE series = ? AND label = ?"
             number, many, digest = connection.execute(known, place).fetchone() or (None, 0, "0")
@@ -100,18 +160,6 @@ class Register:
         self.ledger.registered(receipt, seal)
         return flags
 
-    def _marks(self) -> list[str]:
-        """What the ledger knows of the register: a digest for each release of the series that was counted."""
-        entries = (entry for entry in self.ledger.entries(self.dataset) if entry.unit == self.unit)
-        return [entry.registered for entry in entries if entry.registered is not None]
-
-    def _is_there(self, marks: Sequence[str]) -> bool:
-        if is_present(self.path, WHAT):
-            return True
-        if marks:
-            self._refuse("is missing")
-        return False
-
     def _key(self) -> bytes:
         with explained(self.key_path, "register's key"):
             key = self.key_path.read_bytes() if is_present(self.key_path, "register's key") else b""
@@ -127,16 +175,7 @@ class Register:
                     file.write(secrets.token_bytes(KEY))
                     file.flush()
                     os.fsync(file.fileno())
-        proof = _proof(self._key())
-
-        def fill(connection: sqlite3.Connection) -> None:
-            for statement in TABLES:
-                connection.execute(statement)
-            connection.execute(f"PRAGMA application_id = {APPLICATION}")
-            connection.execute("INSERT INTO meta VALUES (?, ?)", (identity, proof))
-
-        with explained(self.path, WHAT):
-            create_file(self.path, fill)
+        self._make(TABLES, identity, _proof(self._key()))
 
     def _hashed(self, key: bytes, name: bytes) -> bytes:
         """Hash of a person's name within this series, for one register may serve several."""
@@ -144,13 +183,7 @@ class Register:
 
     def _verify(self, connection: sqlite3.Connection, key: bytes, marks: Sequence[str], identity: str | None) -> None:
         """Refuse a register that is damaged, another ledger's, or older than what the ledger knows of it."""
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
-        about = connection.execute("SELECT ledger, proof FROM meta").fetchall() if application == APPLICATION else []
-        if len(about) != 1:
-            self._refuse("is damaged, or no register")
-        ((ledger, proof),) = about
-        if ledger != identity:
-            self._refuse("belongs to another ledger")
+        (proof,) = self._head(connection, identity)
         if proof != _proof(key):
             self._refuse(f"was made with another key than {self.key_path}")
         seals = [seal for (seal,) in connection.execute("SELECT seal FROM seals WHERE series = ?", (self.series,))]
@@ -166,14 +199,6 @@ class Register:
             if same and (not seals or seals[-1] == _seal(connection, self.series, again=True)):
                 return
         self._refuse("is damaged or was altered")
-
-    def _refuse(self, problem: str) -> NoReturn:
-        raise LedgerError(
-            f"the register {self.path}, which says who was counted in which period, {problem}; without it no further "
-            f"part of dataset {self.dataset!r} can keep its promise: restore register, key and ledger from the latest "
-            "backup",
-            kind="damaged",
-        )
 
 
 def _proof(key: bytes) -> bytes:

@@ -10,7 +10,7 @@ however the rows are grouped (docs/privacy.md, theorem 3).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import isqrt
 
@@ -26,6 +26,8 @@ from sfumato.kernel.verbs.scores import Misfit
 from sfumato.measurement import Gaussian, Laplace, Noise
 from sfumato.queries import Identity, Queries
 from sfumato.queries.arrays import codes, frozen
+from sfumato.queries.running import column_square
+from sfumato.schema.parts import missing_of
 
 
 def check_kind(budget: Budget, charge: Charge) -> None:
@@ -94,6 +96,27 @@ def noises_of(
     place = {scale: number for number, scale in enumerate(distinct)}
     found = None if len(distinct) == 1 else np.array([place[scale] for scale in listed], dtype=np.int64)
     return tuple(family(scale) for scale in distinct), found
+
+
+def running_noises(
+    units: Mapping[str, int], shares: Mapping[str, Budget], periods: int, charge: Charge
+) -> tuple[dict[str, Noise], list[Load]]:
+    """Least noise of every cell of each statistic, in GRID-ths of a row, in a series of so many parts; and its load.
+
+    A row of one part moves this measurement and later ones by a column of GRID * C (docs/privacy.md, theorem 13). All
+    of it is charged now.
+    """
+    if charge.pure:
+        raise QueryError("running totals are for Gaussian noise; give a delta")
+    square, noises, loads = column_square(periods), dict[str, Noise](), list[Load]()
+    for of, share in shares.items():
+        check_kind(share, charge)
+        noise = noise_for(share, charge.contributions, l1=Fraction(1), l2_squared=Fraction(units[of] ** 2 * square))
+        loads.append(Load(square, units[of] ** 2 / (2 * noise.parameter)))
+        noises[of] = noise
+        if missing_of(of) in units:
+            noises[missing_of(of)] = in_proportion(noise, units[of])
+    return noises, loads
 
 
 LARGEST = 2**61  # of a distance and of a penalty; cutting off at a fixed number brings distances only closer

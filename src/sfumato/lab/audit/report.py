@@ -16,6 +16,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.lab.audit.attacks.exact import ExactFinding, exact_findings
 from sfumato.lab.audit.attacks.exact_verbs import margin_findings, verb_findings
+from sfumato.lab.audit.attacks.moving_people import PROMISES, series_finding
 from sfumato.lab.audit.attacks.replay import ReplayFinding, descent_finding, replay_findings
 from sfumato.lab.audit.attacks.sampling import Finding, audit
 from sfumato.lab.audit.calibration.breaking import Search, SureFinding, sure_finding
@@ -105,7 +106,7 @@ def attack(names: Sequence[str] | None, effort: Effort, progress: Tick, *, worke
     tasks = [("mechanism", name) for name in names or every_name()]  # first, as they take longest
     if not names:
         tasks += [("primitive", subject.name) for subject in primitives()] + [("exact", "distributions")]
-        tasks += [("reading", source) for source in sources_here()]
+        tasks += [("series", unit) for unit in PROMISES] + [("reading", source) for source in sources_here()]
     found: dict[Task, Any] = dict(_done(tasks, effort, progress, workers))
 
     def of(kind: str) -> list[Any]:
@@ -113,7 +114,7 @@ def attack(names: Sequence[str] | None, effort: Effort, progress: Tick, *, worke
 
     attacked = of("mechanism")
     rows = (*of("primitive"), *(row for row, _, _ in attacked))
-    replayed = tuple(finding for _, findings, _ in attacked for finding in findings)
+    replayed = (*(finding for _, findings, _ in attacked for finding in findings), *of("series"))
     sure = tuple(broken for _, _, broken in attacked if broken is not None)
     progress("done", 1.0)
     return Report(rows, tuple(exact for every in of("exact") for exact in every), replayed, tuple(of("reading")), sure)
@@ -178,6 +179,8 @@ def _work(task: Task, effort: Effort, say: Tick = lambda what, share: None) -> A
         (subject,) = (one for one in primitives() if one.name == name)
         runs = effort.choices if name.startswith(ONE_BY_ONE) else effort.primitives
         return _row(name, [audit(subject, runs, SystemEntropy())])
+    if kind == "series":
+        return series_finding(name)
     if kind == "reading":
         return reading_finding(name, effort.pairs)
     return exact_findings() + verb_findings() + margin_findings()

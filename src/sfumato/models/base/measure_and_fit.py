@@ -9,6 +9,7 @@ model the count alone use for their measures.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from sfumato.answers.fit import Fit
@@ -19,6 +20,7 @@ from sfumato.measurement import Design, Gaussian, Laplace, Noise, with_missing
 from sfumato.models.base.mechanism import Run
 from sfumato.models.linear.fit import SolvedFit
 from sfumato.queries import Identity, Workload, default_workload
+from sfumato.queries.running import Running
 from sfumato.queries.strategy import Strategy
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
@@ -58,7 +60,13 @@ def designs(strategy: Strategy, schema: Schema, budget: Budget) -> dict[str, Des
     shares = dict(zip(schema.weights, budget.split(*schema.weights.values()), strict=True))
     shares |= {missing_of(of): share for of, share in shares.items() if missing_of(of) in schema.units}
     contributions = schema.privacy_unit.contributions
-    return {of: design_of(strategy, shares[of], contributions, unit) for of, unit in schema.units.items()}
+    found = {of: design_of(strategy, shares[of], contributions, unit) for of, unit in schema.units.items()}
+    if schema.series is None or not schema.series.running:
+        return found
+    more = Fraction(Running(schema.series.periods or 1).single()[-1] ** 2)  # where noise is spread over time
+    return {
+        of: replace(one, noises=tuple(Gaussian(more * n.parameter) for n in one.noises)) for of, one in found.items()
+    }
 
 
 def measure_and_fit(curator: Curator, schema: Schema, strategy: Strategy, budget: Budget) -> Cube:

@@ -6,9 +6,11 @@ as public; here integer counts carry integer noise and the number of rows stays 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sfumato.arrays import MOST_DENSE
+from sfumato.arrays import MOST_DENSE, MOST_RUNNING
+from sfumato.errors import BudgetError, MechanismError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import with_missing
@@ -38,6 +40,17 @@ def cells(curator: Curator, schema: Schema, budget: Budget, workload: Workload |
     return Cube.of_cells(schema, [each for measured in measurements for each in with_missing(measured)])
 
 
+def running_cells(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
+    """Publish every cell of one part of a series with noise that takes back a share of earlier parts' noise.
+
+    Fichtenberger, Henzinger, Upadhyay, ICML 2023: running totals by the square root of the prefix matrix.
+    """
+    from sfumato.answers.along_time import RunningCells
+
+    measured, trail = curator.measure_running(budget, [*schema.weights.values()])
+    return Cube(schema, tuple(RunningCells(each, trail) for each in measured))
+
+
 MECHANISM = Mechanism(
     name="cells",
     summary="noise on every cell",
@@ -46,3 +59,25 @@ MECHANISM = Mechanism(
     holds=Holds(most_cells=None, zeros=True),
     forecast=Forecast(strategy=every_cell),
 )
+
+
+def for_running(schema: Schema, name: str, *, pure: bool) -> Mechanism | None:
+    """Mechanism of a series with running totals, which is cells with Gaussian noise; None of every other schema.
+
+    name: of the mechanism that was asked for; pure: whether no delta was.
+    """
+    if schema.series is None or not schema.series.running:
+        return None
+    if name not in ("auto", MECHANISM.name):
+        raise MechanismError(
+            f"running: true spreads the noise of single cells over time, which {name} does not measure; leave out "
+            "--mechanism, or running"
+        )
+    if pure:
+        raise BudgetError("running: true needs Gaussian noise; add a delta, such as --delta 1e-9", kind="budget")
+    if schema.domain.size > MOST_RUNNING:
+        raise MechanismError(
+            f"running: true keeps the noise of every cell, of {MOST_RUNNING:,} at most, and there are "
+            f"{schema.domain.size:,}; give fewer attributes or coarser bins, or leave running out"
+        )
+    return replace(MECHANISM, gaussian=True, run=running_cells)

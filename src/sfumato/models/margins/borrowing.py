@@ -39,17 +39,7 @@ from sfumato.measurement import Measurement
 from sfumato.models.margins.joining import one_way_errors, onto_total
 from sfumato.models.margins.scales import Scaled, Spreads
 from sfumato.models.margins.shrinkage import LEAST, ROUNDS_OF_LARGER, all_pairs, fit_margins
-from sfumato.models.margins.table import (
-    WIDER,
-    Noisy,
-    Places,
-    Table,
-    independent,
-    pooled,
-    spread_out,
-    sum_kinds,
-    sum_out,
-)
+from sfumato.models.margins.table import WIDER, Noisy, Places, Table, independent, pooled, spread_out, sum_out
 from sfumato.queries import Identity
 
 if TYPE_CHECKING:
@@ -243,26 +233,18 @@ def borrowed(contents: Sequence[Margins], at: int) -> Margins:
     return lean_on(evened(contents, at, predicted), predicted, periods.walks)
 
 
-def lean_on(
-    own: Margins,
-    predicted: Mapping[Places, Prediction],
-    walks: Mapping[Places, Walk],
-    groups: Mapping[int, Codes] | None = None,
-) -> Margins:
-    """Marginals drawn towards predictions of some of them that share no noise with them.
+def lean_on(own: Margins, predicted: Mapping[Places, Prediction], walks: Mapping[Places, Walk]) -> Margins:
+    """Marginals drawn towards predictions that share no noise with them."""
+    tables = dict(own.tables["count"])
+    for place in range(len(own.domain.axes)):
+        every = np.arange(own.domain.shape[place])
+        tables[place,] = lean_margin(own, place, predicted[place,], walks[place,].scatter, every)
+    pairs, ratios = _pairs(own, tables, predicted, walks)
+    return with_tables(own, tables | pairs, ratios)
 
-    groups: for axes along which only sums over groups of values are predicted, the group of each value.
-    """
-    kinds = [np.arange(size) for size in own.domain.shape]
-    for place, kind in (groups or {}).items():
-        kinds[place] = kind
-    seen, tables = own.noisy, dict(own.tables["count"])
-    for place, axis in enumerate(own.domain.axes):
-        if (place,) in predicted:
-            scatter, told = walks[place,].scatter, predicted[place,]
-            tables[place,] = _one_way(tables[place,], seen[place,], told, scatter, axis.ordered, kinds[place])
-    pairs, ratios = _pairs(own, tables, predicted, walks, kinds)
-    tables |= pairs
+
+def with_tables(own: Margins, tables: dict[Places, Table], ratios: Mapping[Places, float]) -> Margins:
+    """Marginals with new tables of one and two attributes. ratios: by which the variances of pairs fell."""
     for places in sorted((p for p in tables if len(p) > 2), key=len):
         tables[places] = _refitted(tables[places], tables)
     spreads = dict(own.spreads)
@@ -299,8 +281,9 @@ def evened(contents: Sequence[Margins], at: int, predicted: Mapping[Places, Pred
     return replace(own, tables={**own.tables, "count": tables}, spreads=spreads)
 
 
-def _one_way(table: Table, noisy: Noisy, predicted: Prediction, scatter: float, ordered: bool, kind: Codes) -> Table:
+def lean_margin(own: Margins, place: int, predicted: Prediction, scatter: float, kind: Codes) -> Table:
     """One-way margin drawn towards its prediction by precision (GLS). kind: the predicted group of each value."""
+    table, noisy, ordered = own.tables["count"][place,], own.noisy[place,], own.domain.axes[place].ordered
     total = float(table.estimate.sum())
     alone = np.maximum(one_way_errors(*noisy, total, ordered)[1], LEAST)
     of_group, estimate = np.bincount(kind, alone), np.bincount(kind, table.estimate)
@@ -315,11 +298,7 @@ def _one_way(table: Table, noisy: Noisy, predicted: Prediction, scatter: float, 
 
 
 def _pairs(
-    own: Margins,
-    tables: Mapping[Places, Table],
-    predicted: Mapping[Places, Prediction],
-    walks: Mapping[Places, Walk],
-    kinds: Sequence[Codes],
+    own: Margins, tables: Mapping[Places, Table], predicted: Mapping[Places, Prediction], walks: Mapping[Places, Walk]
 ) -> tuple[dict[Places, Table], dict[Places, float]]:
     """Pairs drawn towards their predictions, and by how much their variances fell. tables: with new one-way margins."""
     ordered = [axis.ordered for axis in own.domain]
@@ -328,25 +307,21 @@ def _pairs(
     mine: dict[Places, Noisy] = {
         places: noisy for places, noisy in own.noisy.items() if len(places) == 2 and places in published
     }
-    fine = [len(kind) == int(kind.max()) + 1 for kind in kinds]
     told = dict[Places, Noisy]()
     for places, each in predicted.items():
         known = np.isfinite(each.variance)
-        if len(places) == 2 and known.any() and (places in mine or all(fine[place] for place in places)):
-            numbers = np.where(known, each.mean, sum_kinds(published[places].estimate, [kinds[p] for p in places]))
+        if len(places) == 2 and known.any():
+            numbers = np.where(known, each.mean, published[places].estimate)
             told[places] = numbers, float(np.median(each.variance[known]))
     result, ratios = dict[Places, Table](), dict[Places, float]()
     if told:
-        foretold = _foretold(after, told, ordered, kinds)
+        foretold = all_pairs(after, told, ordered)
         expected: dict[Places, Floats] = {p: independent([after[place] for place in p], after[0].sum()) for p in mine}
         expected |= {places: table.estimate for places, table in foretold.items()}
         alone, leaning = all_pairs(before, mine, ordered), all_pairs(after, mine, ordered, expected=expected)
         for places in told:
             made = alone[places], leaning[places], foretold[places], published[places]
-            here = np.ix_(*(kinds[place] for place in places))
-            said = predicted[places]
-            prediction = Prediction(said.mean[here], said.variance[here], said.periods[here])
-            changed = _Pair(*made, prediction, told[places][1], walks[places])
+            changed = _Pair(*made, predicted[places], told[places][1], walks[places])
             estimate, variance, noise = changed.measured() if places in mine else changed.not_measured()
             result[places] = Table(places, _fitted(places, estimate, after), noise, variance - noise)
             ratios[places] = float(variance.sum() / changed.claimed.sum())
@@ -354,22 +329,6 @@ def _pairs(
         if len(places) == 2 and places not in result:
             result[places] = replace(table, estimate=_fitted(places, table.estimate, after))
     return result, ratios
-
-
-def _foretold(
-    one_way: Sequence[Floats], told: Mapping[Places, Noisy], ordered: Sequence[bool], kinds: Sequence[Codes]
-) -> dict[Places, Table]:
-    """Predicted pairs, shrunk like those of one release; rows of a group of values are dealt out as its margin says."""
-    coarse = [sum_kinds(margin, [kind]) for kind, margin in zip(kinds, one_way, strict=True)]
-    shares = [margin / np.maximum(sums[kind], LEAST) for kind, margin, sums in zip(kinds, one_way, coarse, strict=True)]
-    found = {}
-    for places, table in all_pairs(coarse, told, ordered).items():
-        here = np.ix_(*(kinds[place] for place in places))
-        dealt = np.multiply.outer(*(shares[place] for place in places))
-        found[places] = Table(
-            places, table.estimate[here] * dealt, table.noise[here] * dealt**2, table.model[here] * dealt**2
-        )
-    return found
 
 
 def _fitted(places: Places, table: Floats, one_way: Sequence[Floats]) -> Floats:

@@ -21,7 +21,7 @@ from sfumato.frozen import dataclass
 from sfumato.models.margins.content import Margins
 from sfumato.models.margins.joining import level_of
 from sfumato.models.margins.scales import LEVELS
-from sfumato.models.margins.table import Places, along, spread_out, subsets, sum_kinds, sum_out
+from sfumato.models.margins.table import Places, along, spread_out, sum_kinds, sum_out
 
 ALL = LEVELS  # every value of an attribute by itself, where levels are halves, quarters and so on
 At = tuple[int, int]  # an attribute, and the level of blocks that its values are grouped into
@@ -29,15 +29,21 @@ At = tuple[int, int]  # an attribute, and the level of blocks that its values ar
 
 @dataclass(frozen=True, eq=False)
 class Claims:
-    """Claimed variances of counts by the errors of a content of marginals, by set of attributes and level of blocks."""
+    """Claimed variances of counts by the errors of a content of marginals, by set of attributes and level of blocks.
+
+    single: in single precision.
+    """
 
     content: Margins
+    single: bool = False
     _bases: dict[At, Floats] = field(init=False, default_factory=dict)
     _factors: dict[At, tuple[Floats, Floats]] = field(init=False, default_factory=dict)
     _levels: dict[At, Floats] = field(init=False, default_factory=dict)
     _known: dict[tuple[At, ...], Floats] = field(init=False, default_factory=dict)
     _blocks: dict[tuple[At, ...], Floats] = field(init=False, default_factory=dict)
     _moves: dict[tuple[At, int], Floats] = field(init=False, default_factory=dict)
+    _pairs: dict[tuple[tuple[At, ...], int], Floats] = field(init=False, default_factory=dict)
+    _shifts: dict[tuple[At, ...], Floats] = field(init=False, default_factory=dict)
 
     def of(self, places: Places, levels: Sequence[int], counts: Floats) -> tuple[Floats, Floats]:
         """Variances by cell from the errors of smaller sets and of blocks, and from the set's own cells.
@@ -45,29 +51,57 @@ class Claims:
         levels: of each axis. counts: expected rows by cell. Single cells are without errors of blocks, which hardly
         reach them.
         """
-        at, axes = tuple(zip(places, levels, strict=True)), tuple(range(len(places)))
-        single = all(level == ALL for level in levels)
-        parts: dict[Places, Floats] = {}
-        for part in subsets(axes)[1:]:
-            key = tuple(at[axis] for axis in part)
-            if len(part) == 1:
-                parts[part] = self._one_way(key[0])
-                continue
-            here = [] if part == axes else [self._of_cells(key, part, counts)]
-            if not single:
-                here.append(self._of_blocks(key))
-            if here:
-                parts[part] = here[0] if len(here) == 1 else here[0] + here[1]
-        sure = self._gathered(parts, at)
-        sure += self._of_total(at)
-        return np.maximum(sure, 0.0, out=sure), self._of_cells(at, axes, counts)
+        at, counts = tuple(zip(places, levels, strict=True)), self._rounded(counts)
+        last, off = self.base(at[-1]), self._level(at[-1]) - self.base(at[-1])
+        total = self.content.tables["count"][()]
+        variance = float(total.noise) + float(total.model)
+        within = self._closed(at[:-1], len(at) - 1, at, counts).reshape(-1, 1)
+        left = np.concatenate([within, self._shifted(at[:-1])], axis=1)  # of the last axis, and of the total
+        right = np.stack([last**2, variance * last**2, 2.0 * variance * last * off, variance * off**2])
+        sure = (left @ right).reshape(counts.shape)
+        self._add_smaller(sure, at, len(at) - 1, at, counts)
+        if any(level != ALL for level in levels):
+            sure += self._of_blocks(at)
+        return np.maximum(sure, 0.0, out=sure), self._of_cells(at, at, counts)
+
+    def _rounded(self, values: Floats) -> Floats:
+        """Numbers in the precision that is kept."""
+        return np.asarray(values, dtype=np.float32 if self.single else np.float64)
+
+    def _closed(self, key: tuple[At, ...], ahead: int, at: tuple[At, ...], counts: Floats) -> Floats:
+        """A_T of a set, and of the sets without one of its first axes, times squared bases, and so on.
+
+        A set without its axis x counts sets in which an axis before x is left out. So each set inside one is there
+        once, and what many tables share is worked out once.
+        """
+        if len(key) == 1:
+            return self._one_way(key[0])
+        if (key, ahead) in self._pairs:
+            return self._pairs[key, ahead]
+        result = self._of_cells(key, at, counts)
+        if any(level != ALL for _, level in at):
+            result = result + self._of_blocks(key)
+        elif ahead:
+            result = result.copy()
+        self._add_smaller(result, key, ahead, at, counts)
+        if len(key) == 2:
+            self._pairs[key, ahead] = result
+        return result
+
+    def _add_smaller(self, result: Floats, key: tuple[At, ...], ahead: int, at: tuple[At, ...], counts: Floats) -> None:
+        """Add what sets without one of the first axes have, each times the squared base of that axis."""
+        axes = tuple(range(len(key)))
+        for axis in range(ahead):
+            inside = self._closed(key[:axis] + key[axis + 1 :], axis, at, counts)
+            others = axes[:axis] + axes[axis + 1 :]
+            result += spread_out(inside, others, axes) * spread_out(self._centring(key[axis])[1], (axis,), axes)
 
     def base(self, at: At) -> Floats:
         """Share of each class of values in the rows of an attribute, (classes,)."""
         if at not in self._bases:
             rows = sum_kinds(np.maximum(self.content.tables["count"][at[0],].estimate, 0.0), [self._kind(at)])
             kind, total = self._kind(at), rows.sum()
-            self._bases[at] = rows / total if total > 0 else np.bincount(kind) / len(kind)
+            self._bases[at] = self._rounded(rows / total if total > 0 else np.bincount(kind) / len(kind))
         return self._bases[at]
 
     def _kind(self, at: At) -> Codes:
@@ -78,39 +112,23 @@ class Claims:
         """Derivative of a one-way margin by the total, by class of values, (classes,)."""
         if at not in self._levels:
             estimate = self.content.tables["count"][at[0],].estimate
-            self._levels[at] = sum_kinds(level_of(estimate), [self._kind(at)])
+            self._levels[at] = self._rounded(sum_kinds(level_of(estimate), [self._kind(at)]))
         return self._levels[at]
 
-    def _gathered(self, parts: dict[Places, Floats], at: Sequence[At]) -> Floats:
-        """Sum of all parts, each times squared bases: every part is added to one with an axis more, the smallest first.
+    def _shifted(self, key: tuple[At, ...]) -> Floats:
+        """Products that the total shifts cells by: squared, crossed and squared, (cells, 3); see `of`.
 
-        So few passes go over all cells.
+        They are the product of bases with its derivative by levels, and that product alone.
         """
-        axes = tuple(range(len(at)))
-        for part in subsets(axes)[1:-1]:
-            if part not in parts:
-                continue
-            axis = next(each for each in axes if each not in part)
-            larger = tuple(sorted((*part, axis)))
-            spread = spread_out(parts[part], part, larger) * spread_out(self._centring(at[axis])[1], (axis,), larger)
-            if larger in parts:
-                spread += parts[larger]
-            parts[larger] = spread
-        return parts[axes]
-
-    def _of_total(self, at: Sequence[At]) -> Floats:
-        """Variances of cells from the error of the total."""
-        table = self.content.tables["count"][()]
-        product, moved = np.ones(1), np.zeros(1)  # of bases, and of its derivative by levels
-        for each in at[:-1]:
-            base, off = self.base(each), self._level(each) - self.base(each)
-            moved = (moved[:, None] * base + product[:, None] * off).reshape(-1)
-            product = (product[:, None] * base).reshape(-1)
-        last, off = self.base(at[-1]), self._level(at[-1]) - self.base(at[-1])
-        shift = np.stack([product + moved, product], axis=1) @ np.stack([last, off])
-        np.square(shift, out=shift)
-        shift *= float(table.noise) + float(table.model)
-        return shift.reshape([len(self.base(each)) for each in at])
+        if key not in self._shifts:
+            product, moved = np.ones(1), np.zeros(1)
+            for each in key:
+                base, off = self.base(each), self._level(each) - self.base(each)
+                moved = (moved[:, None] * base + product[:, None] * off).reshape(-1)
+                product = (product[:, None] * base).reshape(-1)
+            moved += product
+            self._shifts[key] = self._rounded(np.stack([moved**2, moved * product, product**2], axis=1))
+        return self._shifts[key]
 
     def _one_way(self, at: At) -> Floats:
         """A_T of one attribute: centred by levels; values without rows do not follow the total."""
@@ -119,20 +137,21 @@ class Claims:
             every = table.noise + table.model
             loose = sum_kinds(every * (table.estimate <= 0.0), [self._kind(at)])
             held = sum_kinds(every, [self._kind(at)]) - loose
-            self._known[at,] = (1.0 - 2.0 * level) * held + level**2 * held.sum() + loose
+            self._known[at,] = self._rounded((1.0 - 2.0 * level) * held + level**2 * held.sum() + loose)
         return self._known[at,]
 
-    def _of_cells(self, key: tuple[At, ...], part: Places, counts: Floats) -> Floats:
-        """A_T of a set from its cells: of its table, or by its spread if it has none."""
+    def _of_cells(self, key: tuple[At, ...], at: tuple[At, ...], counts: Floats) -> Floats:
+        """A_T of a set from its cells: of its table, or by its spread if it has none. counts: along the axes `at`."""
         if key in self._known:
             return self._known[key]
         within = tuple(place for place, _ in key)
         if (table := self.content.tables["count"].get(within)) is not None:
             variances = sum_kinds(table.noise + table.model, [self._kind(each) for each in key])
-            self._known[key] = self._centred(variances, key)
+            self._known[key] = self._centred(self._rounded(variances), key)
             return self._known[key]
-        spread = self.content.spreads["count"].of(within)
-        return self._centred(spread * sum_out(counts, part, range(counts.ndim)), key)
+        axes = tuple(axis for axis, each in enumerate(at) if each in key)
+        rows = counts if key == at else sum_out(counts, axes, range(counts.ndim))
+        return self._centred(self.content.spreads["count"].of(within) * rows, key)
 
     def _centred(self, variances: Floats, key: Sequence[At]) -> Floats:
         """Variances of cells after centring along every axis by its base."""
@@ -160,7 +179,7 @@ class Claims:
                 for axis, (each, level) in enumerate(zip(key, levels, strict=True)):
                     variances = along(self._move(each, level), variances, axis)
                 result += variances
-            self._blocks[key] = result
+            self._blocks[key] = self._rounded(result)
         return self._blocks[key]
 
     def _move(self, at: At, level: int) -> Floats:

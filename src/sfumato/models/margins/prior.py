@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import combinations
 from math import prod
 from typing import TYPE_CHECKING
@@ -27,8 +28,10 @@ from sfumato.domain import Axis, Domain
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import MechanismError, QueryError, ReleaseFileError, SchemaError
 from sfumato.frozen import dataclass
-from sfumato.models.margins.borrowing import Periods, lean_on
-from sfumato.models.margins.table import Places, sum_kinds
+from sfumato.models.margins.borrowing import Periods, Prediction, lean_margin, with_tables
+from sfumato.models.margins.joining import onto_total
+from sfumato.models.margins.shrinkage import LEAST, all_pairs, fit_margins
+from sfumato.models.margins.table import Places, Table, sum_kinds
 from sfumato.releases.contents.content import Content, ContentOfCells
 from sfumato.schema import Schema
 from sfumato.schema.attributes.lists import OTHER
@@ -173,29 +176,169 @@ def _refuse_unable(schema: Schema, mechanism: str) -> None:
 def lean_on_prior(own: Margins, prior: ContentOfCells) -> Margins:
     """Marginals drawn towards what an earlier release of a table like it says, as far as the two agree."""
     shared = shared_axes(own.domain, prior.domain)
-    places = [*((place,) for place in shared), *combinations(shared, 2)]
-    places = [each for each in places if each in own.tables["count"]]
-    total = max(float(own.tables["count"][()].estimate), 1.0)
-    counts = _tables(prior, own.domain, shared, [(), *places])
-    scale = total / max(float(counts.pop(())[0]), 1.0)
-    kinds = {place: each.own for place, each in shared.items()}
-    before, now, typical = dict[Places, _Noisy](), dict[Places, _Noisy](), dict[Places, Floats]()
-    for each, (numbers, variance) in counts.items():
-        along = [kinds[place] for place in each]
-        before[each] = numbers * scale, variance * scale**2
-        if each in own.noisy:
-            now[each] = _summed(own.noisy[each], along)
-        estimate = sum_kinds(own.tables["count"][each].estimate, along)
-        typical[each] = np.maximum(np.where(variance < UNKNOWN, (estimate + numbers * scale) / 2.0, estimate), 1.0)
-    periods = Periods(total, [total, total], [before, now], typical)
-    predicted = {
-        each: prediction.forgetting(before[each][1] >= UNKNOWN * scale**2)
-        for each, prediction in periods.predicted(1).items()
-    }
-    return lean_on(own, predicted, periods.walks, kinds)
+    earlier = Earlier.of(prior, own, shared)
+    tables = dict(own.tables["count"])
+    for place, (predicted, scatter) in earlier.margins.items():
+        tables[place,] = lean_margin(own, place, predicted, scatter, shared[place].own)
+    one_way = [tables[place,].estimate for place in range(len(own.domain.axes))]
+    pairs = [_Pair.of(own, shared, places, told) for places, told in earlier.pairs.items()]
+    believed = _Belief.of(pairs)
+    ratios = dict[Places, float]()
+    for pair in pairs:
+        tables[pair.places], ratios[pair.places] = pair.leaning(believed)
+    for places, table in tables.items():
+        if len(places) == 2:
+            fitted = fit_margins(np.maximum(table.estimate, 0.0), one_way[places[0]], one_way[places[1]])
+            tables[places] = replace(table, estimate=fitted)
+    return with_tables(own, tables, ratios)
 
 
 _Noisy = tuple[Floats, Floats]  # counts along some axes, and the variance of each
+
+
+@dataclass(frozen=True, eq=False)
+class Earlier:
+    """Counts of an earlier release by common groups of cells, at the rows of the new one.
+
+    margins: for each shared axis what it predicts of the new margin, with the scatter around it; what jumped is not
+    predicted. pairs: its estimates along two axes, nan where it has none.
+    """
+
+    margins: Mapping[int, tuple[Prediction, float]]
+    pairs: Mapping[Places, Floats]
+
+    @classmethod
+    def of(cls, prior: ContentOfCells, own: Margins, shared: Mapping[int, Shared]) -> Earlier:
+        unbiased = prior
+        with suppress(QueryError):  # of those that hold no unbiased counts the estimates must do
+            measured = prior.as_measured()
+            unbiased = measured if isinstance(measured, ContentOfCells) else prior
+        total = max(float(own.tables["count"][()].estimate), 1.0)
+        listed: list[Places] = [(), *((place,) for place in shared)]
+        counts = _tables(unbiased, own.domain, shared, listed)
+        scale = total / max(float(counts.pop(())[0]), 1.0)
+        before = {places: (numbers * scale, variance * scale**2) for places, (numbers, variance) in counts.items()}
+        now = {places: _summed(own.noisy[places], [shared[place].own for place in places]) for places in before}
+        rows = {p: sum_kinds(own.tables["count"][p].estimate, [shared[place].own for place in p]) for p in before}
+        typical = {
+            p: np.maximum(np.where(_known(before[p]), (rows[p] + before[p][0]) / 2.0, rows[p]), 1.0) for p in before
+        }
+        periods = Periods(total, [total, total], [before, now], typical)
+        predicted = periods.predicted(1)
+        margins = {p[0]: (predicted[p].forgetting(~_known(before[p])), periods.walks[p].scatter) for p in before}
+        both = [places for places in combinations(margins, 2) if places in own.tables["count"]]
+        pairs = _tables(prior, own.domain, shared, both)
+        if unbiased is prior:
+            pairs = _shrunk(pairs, {place: before[place,][0] / scale for place in margins}, own.domain)
+        found = dict[Places, Floats]()
+        for places, numbers in pairs.items():
+            jumped = [~np.isfinite(margins[place][0].variance) for place in places]
+            unknown = np.logical_or.outer(*jumped) | ~_known(numbers)
+            found[places] = np.where(unknown, np.nan, numbers[0] * scale)
+        return cls(margins, found)
+
+
+def _known(noisy: _Noisy) -> Flags:
+    """Flags of counts that the earlier release has."""
+    return np.asarray(noisy[1] < UNKNOWN * LEAST)
+
+
+def _shrunk(pairs: Mapping[Places, _Noisy], margins: Mapping[int, Floats], domain: Domain) -> dict[Places, _Noisy]:
+    """Unbiased noisy pairs, shrunk as those of one release are."""
+    axes = [*margins]
+    total = max(float(np.mean([each.sum() for each in margins.values()])), 1.0)
+    one_way = [onto_total(each, total) for each in margins.values()]
+    noisy: dict[Places, tuple[Floats, float]] = {
+        (axes.index(a), axes.index(b)): (numbers[0], float(np.median(numbers[1][_known(numbers)])))
+        for (a, b), numbers in pairs.items()
+        if _known(numbers).any()
+    }
+    ordered = [domain.axes[place].ordered for place in axes]
+    made = all_pairs(one_way, noisy, ordered) if noisy else {}
+    return {(axes[a], axes[b]): (made[a, b].estimate, pairs[axes[a], axes[b]][1]) for a, b in noisy}
+
+
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    """A pair of the new release beside the earlier one's, by common groups of cells.
+
+    table: as published, by cell. kinds: group of each value. known: groups that the earlier release tells, flags.
+    published, earlier: of these, the latter fitted to the margins of the former. noisy: the new release's, if it
+    measured the pair, with variances.
+    """
+
+    table: Table
+    kinds: tuple[Codes, Codes]
+    known: Flags
+    published: Floats
+    earlier: Floats
+    noisy: _Noisy | None
+
+    @classmethod
+    def of(cls, own: Margins, shared: Mapping[int, Shared], places: Places, told: Floats) -> _Pair:
+        table, (first, second) = own.tables["count"][places], (shared[place].own for place in places)
+        published, known = sum_kinds(table.estimate, [first, second]), np.isfinite(told)
+        held = np.where(known, published, 0.0)
+        earlier = fit_margins(np.where(known, np.maximum(told, 0.0), 0.0), held.sum(axis=1), held.sum(axis=0))
+        noisy = _summed(own.noisy[places], [first, second]) if places in own.noisy else None
+        return cls(table, (first, second), known, published, np.where(known, earlier, published), noisy)
+
+    @property
+    def places(self) -> Places:
+        return self.table.places
+
+    @property
+    def variance(self) -> Floats:
+        """Claimed error variances by cell."""
+        return np.maximum(self.table.noise + self.table.model, LEAST)
+
+    @property
+    def moments(self) -> Floats:
+        """Sums over groups in units of their noise: products and squares of differences, risk (SURE); their number."""
+        if self.noisy is None:
+            return np.zeros(4)
+        (numbers, drawn), apart = self.noisy, self.earlier - self.published
+        own_noise = np.minimum(sum_kinds(self.table.noise, self.kinds), drawn)
+        off, here = numbers - self.published, self.known
+        sums = (apart * off + own_noise)[here], apart[here] ** 2, (off**2 - drawn + 2.0 * own_noise)[here]
+        return np.array([*((each / drawn[here]).sum() for each in sums), here.sum()])
+
+    def leaning(self, believed: _Belief) -> tuple[Table, float]:
+        """Pair drawn towards the earlier one, and the ratio of its error variance to that before.
+
+        Cells of a group share its correction by their variances (GLS), and its gain in the same way.
+        """
+        here, variance = np.ix_(*self.kinds), self.variance
+        share = np.where(self.known[here], variance / sum_kinds(variance, self.kinds)[here], 0.0)
+        moved = believed.weight * share * (self.earlier - self.published)[here]
+        left = variance * (1.0 - believed.gain * share)
+        noise = np.minimum((1.0 - believed.weight * share) ** 2 * self.table.noise, left)
+        found = Table(self.places, self.table.estimate + moved, noise, left - noise)
+        return found, float(left.sum() / variance.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class _Belief:
+    """Weight of the earlier release against the new one in pairs, and the share of error variance that it takes away.
+
+    With p the published estimate, e the earlier one and y noisy counts of variance r of the same table, the weight of
+    least squared error is E (e - p)(x - p) / E (e - p)^2. Its numerator is estimated by (e - p)(y - p) + Cov(p, y)
+    (Stein's unbiased risk estimate), of which Cov(p, y) is at least the variance of the noise that is left in p. The
+    gain is then weight^2 E (e - p)^2 of the risk E (p - x)^2 = E (p - y)^2 - r + 2 Cov(p, y). Of both the end of one
+    standard error is taken, towards no weight and towards no gain.
+    """
+
+    weight: float
+    gain: float
+
+    @classmethod
+    def of(cls, pairs: Sequence[_Pair]) -> _Belief:
+        """Belief that all measured pairs support together."""
+        products, squares, risk, number = np.sum([pair.moments for pair in pairs], axis=0) if pairs else np.zeros(4)
+        if squares <= 0.0:
+            return cls(0.0, 0.0)
+        weight = float(np.clip((products - np.sqrt(squares)) / squares, 0.0, 1.0))
+        return cls(weight, float(min(weight**2 * squares / (max(risk, 0.0) + np.sqrt(2.0 * number)), 1.0)))
 
 
 def _summed(noisy: tuple[Floats, float], along: Sequence[Codes]) -> _Noisy:
@@ -208,16 +351,13 @@ def _tables(
     content: ContentOfCells, own: Domain, shared: Mapping[int, Shared], sets: Iterable[Places]
 ) -> dict[Places, _Noisy]:
     """Counts of a release by common groups of cells, along the axes of another; sets that it cannot answer are left."""
-    found, unbiased = dict[Places, _Noisy](), content
-    with suppress(QueryError):  # of those that hold no unbiased counts the estimates must do
-        measured = content.as_measured()
-        unbiased = measured if isinstance(measured, ContentOfCells) else content
+    found = dict[Places, _Noisy]()
     for places in sets:
         shape = tuple(int(shared[place].own.max()) + 1 for place in places)
         if prod(shape) > MOST_LEANT_ON:
             continue
         with suppress(QueryError):  # not measured together, or too large to join
-            found[places] = _counted(unbiased, {own.names[place]: shared[place] for place in places}, shape)
+            found[places] = _counted(content, {own.names[place]: shared[place] for place in places}, shape)
     return found
 
 

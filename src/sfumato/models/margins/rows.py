@@ -263,23 +263,22 @@ class Mending:
             for table, size in enumerate(np.diff(wanted.starts))
         ]
         self._held = np.concatenate([np.zeros(0), *counts])
-        self._coming, self._going = (np.zeros(len(self._held)) for _ in range(2))
         self.weigh(np.ones(len(counts)))
 
-    def _lacking(self, cells: Codes | slice, more: float = 0.0) -> Floats:
-        """Residual of each cell, expected less held rows after adding `more`, beyond the tolerance for rounding."""
-        off, content = self._expected[cells] - self._held[cells] - more, self._content[cells]
-        return np.asarray(off - np.clip(off, -content, content))
+    def _lacking(self, cells: Codes) -> Floats:
+        """Residual of each cell, expected less held rows, beyond the tolerance for rounding."""
+        return beyond(self._expected.take(cells) - self._held.take(cells), self._content.take(cells))
 
     def misfits(self) -> Floats:
         """Chi-square per cell of each table, (tables,); about 1 for a sample."""
-        terms, starts = self._lacking(slice(None)) ** 2 * self._chi_square, self._wanted.starts
+        terms, starts = beyond(self._expected - self._held, self._content) ** 2 * self._chi_square, self._wanted.starts
         return np.asarray(np.add.reduceat(terms, starts[:-1]) / np.diff(starts)) if len(starts) > 1 else np.zeros(0)
 
     def weigh(self, tables: Floats) -> None:
         """Set the weights of the tables' chi-squares, (tables,)."""
         self._weight = self._chi_square * np.repeat(tables, np.diff(self._wanted.starts))
-        self._gains(slice(None))
+        off = self._expected - self._held
+        self._coming, self._going = falls(off, self._content, self._weight, self._never)
 
     def turn(self, place: int, window: slice, values: Codes, chances: Floats) -> None:
         """Propose values of an attribute for some rows; accept those that lower the chi-squares, at random by gain.
@@ -288,34 +287,33 @@ class Mending:
         """
         along, rows = self._wanted.along[place], self.rows[:, window]
         other = np.flatnonzero(values != rows[place])  # hardly any, of an attribute with one frequent value
-        bases, steps = along.bases(rows[:, other]), along.steps[:, None]
-        left, entered = bases + steps * rows[place, other], bases + steps * values[other]
-        gain = self._coming[along.cells].take(entered).sum(axis=0) + self._going[along.cells].take(left).sum(axis=0)
+        left, steps = along.bases(rows.take(other, axis=1)), along.steps[:, None]
+        now, then = rows[place].take(other), values.take(other)
+        left += steps * now
+        entered = left + steps * (then - now)
+        coming, going = self._coming.take(along.cells), self._going.take(along.cells)
+        gain = coming.take(entered).sum(axis=0) + going.take(left).sum(axis=0)
         gains = np.flatnonzero(gain > 0)
         better, gain = other[gains], gain[gains]
         must = gain > NEVER / 2
         worth = np.where(must, 0.0, gain)
-        left, entered = left[:, gains], entered[:, gains]
+        left, entered = left.take(gains, axis=1), entered.take(gains, axis=1)
         accepted = must | (chances[better] < self._odds(along, left, entered, worth))
-        change = along.change(left[:, accepted], entered[:, accepted])
+        change = along.change(left.compress(accepted, axis=1), entered.compress(accepted, axis=1))
         changed = np.flatnonzero(change)
-        cells = along.cells[changed]
+        cells = along.cells.take(changed)
         self._held[cells] += change[changed]
-        self._gains(cells)
+        off = self._expected.take(cells) - self._held.take(cells)
+        each = (of.take(cells) for of in (self._content, self._weight, self._never))
+        self._coming[cells], self._going[cells] = falls(off, *each)
         rows[place, better[accepted]] = values[better[accepted]]
-
-    def _gains(self, cells: Codes | slice) -> None:
-        """Work out the fall of half the chi-square of some cells if a row enters, and if one leaves."""
-        now, half, never = self._lacking(cells) ** 2, self._weight[cells] / 2, self._never[cells]
-        self._coming[cells] = (now - self._lacking(cells, 1.0) ** 2) * half - never
-        self._going[cells] = (now - self._lacking(cells, -1.0) ** 2) * half + never
 
     def _odds(self, along: Along, left: Codes, entered: Codes, gain: Floats) -> Floats:
         """Acceptance probabilities: gains times the constant that minimises the sum of all chi-squares."""
         change = along.change(left, entered, gain)
         touched = np.flatnonzero(change)
-        cells, change = along.cells[touched], change[touched]
-        weighed = change * self._weight[cells]
+        cells, change = along.cells.take(touched), change.take(touched)
+        weighed = change * self._weight.take(cells)
         slope, bend = float(weighed @ self._lacking(cells)), float(weighed @ change)
         return gain * max(0.0, slope / bend) if bend > 0 else gain
 
@@ -328,6 +326,18 @@ class Mending:
             if inside.any():
                 flags |= inside[self._wanted.cells_of(table, self.rows)]
         return np.flatnonzero(flags)
+
+
+def beyond(off: Floats, content: Floats) -> Floats:
+    """Part of residuals beyond a tolerance, (cells,)."""
+    return np.asarray(off - np.minimum(np.maximum(off, -content), content))
+
+
+def falls(off: Floats, content: Floats, weight: Floats, never: Floats) -> tuple[Floats, Floats]:
+    """Fall of half the chi-square of some cells if a row enters, and if one leaves; off: residuals, (cells,)."""
+    now, half = beyond(off, content) ** 2, weight / 2
+    coming, going = ((now - beyond(off - more, content) ** 2) * half for more in (1.0, -1.0))
+    return coming - never, going + never
 
 
 ROUNDS = 5  # of fitting what is expected of rows to all sums

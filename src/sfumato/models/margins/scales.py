@@ -369,8 +369,8 @@ def corrected(
         model = table.model if places in told else estimate * (1.0 + rough / FINER)
         result[places] = Table(places, estimate, table.noise, model)
         over, noise = along_all(squares, left[places]), along_all(squares, noises[places])
-        sizes = _sizes(table.estimate, [ordered[place] for place in places])
-        spreads[places] = _spread(item, table.estimate, sizes, over, noise, rough, places in told)
+        blocks = _sizes(table.estimate, [ordered[place] for place in places])
+        spreads[places] = _spread(item, table.estimate, blocks, over, noise, rough, places in told)
     return result, spreads
 
 

@@ -91,11 +91,13 @@ def shrink_pairs(
     products: Mapping[Places, Floats],
     said: Mapping[Places, Sequence[Floats]],
     along: Mapping[Places, tuple[Directions, Directions]],
+    *,
+    errors: bool = True,
 ) -> tuple[dict[Places, Shrunk], Floats]:
     """Shrink all measured pairs towards the likeliest prior mean; mean weight of each prediction, (predictions,).
 
     products: product tables of the margins. said: for each pair the same number of predictions from other pairs. along:
-    directions of both attributes.
+    directions of both attributes. errors: work out error variances, and whether a pair is mostly empty.
     """
     result = {}
     work = {places: _Pair.of(seen[places], products[places], said[places], along[places]) for places in seen}
@@ -105,8 +107,9 @@ def shrink_pairs(
             nothing = np.zeros(products[places].shape)
             result[places] = Shrunk(products[places], nothing, nothing)
         else:
-            result[places] = pair.shrunk(products[places], prior)
-            result[places] = _or_sparse(seen[places], products[places], said[places], pair, prior, result[places])
+            result[places] = pair.shrunk(products[places], prior, errors=errors)
+            if errors:
+                result[places] = _or_sparse(seen[places], products[places], said[places], pair, prior, result[places])
     return result, _weights(np.exp(prior))
 
 
@@ -157,7 +160,7 @@ class _Pair:
         around = [measured, *(measured - weight * each for each in towards for weight in WEIGHTS)]
         return cls(measured, towards, variance, sizes.sizes, sizes.likelihood(around, variance), along)
 
-    def shrunk(self, product: Floats, prior: Floats) -> Shrunk:
+    def shrunk(self, product: Floats, prior: Floats, *, errors: bool) -> Shrunk:
         """Posterior table of the pair; prior: (means, spreads), log prior of mean and spread."""
         belief = np.exp(self.likelihood + prior - (self.likelihood + prior).max())
         belief /= belief.sum()
@@ -168,6 +171,8 @@ class _Pair:
         trust, left = _posterior(self.measured - guess, spread, self.variance)
         rows, columns = (each.vectors for each in self.along)
         estimate = product + rows @ (guess + trust * (self.measured - guess)) @ columns.T
+        if not errors:
+            return Shrunk(estimate, product, product)
         by_noise = np.minimum(trust**2 * self.variance, left)
         noise, model = (rows**2 @ part @ (columns**2).T for part in (by_noise, left - by_noise))
         return Shrunk(estimate, noise, model)
@@ -261,22 +266,29 @@ def _posterior(coefficients: Floats, spread: Floats, variance: float) -> tuple[F
     coefficients, spread: deviations from the prior mean and prior variances. variance: of the noise. The weights of the
     tails are learned by EM.
     """
-    squares, shape = np.square(coefficients).reshape(-1), coefficients.shape
-    expected = spread.reshape(-1) * TAILS[:, None] + variance
-    precisions = 1.0 / expected
-    logs = 0.5 * (np.log(precisions) - squares * precisions)
-    likelihood = np.exp(logs - logs.max(axis=0))
-    shares = TAIL_SHARES
+    shape, tails = coefficients.shape, TAILS.astype(np.float32)[:, None]
+    ratios = (spread / variance).reshape(-1).astype(np.float32)  # in units of the noise, single precision does
+    squares = (np.square(coefficients) / variance).reshape(-1).astype(np.float32)
+    trusts = ratios * tails
+    precisions = 1.0 / (trusts + np.float32(1.0))
+    trusts *= precisions
+    likelihood = np.log(precisions)
+    likelihood -= squares * precisions
+    likelihood *= np.float32(0.5)
+    likelihood -= likelihood.max(axis=0)
+    np.exp(likelihood, out=likelihood)
+    shares = TAIL_SHARES.astype(np.float32)
+    prior = np.float32(TAIL_TRUST) * shares
     for _ in range(TAIL_ROUNDS):
-        shares = shares * (likelihood @ (1.0 / (shares @ likelihood))) + TAIL_TRUST * TAIL_SHARES
+        shares = shares * (likelihood @ (1.0 / (shares @ likelihood))) + prior
         shares = shares / shares.sum()
-    of_tails = likelihood * shares[:, None]
-    of_tails /= of_tails.sum(axis=0)
-    trusts = 1.0 - variance * precisions
-    trust = (of_tails * trusts).sum(axis=0)
-    within = variance * trust
-    between = ((of_tails * trusts**2).sum(axis=0) - trust**2) * squares
-    return trust.reshape(shape), (within + np.maximum(between, 0.0)).reshape(shape)
+    likelihood *= shares[:, None]  # and with that the posterior of each tail
+    likelihood /= likelihood.sum(axis=0)
+    precisions -= np.einsum("tc,tc->c", likelihood, precisions)
+    precisions *= precisions
+    trust, between = (np.einsum("tc,tc->c", likelihood, each) for each in (trusts, precisions))
+    left = (trust + squares * between).reshape(shape)
+    return trust.reshape(shape).astype(np.float64), variance * left.astype(np.float64)
 
 
 RIDGES = (0.1, 0.3, 1.0)  # how far pairs are trusted as mediators; chosen pair by pair, by likelihood
@@ -333,7 +345,7 @@ def all_pairs(
     first = {axis: Directions.of(shares[axis], ordered[axis]) for axis in range(axes) if small[axis]}
     by_order: Along = {(a, b): (first[a], first[b]) for a, b in near}
     further = {places: [fitted(places, expected[places])] if expected else [] for places in near}
-    alone, _ = shrink_pairs(near, among, further, by_order)
+    alone, _ = shrink_pairs(near, among, further, by_order, errors=False)
     known = among | {places: fitted(places, each.estimate) for places, each in alone.items()}
     said = predicted_by_others(one_way, known, kin)
     for each in said:

@@ -75,13 +75,29 @@ class Table:
 def sum_kinds(values: Floats, kinds: Sequence[Codes]) -> Floats:
     """Aggregate an array along each axis over classes of values. kinds: for each axis, the class of every value."""
     for axis, kind in enumerate(kinds):
-        number = int(kind.max(initial=-1)) + 1
-        if number == values.shape[axis] and np.array_equal(kind, np.arange(number)):
-            continue
-        member = np.zeros((number, len(kind)))
-        member[kind, np.arange(len(kind))] = 1.0
-        values = along(member, values, axis)
+        member = _kept(kind.tobytes()) if len(kind) <= SHORT and kind.dtype == np.int64 else _members(kind)
+        if member is not None:
+            values = along(member, values, axis)
     return np.asarray(values, dtype=np.float64)
+
+
+SHORT = 128  # values of an axis up to which the members of its classes are kept
+
+
+@lru_cache(maxsize=2**9)
+def _kept(kind: bytes) -> Floats | None:
+    """Members of classes (`_members`); the same ones are summed in many tables."""
+    return _members(np.frombuffer(kind, dtype=np.int64))
+
+
+def _members(kind: Codes) -> Floats | None:
+    """Indicator matrix of the values of each class, (classes, values); None if every value is its own class."""
+    number = int(kind.max(initial=-1)) + 1
+    if number == len(kind) and np.array_equal(kind, np.arange(number)):
+        return None
+    member = np.zeros((number, len(kind)))
+    member[kind, np.arange(len(kind))] = 1.0
+    return member
 
 
 def spread_out(values: Floats, places: Places, among: Sequence[int]) -> Floats:

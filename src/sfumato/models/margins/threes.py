@@ -59,12 +59,13 @@ class Few(NamedTuple):
 def join_few(tables: Sequence[Few], close: float = CLOSE) -> list[Floats]:
     """Maximum-entropy tables with given margins and contrasts. close: as `joining.join_counts` has it."""
     orders, stacks = [_order(table.shape) for table in tables], defaultdict[tuple[object, ...], list[int]](list)
-    for index, (table, order) in enumerate(zip(tables, orders, strict=True)):
-        stacks[len(order), bool(table.contrasts), *(_rounded_up(table.shape[axis]) for axis in order)].append(index)
+    sizes = [[table.shape[axis] for axis in order] for table, order in zip(tables, orders, strict=True)]
+    for index, table in enumerate(tables):
+        stacks[len(sizes[index]), bool(table.contrasts), *map(_rounded_up, sizes[index])].append(index)
     result, kind = dict[int, Floats](), np.float32 if close >= SINGLE else np.float64
     for members in stacks.values():
-        turned = ([tables[index].shape[axis] for axis in orders[index]] for index in members)
-        a, b, c, d = (max(sizes) for sizes in zip(*([1] * (4 - len(each)) + each for each in turned), strict=True))
+        turned = ([1] * (4 - len(sizes[index])) + sizes[index] for index in members)
+        a, b, c, d = (max(along) for along in zip(*turned, strict=True))
         together = max(1, AT_ONCE // (a * b * c + a * b * d + c * d))
         for start in range(0, len(members), together):
             some = members[start : start + together]
@@ -84,8 +85,9 @@ def _rounded_up(size: int) -> int:
 
 
 A, B, C, D = range(4)
-INSIDE: dict[str, tuple[Places, ...]] = {"F": ((A, B), (A, C), (B, C)), "U": ((A, B), (A, D), (B, D))}
 AXES: dict[str, Places] = {"F": (A, B, C), "U": (A, B, D)}
+# Pairs that a factor is fitted to, and the place of its third axis behind that of the tables.
+FITS: dict[str, dict[Places, int]] = {"F": {(A, B): 3, (A, C): 2, (B, C): 1}, "U": {(A, D): 2, (B, D): 1}}
 
 
 class _Stack:
@@ -208,24 +210,20 @@ class _Stack:
             move += ((more + less) / 2.0)[:, None, None, None]
             now *= move
             factors *= move
-        off, pairs = self.totals if not looked_at else np.zeros(len(now)), self._pairs(name)
+        off, pairs = self.totals, [pair for pair in FITS[name] if pair in self.wanted]
         for pair in pairs:
-            axis = 1 + next(place for place, each in enumerate(AXES[name]) if each not in pair)
-            margin = np.squeeze(now, axis) if now.shape[axis] == 1 else now.sum(axis=axis)
-            wanted = self.wanted[pair]
-            ratio = np.expand_dims(_ratio(margin, wanted), axis)
+            axis, wanted = FITS[name][pair], self.wanted[pair]
+            final, before = pair == pairs[-1], (slice(None),) * axis
+            margin = now[*before, 0] if final and now.shape[axis] == 1 else np.add.reduce(now, axis=axis)
+            ratio = _ratio(margin, wanted)[*before, None]
             factors *= ratio
-            if pair != pairs[-1]:
+            if not final:
                 now *= ratio
             if looked_at:
                 margin -= wanted
-                off = np.maximum(off, np.abs(margin, out=margin).sum(axis=(1, 2)))
+                error = np.abs(margin, out=margin).reshape(len(margin), -1).sum(axis=1)
+                off = error if pair == pairs[0] else np.maximum(off, error)
         return off
-
-    def _pairs(self, name: str) -> list[Places]:
-        """Pairs that F or U is fitted to; that of the first two axes by F."""
-        every = [pair for pair in INSIDE[name] if pair in self.wanted]
-        return every if name == "F" else [pair for pair in every if pair != (A, B)]
 
     def _coefficients(self) -> tuple[Floats, Floats]:
         """Factors 1 + p q s(a) s(b) and p s(a) + q s(b), (tables, a, b) each."""

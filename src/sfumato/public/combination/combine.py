@@ -156,7 +156,7 @@ def _refuse_real_differences(first: Source, second: Source) -> None:
     from sfumato.public.comparison.compare import compare
 
     try:
-        real = compare(first.release, second.release, confidence=SURE).real
+        real = compare(first.release, second.release, confidence=SURE, shares=False).real
     except QueryError:  # too many cells to compare, or no counts: the receipts must do
         return
     if real:
@@ -169,25 +169,37 @@ def _refuse_real_differences(first: Source, second: Source) -> None:
 def _fused(sources: Sequence[Source], *, disjoint: bool) -> Content:
     """Content of all releases together; kinds that cannot be fused are refused by name."""
     from sfumato.models.margins.content import Margins
+    from sfumato.models.margins.nested import NestedMargins
+    from sfumato.models.margins.summed import SummedMargins
     from sfumato.public.combination.linear import CAN, fuse_cubes
     from sfumato.public.combination.margins import fuse_fitted, fuse_unbiased
     from sfumato.public.combination.trees import fuse_trees
     from sfumato.releases.contents.cube import Cube
 
-    kinds = {_kind(source.release) for source in sources}
-    contents, names = [source.release.content for source in sources], [source.release.mechanism for source in sources]
+    by_source = [(_kind(source.release), source.release.mechanism) for source in sources]
+    kinds, names = {kind for kind, _ in by_source}, [*dict.fromkeys(name for _, name in by_source)]
+    contents = [source.release.content for source in sources]
     cubes = [content for content in contents if isinstance(content, Cube)]
     margins = [content for content in contents if isinstance(content, Margins)]
     if kinds == {"linear"}:
         return fuse_cubes(cubes, disjoint=disjoint)
-    odd = next((source.release.mechanism for source in sources if _kind(source.release) is None), None)
-    if odd is not None or disjoint:
-        by = odd or next(source.release.mechanism for source in sources if _kind(source.release) != "linear")
-        raise ReleaseFileError(f"a release by {by} cannot be combined{'' if odd else ' so'}; {CAN}")
+    if disjoint and kinds <= {"residual", "margins", "grouped", "summed"}:
+        return SummedMargins.of([c for c in contents if isinstance(c, Margins | NestedMargins | SummedMargins)])
+    for kind, name in by_source:
+        if kind == "running":
+            raise ReleaseFileError(
+                "a part with running totals has noise in common with other parts of its series, and cannot be "
+                "combined; release the table by itself"
+            )
+        if kind is None or (kind == "sfumato" and disjoint):
+            raise ReleaseFileError(f"a release by {name} cannot be combined{' so' if kind else ''}; {CAN}")
+        if kind == "grouped" and not disjoint:
+            raise ReleaseFileError(
+                "a release by margins with attributes that enter by groups can be added up with --disjoint, and not "
+                f"be fused; {CAN}"
+            )
     if len(kinds) > 1:
-        raise ReleaseFileError(
-            f"releases by {' and '.join(dict.fromkeys(names))} cannot be fused with each other; {CAN}"
-        )
+        raise ReleaseFileError(f"releases by {' and '.join(names)} cannot be combined with each other; {CAN}")
     if kinds == {"residual"}:
         return fuse_unbiased(margins)
     for source in sources:
@@ -200,19 +212,28 @@ def _fused(sources: Sequence[Source], *, disjoint: bool) -> Content:
 
 
 def _kind(release: Release) -> str | None:
-    """Kind of releases that a release can be fused with: linear, residual, margins or sfumato; None for no kind."""
+    """Kind of releases that a release can be combined with; None for no kind."""
+    from sfumato.answers.along_time import RunningCells
     from sfumato.models.calibration.families import MeasuredTree
     from sfumato.models.margins.content import Margins
+    from sfumato.models.margins.nested import NestedMargins
+    from sfumato.models.margins.summed import SummedMargins
     from sfumato.public.combination.linear import LINEAR
     from sfumato.releases.contents.cube import Cube
 
-    content = release.content
-    if isinstance(content, Cube):
-        if all(isinstance(fit, LINEAR) for fit in content.fits):
-            return "linear"
-        return "sfumato" if isinstance(content.fits[0], MeasuredTree) else None
-    if isinstance(content, Margins):
-        return "residual" if content.unbiased else "margins" if release.mechanism == "margins" else None
+    match release.content:
+        case Cube(fits=fits):
+            every = all(isinstance(fit, LINEAR) for fit in fits)
+            spread = any(isinstance(fit, RunningCells) for fit in fits)
+            return (
+                "linear" if every else "running" if spread else "sfumato" if isinstance(fits[0], MeasuredTree) else None
+            )
+        case Margins(unbiased=unbiased):
+            return "residual" if unbiased else "margins" if release.mechanism == "margins" else None
+        case NestedMargins():
+            return "grouped"
+        case SummedMargins():
+            return "summed"
     return None
 
 

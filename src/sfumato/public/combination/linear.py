@@ -11,20 +11,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sfumato.answers.fit import Fit, NoisyCells
+from sfumato.errors import ReleaseFileError
 from sfumato.measurement import Measurement, as_one
 from sfumato.models.linear.fit import LinearFit, SolvedFit, SummedFit
 from sfumato.queries import Queries, Stack
 from sfumato.releases.contents.cube import Cube
 
 CAN = (
-    "those by cells, hierarchical, wavelet, matrix and laplace can be, with each other, also with --disjoint; those by "
-    "residual, by margins or by sfumato among themselves; any two can be compared (`sfumato compare`)"
+    "those by cells, hierarchical, wavelet, matrix and laplace can be, with each other; those by residual, by margins "
+    "or by sfumato each among themselves, with --disjoint not by sfumato; any two can be compared (`sfumato compare`)"
 )
 LINEAR = (NoisyCells, LinearFit, SolvedFit, SummedFit)
 
 
 def fuse_cubes(cubes: Sequence[Cube], *, disjoint: bool) -> Cube:
     """Cube of all releases together, statistic by statistic."""
+    if any(cube.trail is not None for cube in cubes):
+        raise ReleaseFileError(
+            "parts of a series with running totals share their noise, and cannot be combined; ask the series itself"
+        )
     by_statistic = zip(*(cube.fits for cube in cubes), strict=True)
     return Cube(cubes[0].schema, tuple(_sum(fits) if disjoint else _fuse(fits) for fits in by_statistic))
 

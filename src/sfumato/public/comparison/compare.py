@@ -123,26 +123,29 @@ def compare(
     confidence: float = 0.95,
     interval: str = "typical",
     names: tuple[str, str] | None = None,
+    shares: bool = True,
 ) -> Comparison:
     """Subtract one release's counts and shares from another's, the clearest differences first.
 
     by: the attributes of one table to compare; without any, a table of each attribute that both have, and all rows.
-    interval: "typical", or "guaranteed", which holds for every table. names: what the two are to be called.
+    interval: "typical", or "guaranteed", which holds for every table. names: what the two are to be called. shares: of
+    each cell also its share of all rows.
     """
     first, second = (_opened(one) for one in (before, after))
     check_confidence(confidence)
     if interval not in ("typical", "guaranteed"):
         raise QueryError(f"an interval is typical or guaranteed here, not {interval!r}")
     tables, notes = shared_tables(first, second, by)
-    numbers = 1 + sum(2 * table.size for table in tables)  # all rows, and of each cell a count and a share
+    whats = ("count", "share") if shares else ("count",)
+    numbers = 1 + sum(len(whats) * table.size for table in tables)  # all rows, and those of each cell
     apart = interval == "typical" and not _same_draw(first, second) and not (first.leans_on or second.leans_on)
     each = of_each(confidence, numbers)
     each = max(each, LEAST) if apart else (1.0 + each) / 2.0  # half of the risk for either side
     found = list[Compared]()
     for table in (SharedTable((), ()), *tables):
-        ours, theirs = (_ask(one, table, each, interval) for one in (first, second))
+        ours, theirs = (_ask(one, table, each, interval, shares=shares) for one in (first, second))
         for key in table.keys if table.names else [()]:
-            for what in ("count", "share") if table.names else ("count",):
+            for what in whats if table.names else ("count",):
                 one = difference(ours[key][what], theirs[key][what], apart=apart)
                 found.append(Compared(table.names, key, what, one))
     notes = [*_about_the_two(first, second), *notes]
@@ -162,8 +165,8 @@ def _opened(one: str | PathLike[str] | Release) -> Release:
     return opened if complete is opened.content else replace(opened, content=complete)
 
 
-def _ask(release: Release, table: SharedTable, confidence: float, interval: str) -> Cells:
-    """Query counts and shares of every cell of a table, each with an interval of that confidence."""
+def _ask(release: Release, table: SharedTable, confidence: float, interval: str, *, shares: bool) -> Cells:
+    """Query counts, and shares, of every cell of a table, each with an interval of that confidence."""
     names = ['"' + name.replace('"', '""') + '"' for name in table.names]
 
     def rows(sql: str) -> tuple[tuple[object, ...], ...]:
@@ -175,11 +178,12 @@ def _ask(release: Release, table: SharedTable, confidence: float, interval: str)
         ((count,),) = rows("SELECT COUNT(*) FROM release")
         return {(): {"count": _estimate(count)}}
     listed = ", ".join(names)
-    sql = f"SELECT {listed}, COUNT(*) AS n, COUNT(*) / SUM(COUNT(*)) OVER () AS share FROM release GROUP BY {listed}"
+    asked = {"count": "COUNT(*) AS n"} | ({"share": "COUNT(*) / SUM(COUNT(*)) OVER () AS share"} if shares else {})
+    sql = f"SELECT {listed}, {', '.join(asked.values())} FROM release GROUP BY {listed}"
     found: Cells = {}
     for row in rows(sql):
-        key, count, share = row[:-2], row[-2], row[-1]
-        found[key] = {"count": _estimate(count), "share": _estimate(share)}  # type: ignore[index]
+        key, numbers = row[: -len(asked)], row[-len(asked) :]
+        found[key] = dict(zip(asked, map(_estimate, numbers), strict=True))  # type: ignore[index]
     return found
 
 
@@ -192,21 +196,26 @@ def _estimate(cell: object) -> Estimate:
 def _same_draw(first: Release, second: Release) -> bool:
     """Check whether both show the same noise: one ledger entry is one draw, whatever became of the file.
 
-    A combined release and a series show the noise of all their parts.
+    A combined release and a series show the noise of all their parts; parts of one with running totals share noise.
     """
     return first is second or bool(_draws(first) & _draws(second))
 
 
 def _draws(release: Release) -> set[tuple[object, object]]:
-    return {one for part in release.content.releases or (release,) for one in draws_of(part.receipt)}
+    parts = release.content.releases or (release,)
+    runs = {("run", trail.run) for part in parts if (trail := getattr(part.content, "trail", None)) is not None}
+    return {one for part in parts for one in draws_of(part.receipt)} | runs
 
 
 def _about_the_two(first: Release, second: Release) -> list[str]:
     """Notes on the origin of both releases, for readers of the differences."""
     if _same_draw(first, second):
         notes = ["both are the same release, with the same noise: no difference can be more than how it was packed"]
-        if first.content.releases or second.content.releases:
+        ours, theirs = draws_of(first.receipt), draws_of(second.receipt)
+        if first.content.releases or second.content.releases or (ours & theirs and ours != theirs):
             notes = ["the two have noise in common: a part of one is in the other too"]
+        elif not ours & theirs and first is not second:
+            notes = ["the two have noise in common: they are parts of one series with running totals"]
     elif first.leans_on or second.leans_on:
         notes = ["estimates of one lean on an earlier release, so that the two may have noise in common"]
     else:
@@ -217,11 +226,11 @@ def _about_the_two(first: Release, second: Release) -> list[str]:
                 notes[0] += (
                     f", as entries {places[0]} and {places[1]} of one ledger for {printable(first.schema.dataset)}"
                 )
-    ours, theirs = what_is_counted(first.content.table_schema), what_is_counted(second.content.table_schema)
-    if set(ours) != set(theirs):
+    rules = what_is_counted(first.content.table_schema), what_is_counted(second.content.table_schema)
+    if set(rules[0]) != set(rules[1]):
         odd = [
             f"{which}: {rule}"
-            for which, mine, other in (("first", ours, theirs), ("second", theirs, ours))
+            for which, mine, other in (("first", *rules), ("second", *reversed(rules)))
             for rule in mine
             if rule not in other
         ]

@@ -8,24 +8,32 @@ from typing import TYPE_CHECKING
 from sfumato.public.report.distributions import Distribution
 from sfumato.public.report.markup import Markup, folded, name_of, part, table, tag, unbroken
 from sfumato.public.report.pairs import Pair
-from sfumato.public.report.pictures import bars, columns, heat_map, legend, percent, with_error
+from sfumato.public.report.pictures import bars, columns, heat_map, legend, line, percent, with_error
 
 if TYPE_CHECKING:
     from sfumato.domain import Axis
 
 MOST_BARS = 24  # values without an order that are listed under each other
+FEW = 7  # periods that are missing, and named
 
 KINDS = {"integer": "whole numbers", "number": "numbers", "date": "dates"}
 
 
-def attributes(found: Sequence[Distribution], unknown: Sequence[Axis], confidence: float) -> Markup:
-    """Section with a card for each attribute; unknown: attributes of which the release has no counts."""
+def attributes(
+    found: Sequence[Distribution], unknown: Sequence[Axis], confidence: float, along: str | None = None
+) -> Markup:
+    """Section with a card for each attribute; unknown: attributes of which the release has no counts.
+
+    along: the time of a series, drawn as a line.
+    """
     sure = f"{confidence * 100:.6g} %"
     about = (
         f"How many rows have each value. A bar is solid up to the low end of the number's {sure} interval and "
         "dissolves towards the high end: somewhere there the truth is."
     )
-    cards = [_card(f"a{place}", one, sure) for place, one in enumerate(found)]
+    if any(one.axis.name == along for one in found):
+        about += f" Over time, a line runs in the band of the {sure} intervals."
+    cards = [_card(f"a{place}", one, sure, one.axis.name == along) for place, one in enumerate(found)]
     left = None
     if unknown:
         names = [joined for axis in unknown for joined in (name_of(axis.name), ", ")][:-1]
@@ -33,17 +41,22 @@ def attributes(found: Sequence[Distribution], unknown: Sequence[Axis], confidenc
     return part("attributes", "What it shows", about, tag("div", cards, class_="cards"), left)
 
 
-def _card(name: str, one: Distribution, sure: str) -> Markup:
+def _card(name: str, one: Distribution, sure: str, over_time: bool) -> Markup:
     axis, labels = one.axis, one.cut.labels
     listed = not axis.ordered and len(labels) <= MOST_BARS
     title = f"Rows by {axis.name}"
     short = one.cut.cut_short
-    drawn = (
-        bars(name, title, labels, one.counts)
-        if listed
-        else columns(name, title, labels, one.counts, _marks(one), pale=short)
-    )
+    if over_time and axis.ordered:
+        steps = [int(cells[0]) if one.cut.whole else place for place, cells in enumerate(one.cut.groups)]
+        drawn = line(name, title, labels, one.counts, steps)
+    elif listed:
+        drawn = bars(name, title, labels, one.counts)
+    else:
+        drawn = columns(name, title, labels, one.counts, _marks(one), pale=short)
     kind = f"{axis.size:,} values" if axis.values else f"{KINDS.get(axis.kind, axis.kind)} in {axis.size:,} steps"
+    if over_time:
+        gaps = [str(axis.label(cell)) for cell in axis.gaps]
+        kind = f"{len(axis.edges) - 1 - len(gaps)} periods" + f", without {', '.join(gaps)}" * (0 < len(gaps) < FEW)
     if not one.cut.whole:
         kind += f", drawn in {len(labels)} groups"
     rows = [
@@ -70,8 +83,10 @@ def _shorter(one: Distribution) -> str:
 
 
 def _marks(one: Distribution) -> list[str] | None:
-    """Axis labels below the columns of a numeric attribute: the lower edge of each, and the last upper edge."""
-    axis = one.axis
+    """Axis labels below columns that span several values or an interval: the first of each, and the last of all."""
+    axis, labels = one.axis, one.cut.labels
+    if axis.kind != "number" and axis.ordered and not one.cut.whole:  # a span of days is too long to stand there
+        return [*(label.split(" to ")[0] for label in labels[:-1]), labels[-1].split(" to ")[-1]]
     if axis.kind != "number" or axis.missing:
         return None
     begins = [f"{float(axis.edges[int(cells[0])]):,.6g}" for cells in one.cut.groups]

@@ -46,8 +46,8 @@ class Cut:
 
     @property
     def whole(self) -> bool:
-        """Whether every group is one cell."""
-        return self.size == self.axis.size
+        """Whether every group is one cell; periods of a series that have no part are in none."""
+        return self.size == self.axis.size - len(self.axis.gaps)
 
     @property
     def kinds(self) -> Codes:
@@ -119,8 +119,10 @@ def _more_days(day: int, step: int, by: str) -> int:
 def cut(axis: Axis, most: int, sizes: Floats | None = None) -> Cut:
     """Cut an axis into at most so many groups. sizes: of the cells, by which unordered values are kept or merged."""
     cells = np.arange(axis.size)
-    if axis.size <= most:
-        return Cut(axis, tuple(cells[place : place + 1] for place in cells), tuple(map(shown, axis.labels())))
+    there = np.setdiff1d(cells, axis.gaps)
+    if len(there) <= most:
+        labels = tuple(shown(axis.label(int(cell))) for cell in there)
+        return Cut(axis, tuple(there[place : place + 1] for place in range(len(there))), labels)
     if axis.values and not axis.splits:
         order = cells if sizes is None else np.argsort(-sizes, kind="stable")
         kept, rest = np.sort(order[: most - 1]), np.sort(order[most - 1 :])

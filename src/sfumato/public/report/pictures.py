@@ -1,6 +1,7 @@
-"""SVG pictures: bars and columns with fading error bars, heat maps of pairs, the scale of odds; also as files.
+"""SVG pictures: bars and columns with fading error bars, lines over time, heat maps of pairs, odds; also as files.
 
-A bar is solid up to the low end of its interval and fades out to the high end. In a heat map colour shows where rows
+A bar is solid up to the low end of its interval and fades out to the high end; a line runs in the band of its
+intervals. In a heat map colour shows where rows
 are more or fewer than under independence, and cells that noise could explain are pale. Orange and blue are told apart
 by nearly everybody, and by lightness where colour is not seen at all; every number is in a title and in the table
 below.
@@ -8,7 +9,7 @@ below.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from math import ceil, floor, isfinite, log2, log10
 from typing import TYPE_CHECKING
 
@@ -157,6 +158,68 @@ def columns(
     return picture(name, title, about, tall, inside)
 
 
+def line(
+    name: str,
+    title: str,
+    labels: Sequence[str],
+    counts: Sequence[Estimate],
+    places: Sequence[int],
+    *,
+    tall: int = TALL,
+    letter: float = LEFT_LETTER,
+) -> Markup:
+    """Line over time in the band of its intervals; values may be negative.
+
+    places: step of time of each value; where a step has none the line breaks. Positions are shares of the width, so the
+    line is drawn in a frame of its own that stretches.
+    """
+    known = [(place, one, label) for place, one, label in zip(places, counts, labels, strict=True) if _bounded(one)]
+    low, high = min([0.0, *(one.low for _, one, _ in known)]), max([0.0, *(one.high for _, one, _ in known)])
+    step, number = nice_step(high - low or 1.0, 4), places[-1] + 1
+    grid = [step * at for at in range(floor(low / step + 1e-9), ceil((high or 1.0) / step - 1e-9) + 1)]
+    scale = (tall - BELOW - ABOVE) / (grid[-1] - grid[0])
+    left = min(MOST_LEFT, letter * (1 + max(len(short(tick)) for tick in grid)))
+
+    def y(value: float) -> float:
+        return round(tall - BELOW - (value - grid[0]) * scale, 2)
+
+    inside = [tag("line", x1=percent(left), x2="100%", y1=y(tick), y2=y(tick), class_="grid") for tick in grid]
+    at = {"x": percent(left - letter / 2), "text_anchor": "end", "class_": "small"}
+    inside += [tag("text", short(tick), y=y(tick) + 4, **at) for tick in grid]
+    runs: list[list[tuple[int, Estimate]]] = []
+    for place, one, _ in known:
+        if not runs or runs[-1][-1][0] != place - 1:
+            runs.append([])
+        runs[-1].append((place, one))
+    drawn = []
+    for run in runs:
+        ends = [(place + 0.5, one.high) for place, one in run] + [(place + 0.5, one.low) for place, one in run[::-1]]
+        if len(run) == 1:  # a band as wide as half a step
+            ends = [(ends[at][0] + shift, ends[at][1]) for at, shift in ((0, -0.25), (0, 0.25), (1, 0.25), (1, -0.25))]
+        drawn.append(tag("polygon", points=_points(ends, y), class_="solid", opacity=0.3))
+        values = _points([(place + 0.5, one.value) for place, one in run], y)
+        drawn.append(tag("polyline", points=values, class_="tick", fill="none", vector_effect="non-scaling-stroke"))
+    frame = {"x": percent(left), "width": percent(1 - left), "height": tall, "viewBox": f"0 0 {number} {tall}"}
+    inside.append(tag("svg", drawn, preserveAspectRatio="none", **frame))
+    for place, one, label in known:
+        x = percent(left + (place + 0.5) / number * (1.0 - left))
+        inside.append(
+            tag("circle", tag("title", f"{label}: {with_error(one)}"), cx=x, cy=y(one.value), r=3, class_="dot")
+        )
+    below = dict(zip(places, labels, strict=True))
+    inside += _below_bars([below.get(place, "") for place in range(number)], left, tall - 7, letter)
+    about = f"{len(known)} values from {labels[0]} to {labels[-1]}; all numbers are in the table below."
+    return picture(name, title, about, tall, inside)
+
+
+def _bounded(one: Estimate) -> bool:
+    return isfinite(one.low) and isfinite(one.high) and isfinite(one.value)
+
+
+def _points(ends: Sequence[tuple[float, float]], y: Callable[[float], float]) -> str:
+    return " ".join(f"{x:g},{y(value):g}" for x, value in ends)
+
+
 def _below_bars(labels: Sequence[str], left: float, y: float, letter: float) -> list[Markup]:
     """Labels below columns: the first, the last, and one or two between where they have room on a phone."""
     number = len(labels)
@@ -178,7 +241,7 @@ ALONE = (16, 60, 14)  # pixels at the sides of a picture in a file, above it for
 STYLE = (
     "svg { font-family: system-ui, sans-serif; font-size: 12px } text { fill: #23201c } .small { fill: #6a635a } "
     ".solid { fill: #5d7b8c } .fading { stop-color: #5d7b8c } .grid { stroke: #e6e0d6 } "
-    ".tick { stroke: #2f4552; stroke-width: 1.5 }"
+    ".tick { stroke: #2f4552; stroke-width: 1.5 } .dot { fill: #2f4552 }"
 )
 
 

@@ -29,24 +29,34 @@ def report(
     from sfumato.public.report.opening import odds_of, opening, promise
     from sfumato.public.report.pairs import strongest_pairs
     from sfumato.public.report.reading import reading
+    from sfumato.releases.contents.series import SeriesContent
     from sfumato.releases.release import open_release
+    from sfumato.schema.series import PERIOD
 
     release = open_release(Path(path), most_cells=most_cells, require_signature=require_signature)
+    along, whole = PERIOD if isinstance(release.content, SeriesContent) else None, release
     release = replace(release, content=release.content.complete())
     about, odds = release.describe(confidence=confidence), odds_of(release.guarantee)
     step("asking for every attribute")
-    asked = [(axis, distribution_of(release, axis, confidence)) for axis in release.domain]
+    by_time = whole.domain[along] if along else None  # which parts can tell that have fewer columns, or values
+    shown = [(whole, by_time) if by_time and axis.name == along else (release, axis) for axis in release.domain]
+    asked = [(axis, distribution_of(of, axis, confidence)) for of, axis in shown]
     found = {axis.name: one for axis, one in asked if one is not None and one.known}
     unknown = [axis for axis, _ in asked if axis.name not in found]
     step("looking for attributes that go together")
-    pairs = strongest_pairs(release, found, confidence)
+    told = dict(found)
+    if along in told and release.content is not whole.content:
+        told.pop(along)
+        if (one := distribution_of(release, release.domain[along], confidence)) is not None and one.known:
+            told[along] = one
+    pairs = strongest_pairs(release, told, confidence)
     step("writing the page")
     proved = certificate(path, facts=facts, require_signature=require_signature, most_cells=most_cells)
     parts: dict[str, Markup | None] = {
         "promise": promise(release, odds),
         "reading": reading(list(found.values()), confidence),
         "findings": findings(release, about),
-        "attributes": attributes(list(found.values()), unknown, confidence) if found else None,
+        "attributes": attributes(list(found.values()), unknown, confidence, along) if found else None,
         "pairs": together(pairs, confidence) if len(found) > 1 else None,
         "trust": trust(release, about),
         "limits": limits(release, about),

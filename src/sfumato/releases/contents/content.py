@@ -45,6 +45,7 @@ KINDS = {
     "sparse-cube": "sfumato.releases.contents.sparse_cube.SparseCube",
     "margins": "sfumato.models.margins.content.Margins",
     "nested-margins": "sfumato.models.margins.nested.NestedMargins",
+    "summed-margins": "sfumato.models.margins.summed.SummedMargins",
     "parity": "sfumato.lab.papers.parity.content.ParityCube",
     "rule": "sfumato.lab.papers.pac.content.Rule",
     "quantiles": "sfumato.lab.papers.quantiles.content.Quantiles",

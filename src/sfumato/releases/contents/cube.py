@@ -16,7 +16,7 @@ from sfumato.answers.fit import PARTS, Fit, NoisyCells
 from sfumato.arrays import Floats, Whole
 from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.frozen import dataclass
-from sfumato.measurement import Measurement, Noise
+from sfumato.measurement import Measurement, Noise, Trail
 from sfumato.queries import Identity, Queries
 from sfumato.releases.contents.content import NOT_UNBIASED, About, ContentOfCells, Written
 from sfumato.releases.file import members
@@ -27,7 +27,7 @@ from sfumato.releases.file.records import WITHOUT_ESTIMATE, refusal
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
-    from sfumato.answers.evaluate import View
+    from sfumato.answers.evaluate import NoiseSource, View
     from sfumato.answers.guaranteed_columns import FromFits
     from sfumato.answers.question import Kinds
     from sfumato.answers.results import Estimate
@@ -58,6 +58,12 @@ class Cube(ContentOfCells):
         """Whether every cell was measured independently."""
         return all(isinstance(fit, NoisyCells) for fit in self.fits)
 
+    @property
+    def trail(self) -> Trail | None:
+        """Fresh noises of which the error of each cell is made, where it is spread over the parts of a series."""
+        trail: Trail | None = getattr(self.fits[0], "trail", None)
+        return trail
+
     @cached_property
     def shown(self) -> tuple[Fit, ...]:
         """Fits that answers come from: with 0 in cells that the schema calls impossible."""
@@ -75,7 +81,7 @@ class Cube(ContentOfCells):
 
     @property
     def noises(self) -> dict[str, Noise]:
-        """Noise on each cell by statistic, where every cell was measured independently."""
+        """Noise drawn for each cell by statistic, where every cell was measured independently."""
         return {fit.of: fit.measurements[0].noise for fit in self.fits}
 
     def view(self, kinds: Kinds) -> View:
@@ -83,11 +89,16 @@ class Cube(ContentOfCells):
         from sfumato.answers.fitted_noise import FittedNoise
         from sfumato.answers.question import gathered, gathered_by_kind
 
-        noises = CountedNoise(self.noises) if self.plain else FittedNoise(self.shown, self.domain)
+        counted = self.plain or self.trail is not None  # in every cell noise of one size, independent of other cells
+        noises: NoiseSource = CountedNoise(self.noises) if self.plain else FittedNoise(self.shown, self.domain)
+        if self.trail is not None:
+            from sfumato.answers.along_time import AlongTime
+
+            noises = AlongTime(self.noises, self.trail)
         axes = sorted(self.domain.place(name) for name in kinds)
         summed = {fit.of: fit.sums(self.domain, axes) for fit in self.shown}
         structure = self.schema.structure
-        if self.plain and (axes or structure is not None):
+        if counted and (axes or structure is not None):
             by_place = {place: np.asarray(kinds[self.domain.names[place]]) for place in axes}
             if structure is None:
                 return View(self.schema, gathered_by_kind(self.domain, summed, by_place), noises)
@@ -183,7 +194,7 @@ class Cube(ContentOfCells):
             f"{self.domain.size:,} cells",
             tuple(measured for fit in self.fits for measured in fit.measurements),
             "every cell carries noise of its own, whose distribution is known exactly"
-            if self.plain
+            if self.plain or self.trail is not None
             else "cells were fitted to noisy answers: their noise is known exactly, what the fit assumes is estimated",
             tuple(words for fit in self.fits for words in fit.words),
         )

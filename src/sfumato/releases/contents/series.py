@@ -404,12 +404,14 @@ class SeriesContent(ContentOfCells):
         newest = self.newest.about
         first, last = self.parts[0].period, self.parts[-1].period
         span = first if first == last else f"{first} to {last}"
+        spread = getattr(self.newest, "trail", None) is not None
+        own = "noise is spread over all parts" if spread else "every part has noise of its own"
         extent = f"{len(self.parts)} {'part' if len(self.parts) == 1 else 'parts'}, {span}; the newest has "
         return About(
             self.domain.names,
             extent + newest.extent,
             newest.measured,
-            f"every part has noise of its own; in the newest, {newest.errors}",
+            f"{own}; in the newest, {newest.errors}",
             (*newest.findings, *filter(None, [self.signed_parts])),
         )
 

@@ -135,20 +135,18 @@ def _finite(text: str) -> float:
 
 def _check_depth(content: Any) -> None:
     """Raise RecursionError beyond the maximal depth, without recursion."""
-    level, depth = [content], 0
+    level: list[Any] = [[content]]
+    depth = -1
     while level:
-        if depth > MOST_DEPTH:
+        if depth >= MOST_DEPTH:
             raise RecursionError
-        level = [
-            inner
-            for item in level
-            if isinstance(item, dict | list)
-            for inner in (item.values() if isinstance(item, dict) else item)
-        ]
+        inside = [item.values() if isinstance(item, dict) else item for item in level]
+        nested = (each for each in inside if not {dict, list}.isdisjoint(map(type, each)))  # a long list is passed over
+        level = [inner for each in nested for inner in each if isinstance(inner, dict | list) and inner]
         depth += 1
 
 
-WITHOUT_ESTIMATE = frozenset({"solved"})  # families of which a file keeps measurements alone
+WITHOUT_ESTIMATE = frozenset({"running", "solved"})  # families of which a file keeps measurements alone
 
 
 class _Families(UserDict[str, type[Fit] | str]):
@@ -169,6 +167,7 @@ FAMILIES = _Families(
         "linear": "sfumato.models.linear.fit.LinearFit",
         "regional": "sfumato.models.partition.fit.PartitionFit",
         "nested": "sfumato.models.partition.shrinkage.ShrinkageFit",
+        "running": "sfumato.answers.along_time.RunningCells",
         "solved": "sfumato.models.linear.fit.SolvedFit",
         "summed": "sfumato.models.linear.fit.SummedFit",
         "shaped": "sfumato.models.weights.fit.ScaledShape",

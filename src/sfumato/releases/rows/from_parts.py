@@ -23,6 +23,15 @@ if TYPE_CHECKING:
 LAST = 1.0 - 2.0**-30
 
 
+def dealt_out(rows: Floats, places: Floats) -> tuple[Codes, Floats]:
+    """Part of each place, in proportion to its rows, and the place inside of it; rows: (parts,), places: ascending."""
+    ends = np.cumsum(rows) / max(float(rows.sum()), 1e-300)
+    which = np.minimum(np.searchsorted(ends, places, side="right"), len(rows) - 1)
+    starts = ends - np.diff(ends, prepend=0.0)
+    inside = (places - starts[which]) / np.maximum(ends - starts, 1e-300)[which]
+    return which, np.clip(inside, 0.0, LAST)
+
+
 @dataclass(frozen=True, eq=False)
 class _Part:
     """Sampler of one part. code: of its period. share: of its rows that fulfil a condition on the period.
@@ -97,11 +106,8 @@ class RowsOfParts:
         return np.moveaxis(groupings[place].gather(laid_out, 0), 0, place)
 
     def draw(self, places: Floats, random: RandomNumbers) -> Block:
-        ends = np.cumsum([part.total for part in self.parts]) / self.total
-        which = np.minimum(np.searchsorted(ends, places, side="right"), len(self.parts) - 1)
-        starts = ends - np.diff(ends, prepend=0.0)
-        inside = (places - starts[which]) / np.maximum(ends - starts, 1e-300)[which]
-        return self._drawn(which, np.clip(inside, 0.0, LAST), [part.draw for part in self.parts], random)
+        which, inside = dealt_out(np.array([part.total for part in self.parts]), places)
+        return self._drawn(which, inside, [part.draw for part in self.parts], random)
 
     def _drawn(self, which: Codes, places: Floats, draws: Sequence[object], random: RandomNumbers) -> Block:
         """Rows of every part at its places. which: number of the part of each row."""

@@ -19,7 +19,7 @@ import numpy as np
 from pydantic import PlainValidator, model_validator
 
 from sfumato.domain import Axis
-from sfumato.plain_text import file_safe
+from sfumato.plain_text import all_file_safe, file_safe
 from sfumato.schema.parts import (
     Attributed,
     Flag,
@@ -127,8 +127,9 @@ def places_of(listed: tuple[str, ...], spelled: Mapping[str, Value], fold: tuple
                 f"maps {shown(spelling)} to {shown(value)}, but it already means {shown(listed[other])}; drop one"
             )
     every = (*listed, *spelled)
-    plain = (letters := "".join(every)).isascii() and letters.isalnum()
-    for text in () if plain else every:  # as `sample` and Excel write what a spreadsheet would run, or not show
+    for text in (
+        () if all_file_safe(every) else every
+    ):  # as `sample` and Excel write what a spreadsheet would run, or not show
         places.setdefault(folded(file_safe(text), fold), places[folded(text, fold)])
     return places
 

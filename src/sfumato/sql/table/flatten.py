@@ -26,6 +26,7 @@ from sfumato.sql.table.syntax import (
     is_error_node,
     is_star,
     name_of,
+    rank_name,
     ranks_replaced,
     substituted,
 )
@@ -176,7 +177,10 @@ def _finished(flat: Flat, inside: Any, order: Any, qualify: Any, columns: set[st
     nodes, ranks = ranks_replaced(nodes, before)
     steps += [RawStep("rank", (rank,)) for rank in ranks]
     size = len(flat.items)
-    items = tuple(replace(item, node=node) for item, node in zip(flat.items, nodes[:size], strict=True))
+    items = tuple(
+        replace(item, node=node, name=item.name or rank_name(item.node))
+        for item, node in zip(flat.items, nodes[:size], strict=True)
+    )
     steps += [RawStep("keep", (node,), "QUALIFY") for node in nodes[size : size + len(conditions)]]
     distinct = inside.args.get("distinct")
     if distinct is not None and distinct.args.get("on"):

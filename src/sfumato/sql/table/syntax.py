@@ -139,6 +139,11 @@ def ranks_replaced(nodes: Iterable[Any], before: int) -> tuple[list[Any], list[A
     return [node.transform(replaced) for node in nodes], ranks
 
 
+def rank_name(node: Any) -> str | None:
+    """The name of a rank that has no alias, as databases call it; None for any other item."""
+    return str(node.this.sql_name()).lower() if is_rank(node) else None
+
+
 def rank_number(node: exp.Expression) -> int | None:
     """The number of the rank whose placeholder, from `ranks_replaced`, a node is; None for any other."""
     name = node.name if node.key == "var" else ""

@@ -20,6 +20,8 @@ KNOWN = (
     "EXTRACT, DATE_TRUNC, DATE_DIFF, STRFTIME and TO_CHAR are known"
 )
 
+_INSTEAD = {"datebin": "write DATE_TRUNC('week', d), or for every 10 days FLOOR((d - DATE '2024-01-01') / 10)"}
+
 
 def translate(node: exp.Expression, leaf: Leaf, place: str) -> Tree:
     """The tree of an expression.
@@ -38,7 +40,7 @@ def translate(node: exp.Expression, leaf: Leaf, place: str) -> Tree:
             return Call(part.key, tuple(read(arg) for arg in _operands(part)))
         reader = _READERS.get(part.key)
         if reader is None:
-            raise unsupported(f"{in_words(part)} in {place}", KNOWN)
+            raise unsupported(f"{in_words(part)} in {place}", _INSTEAD.get(part.key, KNOWN))
         tree = reader(part, read)
         if tree is None:
             raise unsupported(f"{in_words(part)} of this form in {place}", KNOWN)

@@ -106,7 +106,7 @@ def replay(
     person = difference(one, other, schema.privacy_unit.contributions)
     first = _taped(run, schema, one, budget, curator, seed)
     second = _taped(run, schema, other, budget, curator, seed, first.tape)
-    loss, faults = _compared(first, second, person, budget, schema.privacy_unit.contributions)
+    loss, faults = compared(first, second, person, budget, schema.privacy_unit.contributions)
     return Replay(loss, [Complaint(what, call, tuple(one), tuple(other)) for what, call in faults])
 
 
@@ -150,7 +150,7 @@ def replay_findings(
 
 
 @dataclass(frozen=True, eq=False)
-class _Run:
+class Recorded:
     """One recorded run: its tape, its fingerprint (None if it ended early), and the faults that ended it."""
 
     tape: Tape
@@ -160,25 +160,30 @@ class _Run:
 
 def _taped(
     run: Run, schema: Schema, table: Table, budget: Budget, curator: type[Curator], seed: int, heard: Tape | None = None
-) -> _Run:
+) -> Recorded:
     """Run a mechanism on a table and record it; with `heard`, the recorded results of that run are replayed to it."""
-    tape, entropy = Tape(heard), Watched(seed)
-    with watching(curator, Lines):
-        recorder = Recorder(curator_of(schema, table, budget, curator, entropy), entropy, tape)
+    entropy = Watched(seed)
+    return taped_on(curator_of(schema, table, budget, curator, entropy), run, schema, budget, entropy, Tape(heard))
+
+
+def taped_on(curator: Curator, run: Run, schema: Schema, budget: Budget, entropy: Watched, tape: Tape) -> Recorded:
+    """Run a mechanism on a curator whose random bits are `Watched`, and record it on a tape."""
+    with watching(type(curator), Lines):
+        recorder = Recorder(curator, entropy, tape)
         try:
             made = run(cast(Curator, recorder), schema, budget)
-            return _Run(tape, (fingerprint(made), _file(made, schema, budget)))
+            return Recorded(tape, (fingerprint(made), _file(made, schema, budget)))
         except Apart as apart:
-            return _Run(tape, None, ((str(apart), len(tape.calls) - 1),))
+            return Recorded(tape, None, ((str(apart), len(tape.calls) - 1),))
         except SfumatoError as error:
-            return _Run(tape, None, ((f"the mechanism was refused: {error}", len(tape.calls)),))
+            return Recorded(tape, None, ((f"the mechanism was refused: {error}", len(tape.calls)),))
         except Exception as error:
             # Whatever it is: a mechanism that fails on some tables tells them from the others.
-            return _Run(tape, None, ((f"the mechanism failed: {type(error).__name__}", len(tape.calls)),))
+            return Recorded(tape, None, ((f"the mechanism failed: {type(error).__name__}", len(tape.calls)),))
 
 
-def _compared(
-    one: _Run, other: _Run, person: list[Row], budget: Budget, contributions: int
+def compared(
+    one: Recorded, other: Recorded, person: list[Row], budget: Budget, contributions: int
 ) -> tuple[float, list[tuple[str, int | None]]]:
     """Bound on the privacy loss between two runs with equal published answers, and the faults found.
 
@@ -221,16 +226,16 @@ class _Transcript:
     drawn_on: Table
 
     @cached_property
-    def first(self) -> _Run:
+    def first(self) -> Recorded:
         """Run that publishes most among some with different noise: nothing follows a count below the threshold."""
         named = self.run, self.schema, self.drawn_on, self.budget, self.curator
         return max((_taped(*named, self.seed + draw) for draw in range(DRAWS)), key=_published)
 
     @cached_property
-    def runs(self) -> dict[Hashable, _Run]:
+    def runs(self) -> dict[Hashable, Recorded]:
         return {_alike(self.drawn_on): self.first}
 
-    def on(self, table: Table) -> _Run:
+    def on(self, table: Table) -> Recorded:
         """Replay of the transcript on a table, cached by table."""
         alike = _alike(table)
         if alike not in self.runs:
@@ -243,7 +248,7 @@ class _Transcript:
         pairs, worst, complaints, contributions = 0, 0.0, list[Complaint](), self.schema.privacy_unit.contributions
         for one, other in tables:
             person = difference(one, other, contributions)
-            loss, faults = _compared(self.on(one), self.on(other), person, self.budget, contributions)
+            loss, faults = compared(self.on(one), self.on(other), person, self.budget, contributions)
             pairs, worst = pairs + 1, max(worst, loss)
             complaints += [Complaint(what, call, tuple(one), tuple(other)) for what, call in faults]
             if len(complaints) >= MOST_COMPLAINTS:
@@ -251,7 +256,7 @@ class _Transcript:
         return ReplayFinding("", self.budget.amount, worst, pairs, complaints)
 
 
-def _published(run: _Run) -> int:
+def _published(run: Recorded) -> int:
     made = [call.result for call in run.tape.calls]
     return len(made) + sum(len(one.answers) for one in made if isinstance(one, Measurement))
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.arrays import Codes
+from sfumato.arrays import Codes, Whole
 from sfumato.domain import Axis, Partition
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.errors import PrivacyError
@@ -28,10 +28,11 @@ from sfumato.kernel.sampling.noise import draw
 from sfumato.lab.audit.attacks.replay import Run, descent_finding
 from sfumato.lab.audit.mutants import noise
 from sfumato.lab.audit.subjects.subject import HIDDEN, Outputs, aggregate_of, curator_of, line
-from sfumato.measurement import Laplace, Measurement, Noise
+from sfumato.measurement import Gaussian, Laplace, Measurement, Noise
 from sfumato.models.tree.descent import Frontier, Geometry, GoOn, Planned, next_measurements
 from sfumato.models.tree.measure import descend
 from sfumato.queries import Identity, Queries, Total, default_workload
+from sfumato.queries.running import GRID
 from sfumato.schema import Schema
 from sfumato.schema.parts import missing_of
 
@@ -107,6 +108,20 @@ class LargestCurator(ForgetfulCurator):
     """NOT PRIVATE: its charge takes the largest load where it must take the sum."""
 
     charging = LargestCharge
+
+
+class CoarseNoiseCurator(Curator):
+    """NOT PRIVATE: noise of running totals in whole rows, under shares of earlier counts that are fractions of rows."""
+
+    def _fresh(self, noise: Noise) -> Whole:
+        return GRID * draw(Gaussian(noise.parameter / GRID**2), self.domain.size, self._entropy)
+
+
+class OnePeriodCurator(Curator):
+    """NOT PRIVATE: running totals with noise for one period, of which later parts tell again."""
+
+    def _running_noises(self, shares: Mapping[str, Budget], periods: int) -> tuple[dict[str, Noise], list[Load]]:
+        return super()._running_noises(shares, 1)
 
 
 class UnsplitCurator(Curator):

@@ -23,8 +23,10 @@ from numpy.typing import NDArray
 from sfumato.errors import BudgetError, BudgetExhausted, LedgerError, NewLedgerWarning
 from sfumato.kernel.ledger.book import Series
 from sfumato.kernel.ledger.ledger import ROW, Ledger, Receipt, Unit
+from sfumato.kernel.ledger.past_noise import PastNoise
 from sfumato.kernel.ledger.register import Register
 from sfumato.kernel.ledger.reservation import Wanted
+from sfumato.kernel.reading.table import Table
 
 PERSON = Unit("person_id")
 MONTHS = Unit("person_id", Series("person in at most 2 months", 2))
@@ -198,6 +200,25 @@ class MonthlyLedger(Ledger):
         return super().reserve(replace(wanted, unit=replace(wanted.unit, series=alone)), nonce)
 
 
+class FreeCorrections(Ledger):
+    """NOT PRIVATE: a correction is published on what was paid for the part that it corrects."""
+
+    def reserve(self, wanted: Wanted, nonce: str) -> Receipt:
+        for entry in self.entries(wanted.dataset):
+            if entry.period == wanted.period:
+                return Receipt(
+                    self.identity() or "", entry.number, entry.dataset, entry.epsilon, entry.delta, entry.nonce
+                )
+        return super().reserve(wanted, nonce)
+
+
+class EveryMonth(Table):
+    """NOT PRIVATE: rows of all periods are read for each of them, and a person's cap is for all of them."""
+
+    def read(self, *given: Any, **named: Any) -> Any:
+        return super().read(*given, **{**named, "period": None})
+
+
 class UnheededRegister(Register):
     """NOT PRIVATE: people are recorded, and all of them are counted."""
 
@@ -233,3 +254,17 @@ class NewRegister(Register):
 
     def _marks(self) -> list[str]:
         return []
+
+
+class ForkedNoise(PastNoise):
+    """NOT PRIVATE: an old copy of past noise is gone on with, so that two parts take back the same noise."""
+
+    def _marks(self) -> list[str]:
+        return []
+
+
+class UncorrectedNoise(PastNoise):
+    """NOT PRIVATE: a corrected period is measured beside what it was corrected to, for the sum of both charges."""
+
+    def _standing(self, periods: Sequence[str], label: str) -> list[int]:
+        return [*range(1, len(periods) + 1)]

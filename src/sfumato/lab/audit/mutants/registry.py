@@ -19,11 +19,14 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.ledger.ledger import Ledger
+from sfumato.kernel.ledger.past_noise import PastNoise
 from sfumato.kernel.ledger.register import Register
 from sfumato.kernel.reading.engines import silenced
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.kernel.verbs.scores import Rank
+from sfumato.lab.audit.attacks import moving_people
 from sfumato.lab.audit.attacks.exact import Law
+from sfumato.lab.audit.attacks.exact_running import tells_too_much
 from sfumato.lab.audit.attacks.replay import Run as Recipe
 from sfumato.lab.audit.attacks.replay import first_fault
 from sfumato.lab.audit.attacks.sampling import audit
@@ -98,6 +101,12 @@ def _replayed(
     return Mutant(name, _what_is_wrong(made), 0, None, None, *sides)
 
 
+def _published(name: str, **made: type) -> Mutant:
+    """Mutant for the replay audit of a series: one of the classes that it is published with is broken."""
+    (broken,), check = made.values(), partial(moving_people.first_fault, **made)
+    return Mutant(name, _what_is_wrong(broken), check=check, sound=moving_people.first_fault)
+
+
 def _released(
     name: str, run: Any, control: Any, example: Callable[[int], Schema] | None = None, before: Counts = EMPTY_CELL
 ) -> Mutant:
@@ -146,6 +155,8 @@ _on_lines = partial(_replayed, schema=small_schema(4, 1, measured=False), budget
 _descending = partial(_checked, check=curators.descent_fault, real=curators.descending(), by="replay")
 _kept = partial(_checked, real=Ledger, by="ledger")
 _registered = partial(_checked, check=ledgers.counts_too_often, real=Register, by="ledger")
+_RUNNING = (Curator, PastNoise)
+_running = partial(_checked, check=tells_too_much, real=_RUNNING, by="exact")
 _bounding = partial(_checked, check=intervals.broken, real=intervals.first_believed, by="intervals")
 _shown = partial(_checked, by="outputs")
 _summed = partial(_checked, check=readers.sum_moves, real=readers.real_steps, by="reading")
@@ -267,6 +278,24 @@ MUTANTS: dict[str, Mutant] = {
         _registered("a register without names", ledgers.NamelessRegister),
         _registered("a register written afterwards", ledgers.LateRegister),
         _registered("a lost register made anew", ledgers.NewRegister, check=ledgers.loses_people),
+        _published("months that do not add up, of people who move", ledger=ledgers.MonthlyLedger),
+        _published("a correction for nothing", ledger=ledgers.FreeCorrections),
+        _published("a register unheeded, of people who move", register=ledgers.UnheededRegister),
+        _published("all months in each part", table=ledgers.EveryMonth),
+        _running(
+            "running totals, noise in whole rows",
+            curators.CoarseNoiseCurator,
+            broken=(curators.CoarseNoiseCurator, PastNoise),
+        ),
+        _running(
+            "running totals, noise for one period",
+            curators.OnePeriodCurator,
+            broken=(curators.OnePeriodCurator, PastNoise),
+        ),
+        _running("running totals, past noise forked", ledgers.ForkedNoise, broken=(Curator, ledgers.ForkedNoise)),
+        _running(
+            "running totals, corrected in vain", ledgers.UncorrectedNoise, broken=(Curator, ledgers.UncorrectedNoise)
+        ),
         _shown("labels that steer a terminal", outputs.raw_table, outputs.steers, repr),
         _shown("labels that run as formulas", outputs.raw_csv, outputs.runs, Result.to_csv),
         _shown("a file without a bound", outputs.open_unbounded, outputs.takes_all_memory, read_artifact),

@@ -14,10 +14,16 @@ function factor(value) {
   return `${number} · 10${[...power].map((one) => POWERS[+one]).join("")}`;
 }
 
+/** Whose presence is hidden, in a word, and over which periods of a series: "person in a month". */
+function oneUnit(unit) {
+  const row = unit.startsWith("any one row");
+  return (row ? "row" : "person") + (row ? unit.slice("any one row".length) : unit.replace(/^.*rows? each\)/, ""));
+}
+
 export function begun() {
   const about = state.about;
   const { guarantee } = about;
-  $("promise").replaceChildren(make("b", { text: about.promise }), `: one ${guarantee.unit.includes("row") ? "row" : "person"} more or less changes the odds of anything you see here by at most ${factor(about.groups[0].factor)} times.`);
+  $("promise").replaceChildren(make("b", { text: about.promise }), `: one ${oneUnit(guarantee.unit)} more or less changes the odds of anything you see here by at most ${factor(about.groups[0].factor)} times.`);
   const odds = make("div", { class: "odds" }, ...about.groups.map((one) => make("div", {}, make("b", { text: `${factor(one.factor)} ×` }),
     make("span", { text: `${one.together === 1 ? "for one alone" : `for ${one.together} together`}, epsilon ${+one.epsilon.toPrecision(4)}${one.delta ? `, delta ${one.delta.toPrecision(2)}` : ""}` }))));
   const words = make("p", { class: "hint", text: `In symbols: ${guarantee.definition}, ${about.promise}, for ${guarantee.unit}; ${guarantee.neighbours}.` });
