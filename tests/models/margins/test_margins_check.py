@@ -13,7 +13,16 @@ from curators import curator_of
 
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.models.margins.calibration import BROAD_LOOKS, BY_CHANCE, LEAST, LOOKS, WIDER, check, looks, measure_contrasts
+from sfumato.models.margins.calibration import (
+    BROAD_LOOKS,
+    BY_CHANCE,
+    LEAST,
+    LOOKS,
+    WIDER,
+    check,
+    looks,
+    measure_contrasts,
+)
 from sfumato.models.margins.content import Margins
 from sfumato.models.margins.scales import MEASURED, Contrasts, Haar, Spreads
 from sfumato.models.margins.table import Table, subsets, sum_out
@@ -152,8 +161,8 @@ def test_contrasts_are_measured_to_a_depth_and_cost_a_count_for_each_two_levels(
 def test_a_dependence_that_was_missed_shows_in_halves_and_not_in_other_pairs():
     """Two attributes that go together, taken as independent, beside one that is: their halves are off by rows / 20.
 
-    A spread is a variance over rows, before margins are kept, which leaves a quarter of it in halves of two axes. Without
-    a look at halves the spread of eighths stood for it.
+    A spread is a variance over rows, before margins are kept, which leaves a quarter of it in halves of two axes.
+    Without a look at halves the spread of eighths stood for it.
     """
     side = np.arange(8)
     near = 1.0 + 0.2 * np.multiply.outer(side - 3.5, side - 3.5) / 4.0
