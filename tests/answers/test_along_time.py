@@ -9,7 +9,15 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.errors import BudgetError, MechanismError, NewLedgerWarning, QueryError, ReleaseFileError, SchemaError
+from sfumato.errors import (
+    BudgetError,
+    LedgerError,
+    MechanismError,
+    NewLedgerWarning,
+    QueryError,
+    ReleaseFileError,
+    SchemaError,
+)
 from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.public.combination.linear import fuse_cubes
@@ -175,7 +183,7 @@ def test_a_part_is_a_release_by_itself_and_what_leans_on_two_of_them_knows_it(tm
     assert one.query("SELECT COUNT(*) FROM visits").rows[0][0].stderr == pytest.approx(single, rel=1e-6)
     assert not compare(one, other).apart
     with pytest.raises(ReleaseFileError, match="ask the series itself"):
-        fuse_cubes([one.content, other.content], ["cells", "cells"], disjoint=True)
+        fuse_cubes([one.content, other.content], disjoint=True)
     again = sf.open(replace(one, published=None).save(tmp_path / "one.sfumato"), allow_not_private=True)
     assert (again.content.cells() == one.content.cells()).all()
     assert again.content.trail.run == year.content.parts[0].content.trail.run
@@ -188,6 +196,8 @@ def test_what_would_break_the_noise_is_refused_in_one_line_and_costs_nothing(tmp
         release(table(1), stated, 1, **kept)
     with pytest.raises(MechanismError, match="margins does not measure"):
         release(table(1), stated, rho=RHO, mechanism="margins", **kept)
+    with pytest.raises(QueryError, match="one period, and sums over periods are served by running"):
+        release(table(1), stated, rho=RHO, workload="SELECT COUNT(*) FROM visits WHERE period > '2026-01'", **kept)
     published(tmp_path, [1])
     more = {"type": "boolean"}
     grown = schema(attributes={**stated.to_dict()["attributes"], "ill": more})
@@ -200,6 +210,17 @@ def test_what_would_break_the_noise_is_refused_in_one_line_and_costs_nothing(tmp
     large = schema(2**20)
     with pytest.raises(MechanismError, match="1,048,576 at most"):
         release(table(1), large, rho=RHO, **kept | {"series": tmp_path / "other.sfumato"})
+
+
+def test_an_old_copy_of_ledger_and_noise_together_is_refused(tmp_path):
+    published(tmp_path, [1])
+    old = {name: (tmp_path / name).read_bytes() for name in ("ledger.sqlite", "ledger.sqlite.noise")}
+    published(tmp_path, [2], seed=1)
+    for name, content in old.items():
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(LedgerError, match="old copy"):
+        published(tmp_path, [3], seed=2)
+    assert len(Ledger(tmp_path / "ledger.sqlite").entries("visits")) == 1
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,14 @@ from fractions import Fraction
 import numpy as np
 from curators import curator_of
 
+from sfumato.answers.along_time import RunningCells
 from sfumato.answers.fit import Fit
 from sfumato.domain import Partition
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.scores import Misfit
+from sfumato.measurement import Gaussian, Measurement, Trail
 from sfumato.models.calibration.adjusted_fit import Along, MovedFit, steadied
 from sfumato.models.calibration.block_counts import BlockCounts, Blocks
 from sfumato.models.calibration.families import MeasuredPartition, MeasuredShape, MeasuredShrinkage, MeasuredTree
@@ -31,6 +33,7 @@ from sfumato.models.tree.fit import TreeFit, fit_tree
 from sfumato.models.weights.fit import ScaledShape
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.queries import Identity, Kron, Ranges, Stack, Total, Tree
+from sfumato.queries.running import GRID
 from sfumato.releases.contents.cube import Cube
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
@@ -58,6 +61,7 @@ KINDS = (
     "shape",
     "leaves",
     "averages",
+    "running",
     "measured",
     "steadied",
     "measured buckets",
@@ -97,6 +101,10 @@ def example(kind: str) -> Fit:
     if kind == "shape":
         whole = curator.reduce(Partition(SCHEMA.domain, np.zeros(SIZE, dtype=np.int64))).measure(Identity(1), half)
         return ScaledShape.like(LinearFit.of_answers(whole), np.arange(1.0, SIZE + 1)).with_spread(7.25, misfit)
+    if kind == "running":
+        answers = GRID * 7 * np.arange(SIZE) + np.arange(-7, SIZE - 7) * 511
+        noisy = Measurement("count", Identity(SIZE), answers, (Gaussian(Fraction(GRID**2 * 90)),))
+        return RunningCells(noisy, Trail("0123456789abcdef" * 2, np.array([-0.125, -0.5, 1.0])))
     if kind == "averages":
         sides = SCHEMA.domain.shape
         by_sex, cells = Table(sides, (1, 2)), Table(sides, sides)

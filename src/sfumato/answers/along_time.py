@@ -142,6 +142,11 @@ class OfPart:
         order = np.argsort(labels, kind="stable")
         return order, labels[order]
 
+    @property
+    def split(self) -> bool:
+        """Whether any sum has weights on the cells of a group alone."""
+        return any(side.split for side in self.sides)
+
     def inside(self, group: int) -> Codes:
         """Cells of a group."""
         order, labels = self._by_group
@@ -171,10 +176,11 @@ class Joint:
         """Noise terms of a group's sums. members: parts that it has cells in, and its number among their groups."""
         places = [place for place, _ in members]
         covariance = self._of_all(tuple(places)).copy()
-        inside = [self.parts[place].inside(group) for place, group in members]
+        none = np.zeros(0, dtype=np.int64)
+        inside = [self.parts[place].inside(group) if self.parts[place].split else none for place, group in members]
         cells = np.unique(np.concatenate(inside))
         for of, (split, whole) in self._weights.items():
-            base = whole[np.ix_(places, cells)]
+            base = whole[places][:, cells]
             full = base.copy()
             for at, (place, mine) in enumerate(zip(places, inside, strict=True)):
                 full[at, np.searchsorted(cells, mine)] += split[place, mine]

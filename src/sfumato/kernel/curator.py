@@ -117,7 +117,7 @@ class Curator(Holding):
         answers.setflags(write=False)
         return Measurement(of, queries, answers, noises, which)
 
-    def measure_running(self, budget: Budget, weights: Sequence[int]) -> tuple[list[Measurement], Trail]:
+    def measure_running(self, budget: Budget, weights: Sequence[int | Fraction]) -> tuple[list[Measurement], Trail]:
         """Measure every cell with noise that takes back, in part, that of earlier parts of the series.
 
         weights: by which the budget is split over the statistics. The answers are in GRID-ths of a row (or a step), and

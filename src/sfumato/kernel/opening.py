@@ -156,14 +156,14 @@ def _carried(past: PastNoise, receipt: Receipt, terms: Terms) -> Carried:
 
 def _checked(table: Table, terms: Terms, ledger: Ledger) -> tuple[Register | None, PastNoise | None]:
     """The register or past noise that the terms need, after what can be refused from names, types and these files."""
-    unit, series = terms.wanted.unit, terms.schema.series
+    unit = terms.wanted.unit
     register = past = None
     if unit.series is not None and unit.series.keeps_register:
         register = Register(ledger, terms.schema.dataset, unit)
     table.check(terms.schema, terms.period, with_people=register is not None)
     if register is not None:
         register.check()
-    if series is not None and series.running:
+    if terms.schema.running:
         past = PastNoise(ledger, terms.schema.dataset, unit)
         past.check()
     return register, past

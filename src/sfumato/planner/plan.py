@@ -128,7 +128,7 @@ def make_plan(
     if mechanism == "auto" and options:
         raise MechanismError("options belong to one mechanism; name it with --mechanism")
     only = None if mechanism == "auto" else find_mechanism(mechanism).with_options(options or {})
-    only = for_running(schema, mechanism, pure=not chance) or only
+    only = for_running(schema, mechanism, pure=not chance) if schema.running else only
     if workload_only and workload is None:
         raise QueryError("--workload-only is about the statements of --workload; name their file with it")
     statements = None if workload is None else read_statements(workload, schema)
@@ -157,7 +157,7 @@ def make_plan(
 
 def _over_time(schema: Schema, mechanism: Mechanism | None, cost: Cost) -> tuple[OverTime, ...]:
     """Errors of the count of one cell in running totals and single periods, where noise is spread over time."""
-    if mechanism is None or schema.series is None or not schema.series.running:
+    if mechanism is None or schema.series is None or not schema.running:
         return ()
     periods = schema.series.periods or 1
     share = cost.budget.split(*schema.weights.values())[0]
@@ -166,9 +166,8 @@ def _over_time(schema: Schema, mechanism: Mechanism | None, cost: Cost) -> tuple
     found = Running(periods)
     totals, anew, single = found.totals(), found.anew(), found.single()
     told = sorted({*(many for many in SHOWN_PERIODS if many < periods), periods})
-    return tuple(
-        OverTime(many, *(unit * float(each[many - 1]) for each in (totals, anew, single)), unit) for many in told
-    )
+    rows = ((many, totals[many - 1], anew[many - 1], single[many - 1]) for many in told)
+    return tuple(OverTime(many, unit * float(a), unit * float(b), unit * float(c), unit) for many, a, b, c in rows)
 
 
 def _plan_for_rho(
@@ -183,14 +182,13 @@ def _plan_for_rho(
 ) -> Plan:
     """Plan at a rho: of a mechanism with Gaussian noise at that rho, of any other at the epsilon with this rho."""
     rho, choice = cost.rho, None
-    running = for_running(schema, mechanism, pure=cost.pure)
-    if running is None and mechanism == "auto":
+    if mechanism == "auto" and not schema.running:
         statements = None if workload is None else read_statements(workload, schema)
         counts = None if statements is None else statement_items(statements, schema)[1]
         if counts is not None and not workload_only:
             counts = tilt_towards(counts, schema.domain)
         choice, cost = choose_for(schema, cost, counts)
-    elif running is None and not find_mechanism(mechanism).gaussian:
+    elif not schema.running and not find_mechanism(mechanism).gaussian:
         cost = cost.without_delta
     plan = make_plan(
         schema,
@@ -335,7 +333,7 @@ def _finish(
     if spent is not None and error is None:
         if mechanism.holds.sparse:
             threshold = planned_threshold(schema, Budget.pure(spent))
-        elif size <= MOST_CELLS_AT_ONCE and in_detail and not (schema.series and schema.series.running):
+        elif size <= MOST_CELLS_AT_ONCE and in_detail and not schema.running:
             share = spent / (1 + len(schema.measures)) / schema.privacy_unit.contributions
             bound = every_query_error(size, share, question.confidence)
             paper = paper_error(size, share, question.confidence)

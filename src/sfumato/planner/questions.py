@@ -16,6 +16,7 @@ from sfumato.queries import AllRanges, Identity, Kron, Queries, Ranges, Total, W
 from sfumato.queries.kron import over
 from sfumato.queries.workload import attribute_sets, default_workload
 from sfumato.schema import Schema
+from sfumato.schema.series import PERIOD
 from sfumato.sql import Amount, Column, Select, compile_statement, read_workload, selects_of
 from sfumato.sql.workload import workload_of
 
@@ -63,7 +64,9 @@ def read_statements(workload: str | Path | Sequence[str] | Statements, schema: S
         try:
             statements += _compiled(one, schema) if isinstance(one, str) else [one]
         except QueryError as problem:
-            raise type(problem)(f"{where}, statement {number} of {len(listed)}: {problem}") from None
+            over = schema.series is not None and f"no column {PERIOD!r}" in str(problem)
+            hint = "; a workload is about the table of one period, and sums over periods are served by running: true"
+            raise type(problem)(f"{where}, statement {number} of {len(listed)}: {problem}{hint * over}") from None
     return statements
 
 

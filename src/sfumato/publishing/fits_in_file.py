@@ -79,7 +79,7 @@ def planned_noises(
         from sfumato.models.cells.sparse_cells import planned_noises as of_sparse_cells
 
         return dict(of_sparse_cells(schema, cost.budget))
-    if schema.series is not None and schema.series.running:
+    if schema.running:
         return _planned_running(schema, cost)
     if not mechanism.holds.by_margins:
         return {of: design.noises for of, design in _designs(schema, cost, mechanism, workload).items()}

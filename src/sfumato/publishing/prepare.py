@@ -20,22 +20,28 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from sfumato.arrays import MOST_DENSE
-from sfumato.errors import BudgetError, MechanismError, QueryError, ReleaseFileError, SchemaError, SfumatoError
+from sfumato.errors import (
+    BudgetError,
+    LedgerError,
+    MechanismError,
+    QueryError,
+    ReleaseFileError,
+    SchemaError,
+    SfumatoError,
+)
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Amount, Budget, Cost, readable
 from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.models import find_mechanism
 from sfumato.models.base.mechanism import Mechanism
-from sfumato.models.cells.cells import for_running
 from sfumato.publishing.fits_in_file import with_steps_of
 from sfumato.queries import Workload, default_workload
-from sfumato.releases.file.artifact import read_artifact
+from sfumato.releases.file.artifact import Artifact, read_artifact
 from sfumato.releases.release import LEANS_ON, Release
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
     from sfumato.models.margins.prior import Prior
-    from sfumato.releases.file.artifact import Artifact
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,8 +147,10 @@ def _one_way_forecast(mechanism: Mechanism, schema: Schema, workload: Workload, 
 def _settled(request: Request) -> Prepared:
     schema, cost = request.schema, request.cost
     asked = _workload(request, schema)
-    running = for_running(schema, request.mechanism, pure=cost.pure)
-    if running is not None:
+    if schema.running:
+        from sfumato.models.cells.cells import for_running
+
+        running = for_running(schema, request.mechanism, pure=cost.pure)
         return _fitting(Prepared(schema, running.with_options(request.options or {}), cost, asked, WHY_RUNNING))
     if request.mechanism != "auto":
         mechanism = find_mechanism(request.mechanism).with_options(request.options or {})
@@ -293,7 +301,7 @@ def check_series(request: Request) -> None:
     check_period(label, found.head.newest.get(label), correct=request.correct)
     newest = found.artifact(found.head.parts[-1])
     check_growth(newest.schema, request.schema)
-    if newest.schema.series is not None and newest.schema.series.running:
+    if newest.schema.running:
         _check_running(request, newest)
 
 
@@ -303,6 +311,14 @@ def _check_running(request: Request, newest: Artifact) -> None:
         raise SchemaError(
             "a series with running: true keeps its schema as it is, for the noise of each cell is spread over parts; "
             "leave the schema as it was, or begin a new file"
+        )
+    receipt, book = newest.manifest.receipt or {}, request.ledger
+    known = {entry.nonce for entry in book.entries(request.schema.dataset)}
+    if receipt.get("ledger") == book.identity() and receipt.get("nonce") not in known:
+        raise LedgerError(
+            f"the ledger {book.path} does not know the newest part of the series, so it is an old copy, and with it "
+            "noise would be taken back twice; restore ledger and noise from the latest backup",
+            kind="damaged",
         )
     promised = newest.manifest.guarantee
     if request.cost.budget.rho != promised.rho:

@@ -188,6 +188,11 @@ class Schema(Declared):
         return self.budget.delta if self.budget else None
 
     @property
+    def running(self) -> bool:
+        """Whether it is of a series whose noise is spread over its parts, for running totals."""
+        return self.series is not None and self.series.running
+
+    @property
     def per(self) -> str | None:
         """The span whose periods keep to the total together, if the schema states one."""
         return self.budget.per if self.budget else None
@@ -260,7 +265,7 @@ class Schema(Declared):
                 f"budget.per is {self.per}, which is for a series whose unit is a person within a dated period; write "
                 "series: {period: month, unit: person in a month}, or leave per out"
             )
-        if self.per is not None and self.series and self.series.running:
+        if self.per is not None and self.running:
             raise SchemaError(
                 f"budget.per is {self.per} and series.running is true: noise that is spread over time is proved for "
                 "each period by itself; leave one of the two out"

@@ -61,7 +61,7 @@ def designs(strategy: Strategy, schema: Schema, budget: Budget) -> dict[str, Des
     shares |= {missing_of(of): share for of, share in shares.items() if missing_of(of) in schema.units}
     contributions = schema.privacy_unit.contributions
     found = {of: design_of(strategy, shares[of], contributions, unit) for of, unit in schema.units.items()}
-    if schema.series is None or not schema.series.running:
+    if schema.series is None or not schema.running:
         return found
     more = Fraction(Running(schema.series.periods or 1).single()[-1] ** 2)  # where noise is spread over time
     return {

@@ -61,13 +61,11 @@ MECHANISM = Mechanism(
 )
 
 
-def for_running(schema: Schema, name: str, *, pure: bool) -> Mechanism | None:
-    """Mechanism of a series with running totals, which is cells with Gaussian noise; None of every other schema.
+def for_running(schema: Schema, name: str, *, pure: bool) -> Mechanism:
+    """Mechanism of a series with running totals, which is cells with Gaussian noise.
 
     name: of the mechanism that was asked for; pure: whether no delta was.
     """
-    if schema.series is None or not schema.series.running:
-        return None
     if name not in ("auto", MECHANISM.name):
         raise MechanismError(
             f"running: true spreads the noise of single cells over time, which {name} does not measure; leave out "

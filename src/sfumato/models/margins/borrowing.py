@@ -271,19 +271,9 @@ def lean_on(own: Margins, predicted: Mapping[Places, Prediction], walks: Mapping
     tables, shared = dict(own.tables["count"]), dict[Places, Floats]()
     for place in range(len(own.domain.axes)):
         every = np.arange(own.domain.shape[place])
-        tables[place,] = lean_margin(own, place, predicted[place,], walks[place,].scatter, every)
-        shared[place,] = _shared_margin(own, tables[place,], predicted[place,], walks[place,])
+        tables[place,], shared[place,] = lean_margin(own, place, predicted[place,], walks[place,], every)
     pairs, commons, ratios = _pairs(own, tables, predicted, walks)
     return replace(with_tables(own, tables | pairs, ratios), shared=shared | commons)
-
-
-def _shared_margin(own: Margins, table: Table, predicted: Prediction, walk: Walk) -> Floats:
-    """Variances by value of what a one-way margin shares with those of other periods."""
-    (place,) = table.places
-    alone = one_way_errors(*own.noisy[place,], float(table.estimate.sum()), own.domain.axes[place].ordered)[1]
-    error = np.where(np.isfinite(predicted.variance), predicted.variance, 0.0)
-    rows = np.maximum(table.estimate, 1.0)
-    return np.minimum(walk.shared(rows, error, walk.scatter * rows, alone), table.model)
 
 
 def with_tables(own: Margins, tables: dict[Places, Table], ratios: Mapping[Places, float]) -> Margins:
@@ -325,20 +315,24 @@ def evened(contents: Sequence[Margins], at: int, predicted: Mapping[Places, Pred
     return replace(own, tables={**own.tables, "count": tables}, spreads=spreads)
 
 
-def lean_margin(own: Margins, place: int, predicted: Prediction, scatter: float, kind: Codes) -> Table:
-    """One-way margin drawn towards its prediction by precision (GLS). kind: the predicted group of each value."""
+def lean_margin(own: Margins, place: int, predicted: Prediction, walk: Walk, kind: Codes) -> tuple[Table, Floats]:
+    """One-way margin drawn towards its prediction by precision (GLS), and the variances that other periods share.
+
+    kind: the predicted group of each value.
+    """
     table, noisy, ordered = own.tables["count"][place,], own.noisy[place,], own.domain.axes[place].ordered
     total = float(table.estimate.sum())
     alone = np.maximum(one_way_errors(*noisy, total, ordered)[1], LEAST)
     of_group, estimate = np.bincount(kind, alone), np.bincount(kind, table.estimate)
-    spread = predicted.variance + scatter * np.maximum(estimate, 1.0)
-    known = np.isfinite(spread)
-    weight = np.where(known, of_group / (of_group + np.where(known, spread, 1.0)), 0.0)
+    scatter, known = walk.scatter * np.maximum(estimate, 1.0), np.isfinite(predicted.variance)
+    error = np.where(known, predicted.variance, 0.0)
+    weight = np.where(known, of_group / (of_group + error + scatter), 0.0)
     share = alone / of_group[kind]
     moved = onto_total(table.estimate + share * (weight * (predicted.mean - estimate))[kind], total)
     left = 1.0 - weight[kind] * share
     variance, noise = left * (table.noise + table.model), left**2 * table.noise
-    return Table(table.places, moved, noise, variance - noise)
+    shared = share**2 * walk.shared(estimate, error, scatter, np.asarray(of_group, dtype=np.float64))[kind]
+    return Table(table.places, moved, noise, variance - noise), np.minimum(shared, variance - noise)
 
 
 def _pairs(

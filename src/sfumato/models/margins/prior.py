@@ -28,7 +28,7 @@ from sfumato.domain import Axis, Domain
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import MechanismError, QueryError, ReleaseFileError, SchemaError
 from sfumato.frozen import dataclass
-from sfumato.models.margins.borrowing import Periods, Prediction, lean_margin, with_tables
+from sfumato.models.margins.borrowing import Periods, Prediction, Walk, lean_margin, with_tables
 from sfumato.models.margins.joining import onto_total
 from sfumato.models.margins.shrinkage import LEAST, all_pairs, fit_margins
 from sfumato.models.margins.table import Places, Table, sum_kinds
@@ -178,8 +178,8 @@ def lean_on_prior(own: Margins, prior: ContentOfCells) -> Margins:
     shared = shared_axes(own.domain, prior.domain)
     earlier = Earlier.of(prior, own, shared)
     tables = dict(own.tables["count"])
-    for place, (predicted, scatter) in earlier.margins.items():
-        tables[place,] = lean_margin(own, place, predicted, scatter, shared[place].own)
+    for place, (predicted, walk) in earlier.margins.items():
+        tables[place,], _ = lean_margin(own, place, predicted, walk, shared[place].own)
     one_way = [tables[place,].estimate for place in range(len(own.domain.axes))]
     pairs = [_Pair.of(own, shared, places, told) for places, told in earlier.pairs.items()]
     believed = _Belief.of(pairs)
@@ -200,11 +200,11 @@ _Noisy = tuple[Floats, Floats]  # counts along some axes, and the variance of ea
 class Earlier:
     """Counts of an earlier release by common groups of cells, at the rows of the new one.
 
-    margins: for each shared axis what it predicts of the new margin, with the scatter around it; what jumped is not
+    margins: for each shared axis what it predicts of the new margin, with its walk in time; what jumped is not
     predicted. pairs: its estimates along two axes, nan where it has none.
     """
 
-    margins: Mapping[int, tuple[Prediction, float]]
+    margins: Mapping[int, tuple[Prediction, Walk]]
     pairs: Mapping[Places, Floats]
 
     @classmethod
@@ -225,7 +225,7 @@ class Earlier:
         }
         periods = Periods(total, [total, total], [before, now], typical)
         predicted = periods.predicted(1)
-        margins = {p[0]: (predicted[p].forgetting(~_known(before[p])), periods.walks[p].scatter) for p in before}
+        margins = {p[0]: (predicted[p].forgetting(~_known(before[p])), periods.walks[p]) for p in before}
         both = [places for places in combinations(margins, 2) if places in own.tables["count"]]
         pairs = _tables(prior, own.domain, shared, both)
         if unbiased is prior:

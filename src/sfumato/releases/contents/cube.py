@@ -61,8 +61,10 @@ class Cube(ContentOfCells):
     @property
     def trail(self) -> Trail | None:
         """Fresh noises of which the error of each cell is made, where it is spread over the parts of a series."""
-        trail: Trail | None = getattr(self.fits[0], "trail", None)
-        return trail
+        trails: list[Trail | None] = [getattr(fit, "trail", None) for fit in self.fits]
+        first = trails[0]
+        same = (one and first and one.run == first.run and np.array_equal(one.weights, first.weights) for one in trails)
+        return first if all(same) else None
 
     @cached_property
     def shown(self) -> tuple[Fit, ...]:

@@ -30,7 +30,7 @@ from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.kernel.ledger.past_noise import Carried, PastNoise
 from sfumato.kernel.opening import Terms
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.lab.audit.attacks.exact import TOLERANCE
+from sfumato.lab.audit.attacks.exact import TOLERANCE, ExactFinding
 from sfumato.measurement import Noise, Trail
 from sfumato.schema import Schema
 
@@ -180,3 +180,13 @@ def tells_too_much(kinds: tuple[type[Curator], type[PastNoise]]) -> str | None:
             told = "a part shows what cannot be without this person" if found[0] == inf else f"rho {found[0]:.3f}"
             return f"{told}, where {float(found[1]):g} was charged (parts {', '.join(story.periods)})"
     return None
+
+
+def running_findings() -> list[ExactFinding]:
+    """Exact audit of running totals in every story that is not refused, in rho."""
+    found = {story: running_loss(story) for story in STORIES}
+    return [
+        ExactFinding(f"running totals of {', '.join(story.periods)}, in rho", one[1], one[0], 1)
+        for story, one in found.items()
+        if one is not None
+    ]
