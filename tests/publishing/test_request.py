@@ -110,7 +110,7 @@ def test_every_argument_in_python_is_the_field_of_its_name(monkeypatch, tmp_path
         "ledger": Ledger(tmp_path / "l.sqlite"),
         **{name: name == bold for name in BOLD},
     }
-    said |= {"schema": PLAINLY.schema, "epsilon": "0.5", "series": None, "period": "2026-11"}
+    said |= {"schema": PLAINLY.schema, "epsilon": "0.5", "series": None, "period": "2026-11", "prior": None}
     assert set(said) == {one.name for one in dataclasses.fields(Request)}
     assert set(signature(sf.release).parameters) == {*said, "table", "entropy", "step"}
     table, request = caught(monkeypatch, "sfumato.publishing.publish._made", lambda: sf.release("t.csv", **said))
@@ -127,6 +127,7 @@ def test_every_option_of_the_command_is_a_field_too(monkeypatch, tmp_path, bold,
         "--with": "depth=3",
         "--table": "people",
         "--ledger": "l.sqlite",
+        "--prior": "last.sfumato",
         "-o": "r.sfumato",
     }
     words = [word for pair in written.items() for word in pair] + ([f"--{bold.replace('_', '-')}"] if bold else [])
@@ -134,7 +135,13 @@ def test_every_option_of_the_command_is_a_field_too(monkeypatch, tmp_path, bold,
     ask = partial(command_line, ["release", "t.csv", *words, *more], standalone_mode=False)
     table, request = caught(monkeypatch, f"sfumato.publishing.publish.{place}", ask)
     said = {"epsilon": "0.5", "delta": "1e-6", "mechanism": "cells", "workload": Path("w.sql"), "table_name": "people"}
-    said |= {"options": {"depth": "3"}, "dialect": None, "rho": None, **{name: name == bold for name in BOLD}}
+    said |= {
+        "options": {"depth": "3"},
+        "dialect": None,
+        "rho": None,
+        "prior": Path("last.sfumato"),
+        **{name: name == bold for name in BOLD},
+    }
     assert table == "t.csv" and {name: getattr(request, name) for name in said} == said
     assert request.schema.dataset == "t" and request.ledger.path == tmp_path / "l.sqlite"
     in_a_series = ["--series", "s.sfumato", "--period", "2026-11"]
@@ -142,7 +149,9 @@ def test_every_option_of_the_command_is_a_field_too(monkeypatch, tmp_path, bold,
     ask = partial(command_line, ["release", "t.csv", *kept, *in_a_series, *more], standalone_mode=False)
     _, request = caught(monkeypatch, f"sfumato.publishing.publish.{place}", ask)
     assert (request.series, request.period) == (Path("s.sfumato"), "2026-11")
-    assert {*said, "schema", "ledger", "series", "period"} == {one.name for one in dataclasses.fields(Request)}
+    ask = partial(command_line, ["release", "t.csv", *words, "--prior", "p.sfumato", *more], standalone_mode=False)
+    assert caught(monkeypatch, f"sfumato.publishing.publish.{place}", ask)[1].prior == Path("p.sfumato")
+    assert {*said, "schema", "ledger", "series", "period", "prior"} == {one.name for one in dataclasses.fields(Request)}
 
 
 def test_what_is_asked_for_is_public_and_cannot_change():

@@ -18,7 +18,8 @@ PERIOD = typer.Option(..., "--period", help="The period, such as 2026-11.", show
 def list_parts(series: Path = FILE, quiet: bool = QUIET, as_json: bool = JSON) -> None:
     """List the parts of a series in the order of publication, after checking every byte of them."""
     from sfumato.cli.show import exact, say, table
-    from sfumato.releases.series import checked_series, checked_signature, signed_parts
+    from sfumato.releases.series import signed_parts
+    from sfumato.releases.signature import checked_series, checked_signature
 
     opened = checked_series(series)
     last = opened.head.newest

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.errors import LedgerError, PrivacyError, SfumatoError, SignatureError
+from sfumato.errors import LedgerError, PrivacyError, ReleaseFileError, SfumatoError, SignatureError
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Amount, Budget, Cost
 from sfumato.kernel.ledger.book import Unit, period_of
@@ -38,6 +39,7 @@ from sfumato.releases.release import Release
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
+    from sfumato.models.margins.prior import Prior
     from sfumato.releases.file.series import Signed
 
 
@@ -162,9 +164,25 @@ def table_for(table: Any, request: Request, schema: Schema) -> Table:
 def terms_for(table: Any, request: Request, prepared: Prepared, schema: Schema) -> Terms:
     """Terms for opening the curator: schema, cost, mechanism, and the digest that recognises a repeated request."""
     digest = digest_of_request(table, request, prepared)
+    if prepared.prior is not None and not request.again:
+        _refuse_same_table(table, request, prepared, prepared.prior)
     name, another_unit = prepared.mechanism.name, request.another_unit
     again, period = request.again or request.correct, request.label
     return Terms(schema, prepared.cost, name, digest, another_unit=another_unit, again=again, period=period)
+
+
+def _refuse_same_table(table: Any, request: Request, prepared: Prepared, prior: Prior) -> None:
+    """Refuse to lean on a release of the very same table, which `combine` fuses without loss."""
+    same = digest_of_request(table, request, replace(prepared, prior=None))
+    nonce = (prior.release.receipt or {}).get("nonce")
+    listed = request.ledger.entries(request.schema.dataset)
+    if any((entry.nonce, entry.request) == (nonce, same) for entry in listed):
+        raise ReleaseFileError(
+            f"{prior.shown} is a release of this very table, by its name in the ledger, with the same schema and "
+            "epsilon; release it once more without --prior and fuse the two with `sfumato combine`, or say --again if "
+            "the table is another one by now",
+            kind="input",
+        )
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,8 @@
-"""Series as a whole: its guarantee over all parts, a check of every byte, and single parts taken out."""
+"""Series as a whole: its guarantee over all parts, whose signatures they have, and single parts taken out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os import PathLike
 from pathlib import Path
 
 from sfumato.errors import ReleaseFileError
@@ -12,22 +11,12 @@ from sfumato.kernel.ledger.book import Unit, period_of
 from sfumato.kernel.ledger.composition import Loss, composed, sum_of_rho
 from sfumato.releases.file.artifact import is_series
 from sfumato.releases.file.manifest import Guarantee, guarantee_of
-from sfumato.releases.file.records import refusal
-from sfumato.releases.file.series import PartRecord, SeriesFile, open_series
-from sfumato.releases.signature import Signature, holds
+from sfumato.releases.file.series import PartRecord, open_series
+from sfumato.releases.signature import Signature, checked_signature
 from sfumato.schema import Schema
 from sfumato.schema.series import Series
 
 MOST_LISTED = 6  # periods in a line
-
-
-def checked_series(path: str | PathLike[str], most_cells: int | None = None) -> SeriesFile:
-    """An open series of which every byte was checked, not only what is asked for."""
-    file = open_series(path, most_cells)
-    for part in file.head.parts:
-        file.artifact(part)
-        checked_signature(part)
-    return file
 
 
 def extracted(path: str | Path, period: str, number: int | None = None) -> tuple[bytes, Signature | None]:
@@ -44,16 +33,6 @@ def extracted(path: str | Path, period: str, number: int | None = None) -> tuple
         there = ", ".join(dict.fromkeys(part.period for part in file.head.parts[-6:]))
         raise ReleaseFileError(f"{path} has no such part of {label}; its last periods are {there}", kind="input")
     return file.body(found[-1]), checked_signature(found[-1])
-
-
-def checked_signature(part: PartRecord) -> Signature | None:
-    """A part's own signature, checked with the key that it names; None where it has none."""
-    if part.signed is None:
-        return None
-    signature = Signature(part.signed.digest, part.signed.public_key, part.signed.signature)
-    if not holds(signature):
-        raise refusal(f"the signature of its part {part.number} is forged or damaged")
-    return signature
 
 
 def signed_parts(parts: Sequence[PartRecord]) -> str:

@@ -29,6 +29,8 @@ from sfumato.frozen import dataclass
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+    from sfumato.releases.file.series import PartRecord, SeriesFile
+
 KEY_ENDING = ".pub"  # of the public key's file, beside the private one's
 MOST_KEY_BYTES = 10_000  # of a key file
 
@@ -167,8 +169,6 @@ def sign_release(path: str | PathLike[str], key: str | PathLike[str]) -> Signatu
 
     private = read_private(Path(key))
     if is_series(path):
-        from sfumato.releases.series import checked_series
-
         return sign_digest(checked_series(path).digest, private)
     return sign_digest(read_artifact(path).digest, private)
 
@@ -218,6 +218,29 @@ def holds(signature: Signature) -> bool:
     except InvalidSignature:
         return False
     return True
+
+
+def checked_signature(part: PartRecord) -> Signature | None:
+    """A part's own signature, checked with the key that it names; None where it has none."""
+    from sfumato.releases.file.records import refusal
+
+    if part.signed is None:
+        return None
+    signature = Signature(part.signed.digest, part.signed.public_key, part.signed.signature)
+    if not holds(signature):
+        raise refusal(f"the signature of its part {part.number} is forged or damaged")
+    return signature
+
+
+def checked_series(path: str | PathLike[str], most_cells: int | None = None) -> SeriesFile:
+    """An open series of which every byte and signature of a part was checked, not only what is asked for."""
+    from sfumato.releases.file.series import open_series
+
+    file = open_series(path, most_cells)
+    for part in file.head.parts:
+        file.artifact(part)
+        checked_signature(part)
+    return file
 
 
 def read_signature(path: Path) -> Signature | None:

@@ -12,6 +12,7 @@ import sfumato as sf
 from sfumato.domain import Axis
 from sfumato.errors import MechanismError, ReleaseFileError, SchemaError, SfumatoError
 from sfumato.kernel.budget import Cost
+from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.models.cells.cells import MECHANISM as CELLS
 from sfumato.models.margins.content import Margins
@@ -177,7 +178,7 @@ def _release(files, **more: object) -> Release:
     try:
         return sf.release(files / "t.csv", schema, 1, ledger=ledger, **stated)
     except SfumatoError:
-        assert not ledger.exists() or not sf.Ledger(ledger).account("t").spent
+        assert not ledger.exists() or not Ledger(ledger).account("t").spent
         raise
 
 
@@ -248,3 +249,14 @@ def test_what_leans_is_not_combined(files):
     _release(files).save(files / "two.sfumato")
     with pytest.raises(ReleaseFileError, match="leans on an earlier release"):
         sf.combine(files / "one.sfumato", files / "two.sfumato", allow_not_private=True)
+
+
+def test_a_release_of_the_very_same_table_is_no_prior(files):
+    ledger = files / "same.db"
+    stated = {"mechanism": "margins", "delta": "1e-9", "ledger": ledger}
+    first = sf.release(files / "t.csv", _schema(), 1, entropy=TestingEntropy(5), **stated).save(files / "same.sfumato")
+    with pytest.raises(ReleaseFileError, match=r"is a release of this very table.*sfumato combine.*--again"):
+        sf.release(files / "t.csv", _schema(), 1, prior=first, entropy=TestingEntropy(6), **stated)
+    assert len(Ledger(ledger).entries("t")) == 1
+    again = sf.release(files / "t.csv", _schema(), 1, prior=first, entropy=TestingEntropy(6), again=True, **stated)
+    assert again.leans_on is not None

@@ -6,12 +6,15 @@ import re
 from datetime import date
 from xml.etree import ElementTree
 
+import pyarrow as pa
 import pytest
 
 import sfumato as sf
 from sfumato.answers.results import Estimate
-from sfumato.public.report.distributions import cut
+from sfumato.public.report.attributes import attributes
+from sfumato.public.report.distributions import cut, distribution_of
 from sfumato.public.report.pictures import as_file, columns, line
+from sfumato.schema import Schema
 
 COUNTS = [Estimate(value, 3.0, value - 6, value + 6, 0.95, 3.0) for value in (90.0, 1200.0, 800.0, 30.0)]
 LABELS = ["2024-W01", "2024-W02", "2024-W03", "2024-W04"]
@@ -63,6 +66,19 @@ def test_labels_below_columns_are_as_many_as_have_room_on_a_phone(label, many):
     labels = [label.format(place) for place in range(27)]
     below = re.findall(r"<text x=[^>]* y=\"183\"[^>]*>([^<]*)<", columns("x", "rows", labels, COUNTS[1:2] * 27))
     assert len(below) == many and sum(7 * len(words) for words in below) < 247 * 0.86
+
+
+def test_an_axis_of_grouped_days_begins_and_ends_with_a_day(tmp_path):
+    days = {"type": "date", "lower": "2024-01-01", "upper": "2024-12-31", "by": "day"}
+    schema = {"dataset": "t", "privacy_unit": "row", "budget": {"epsilon": 9}, "attributes": {"day": days}}
+    table = pa.table({"day": [date(2024, 2, 3)] * 50})
+    release = sf.release(table, Schema.from_dict(schema), 1, ledger=tmp_path / "ledger", mechanism="hierarchical")
+    axis = release.domain["day"]
+    one = distribution_of(release, axis, 0.95)
+    assert one is not None and not one.cut.whole
+    drawn = attributes([one], [], 0.95)
+    below = re.findall(r'class="small" text-anchor="(?:start|end)">([^<]*)<', drawn)
+    assert below[0] == "2024-01-01" and below[-1] == "2024-12-31" and "to…" not in drawn
 
 
 def test_a_line_over_time_breaks_where_a_period_is_missing_and_goes_below_zero():

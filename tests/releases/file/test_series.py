@@ -17,8 +17,8 @@ from sfumato.publishing.publish import add_part
 from sfumato.releases.file.artifact import HEAD_FILE, Entry, directory_of, is_series
 from sfumato.releases.file.series import PartRecord, append_part, check_growth, head_bytes, open_series
 from sfumato.releases.release import Release, open_release
-from sfumato.releases.series import checked_series, extracted, guarantee_of_parts
-from sfumato.releases.signature import make_keys, sign_release, signature_beside
+from sfumato.releases.series import extracted, guarantee_of_parts
+from sfumato.releases.signature import checked_series, make_keys, sign_release, signature_beside
 
 ASKED = "SELECT period, COUNT(*) AS n FROM visits GROUP BY period"
 

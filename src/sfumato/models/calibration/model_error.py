@@ -113,10 +113,11 @@ def deviation_in_buckets(misfit: float, scale: float, parts: Floats, deviations:
     return crossing(surplus, top) if surplus(top) >= 0 else top
 
 
-def crossing(rising: Callable[[float], float], guess: float) -> float:
-    """Root of an increasing function that is negative at 0 (Chandrupatla 1997), to within about two units of rounding.
+def crossing(rising: Callable[[float], float], guess: float, close: float = CLOSE) -> float:
+    """Root of an increasing function that is negative at 0 (Chandrupatla 1997), to within a share `close` of it.
 
     A bracket is found by doubling; inverse quadratic interpolation is used where it is safe, and bisection elsewhere.
+    By default it is found to within about two units of rounding.
 
     >>> round(crossing(lambda x: x**3 - 2, 1.0), 12) == round(2 ** (1 / 3), 12)
     True
@@ -134,7 +135,7 @@ def crossing(rising: Callable[[float], float], guess: float) -> float:
         else:
             before, of_before, far, of_far = far, of_far, last, of_last
         last, of_last = point, value
-        least = CLOSE * max(far, last) / abs(far - last)
+        least = close * max(far, last) / abs(far - last)
         if least > 0.5:
             break
         along, up = (last - far) / (before - far), (of_last - of_far) / (of_before - of_far)

@@ -323,7 +323,8 @@ def lean_margin(own: Margins, place: int, predicted: Prediction, walk: Walk, kin
     table, noisy, ordered = own.tables["count"][place,], own.noisy[place,], own.domain.axes[place].ordered
     total = float(table.estimate.sum())
     alone = np.maximum(one_way_errors(*noisy, total, ordered)[1], LEAST)
-    of_group, estimate = np.bincount(kind, alone), np.bincount(kind, table.estimate)
+    of_group: Floats = np.bincount(kind, alone).astype(np.float64)
+    estimate: Floats = np.bincount(kind, table.estimate).astype(np.float64)
     scatter, known = walk.scatter * np.maximum(estimate, 1.0), np.isfinite(predicted.variance)
     error = np.where(known, predicted.variance, 0.0)
     weight = np.where(known, of_group / (of_group + error + scatter), 0.0)
@@ -331,8 +332,7 @@ def lean_margin(own: Margins, place: int, predicted: Prediction, walk: Walk, kin
     moved = onto_total(table.estimate + share * (weight * (predicted.mean - estimate))[kind], total)
     left = 1.0 - weight[kind] * share
     variance, noise = left * (table.noise + table.model), left**2 * table.noise
-    shared = share**2 * walk.shared(estimate, error, scatter, np.asarray(of_group, dtype=np.float64))[kind]
-    return Table(table.places, moved, noise, variance - noise), np.minimum(shared, variance - noise)
+    return Table(table.places, moved, noise, variance - noise)
 
 
 def _pairs(

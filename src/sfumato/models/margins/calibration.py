@@ -79,12 +79,15 @@ class Doubt:
         return cls(*(np.concatenate([part.reshape(-1) for part in parts]) for parts in zip(*every, strict=True)))
 
 
-def scale_of(doubts: Sequence[Doubt], measured: float, error: float, least: float = 0.0, most: float = 1e6) -> float:
+def scale_of(
+    doubts: Sequence[Doubt], measured: float, error: float, least: float = 0.0, most: float = 1e6, close: float = 1e-12
+) -> float:
     """Factor on doubtful variances that equates the expected sum of misfits to the measured one.
 
     doubts: of the sets in the sum. error: standard deviation of the noise of `measured`. The claim has a prior standard
     deviation equal to itself, so large noise changes it little; half the noise is added, as errors that are too small
-    mislead more than ones that are too large. The factor lies between `least` and `most`.
+    mislead more than ones that are too large. The factor lies between `least` and `most`, and is found to within a
+    share `close` of it.
     """
     every = Doubt.together(doubts)
     caps = np.broadcast_to(every.most, every.sure.shape)
@@ -103,7 +106,7 @@ def scale_of(doubts: Sequence[Doubt], measured: float, error: float, least: floa
         return least
     if size(most) <= wanted:
         return most
-    return min(max(crossing(lambda scale: size(scale) - wanted, 1.0), least), most)
+    return min(max(crossing(lambda scale: size(scale) - wanted, 1.0, close), least), most)
 
 
 # Shares of what is looked at, by the number of attributes and the level of each.
@@ -118,10 +121,10 @@ BROAD_LOOKS = LOOKS | {2: LOOKS[2] | {(0, 0): 2, (1, 1): 2}}
 ALIKE = 0.5  # power of the spread of halves in what is claimed of finer blocks: between not at all and as much
 CONTRASTS = 6  # share of the contrasts of halves of three attributes
 NONE: Mapping[Places, Scaled] = {}
-MOST_SETS = {2: 1000, 3: 240, 4: 48}  # that are looked at
+MOST_SETS = {2: 1000, 3: 120, 4: 24}  # that are looked at
 MOST_CELLS = 2**16  # of a set that is looked at
 MOST_TRIPLES, MOST_CELLS_OF_TRIPLES = 1000, 2**20  # whose contrast of halves is measured
-ROUGHLY = 1e-4  # of the rows, to which sets are joined for a look
+ROUGHLY = 1e-4  # of the rows, to which sets are joined for a look; and of a factor
 GROUPS = (1, 2, 4, 8, 16, 32, 64, 128)  # in which sets are taken, besides each by itself
 CLEAR = 0.25  # of what is claimed of a group, as which its noise may be to take sets in more groups
 LEAST, MOST = 0.1, 1e4  # factors on the variances of what was measured, and of pairs
@@ -226,7 +229,7 @@ class _Sizing:
     def size(self, order: int, sets: Sequence[Places], shares: Sequence[Budget]) -> None:
         """Measure misfits of sets of one order at each level of blocks, and calibrate their errors."""
         content, names = self.content(), self.schema.domain.names
-        answers, claims = _joined(content, sets), Claims(content)
+        answers, claims = _joined(content, sets), Claims(content, single=True)
         scales: dict[tuple[int, ...], list[float]] = {}
         for levels, share in zip(self.levels[order], shares, strict=True):
             single = {*levels} == {ALL}
@@ -238,7 +241,7 @@ class _Sizing:
             for (places, answer), prior in zip(answers.items(), priors, strict=True):
                 kinds = [content.blocks[axis][level] for axis, level in zip(places, levels, strict=True)]
                 rows = np.asarray(answer) if single else sum_kinds(answer, kinds)
-                counts = np.maximum(rows, 0.0)
+                counts = np.maximum(rows, 0.0).astype(np.float32)
                 sure, doubtful = claims.of(places, levels, counts)
                 doubts.append(Doubt(sure, prior * doubtful, counts + np.rint(counts)))
                 parts = None if single else _parts(kinds)
@@ -351,7 +354,7 @@ def _scales(measured: Measurement, groups: Whole, doubts: Sequence[Doubt]) -> li
     labels, by_group = groups.tolist(), []
     for group, misfit in enumerate(measured.answers.tolist()):
         members = [doubt for doubt, label in zip(doubts, labels, strict=True) if label == group]
-        by_group.append(scale_of(members, WIDER * misfit, error, LEAST, MOST))
+        by_group.append(scale_of(members, WIDER * misfit, error, LEAST, MOST, ROUGHLY))
     return [by_group[label] for label in labels]
 
 

@@ -215,7 +215,10 @@ class Earlier:
             unbiased = measured if isinstance(measured, ContentOfCells) else prior
         total = max(float(own.tables["count"][()].estimate), 1.0)
         listed: list[Places] = [(), *((place,) for place in shared)]
+        listed = [places for places in listed if not places or places in own.noisy]
         counts = _tables(unbiased, own.domain, shared, listed)
+        if () not in counts:
+            return cls({}, {})
         scale = total / max(float(counts.pop(())[0]), 1.0)
         before = {places: (numbers * scale, variance * scale**2) for places, (numbers, variance) in counts.items()}
         now = {places: _summed(own.noisy[places], [shared[place].own for place in places]) for places in before}
@@ -244,12 +247,12 @@ def _known(noisy: _Noisy) -> Flags:
 
 
 def _shrunk(pairs: Mapping[Places, _Noisy], margins: Mapping[int, Floats], domain: Domain) -> dict[Places, _Noisy]:
-    """Unbiased noisy pairs, shrunk as those of one release are."""
+    """Unbiased noisy pairs, shrunk as those of one release are; none has less noise than rounding is worth."""
     axes = [*margins]
     total = max(float(np.mean([each.sum() for each in margins.values()])), 1.0)
     one_way = [onto_total(each, total) for each in margins.values()]
     noisy: dict[Places, tuple[Floats, float]] = {
-        (axes.index(a), axes.index(b)): (numbers[0], float(np.median(numbers[1][_known(numbers)])))
+        (axes.index(a), axes.index(b)): (numbers[0], max(float(np.median(numbers[1][_known(numbers)])), 1 / 12))
         for (a, b), numbers in pairs.items()
         if _known(numbers).any()
     }

@@ -28,7 +28,13 @@ from sfumato.releases.group_privacy import group_privacy
 from sfumato.releases.group_privacy import in_words as families
 from sfumato.releases.parts import receipt_in_words
 from sfumato.releases.release import read_content, series_in
-from sfumato.releases.signature import check_signature, read_signature, signature_beside
+from sfumato.releases.signature import (
+    check_signature,
+    checked_series,
+    checked_signature,
+    read_signature,
+    signature_beside,
+)
 from sfumato.schema.parts import Budget
 from sfumato.version import __version__
 
@@ -137,8 +143,6 @@ def _certified(path: str | PathLike[str], most_cells: int | None) -> tuple[str, 
     if not is_series(path):
         artifact = read_artifact(path, most_cells)
         return artifact.digest, artifact.manifest, read_content(artifact)
-    from sfumato.releases.series import checked_series
-
     file = checked_series(path, most_cells)
     newest, release = file.artifact(file.head.parts[-1]), series_in(file)
     manifest = replace(newest.manifest, guarantee=release.guarantee, private=release.private, receipt=None)
@@ -147,8 +151,6 @@ def _certified(path: str | PathLike[str], most_cells: int | None) -> tuple[str, 
 
 def _parts(series: SeriesContent) -> list[dict[str, Any]]:
     """Parts of a series, in the order of publication; each one's own signature is checked with the key it names."""
-    from sfumato.releases.series import checked_signature
-
     listed = [] if series.file is None else series.file.head.parts
     return [
         {

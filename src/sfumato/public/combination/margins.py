@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from math import prod
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from sfumato.models.margins.measure import estimated, sums_of
 from sfumato.models.margins.scales import MEASURED, Contrasts, Haar, OfThree, Scaled, Spreads, of_three
 from sfumato.models.margins.table import WIDER, Noisy, Places, Table
 from sfumato.models.margins.views import NO_NOISE
+from sfumato.queries import Identity
 from sfumato.schema import Schema
 from sfumato.schema.parts import missing_of
 
@@ -62,19 +64,34 @@ def _mean(tables: Sequence[Table]) -> Table:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """A release by `margins`, with what it measured."""
+    """A release by `margins`, with what it measured. name: of its file."""
 
     content: Margins
+    name: str
 
     @cached_property
     def noisy(self) -> dict[str, list[tuple[Places, Noisy]]]:
         """Noisy tables of single cells by statistic, in the order of measurement."""
         result, shape = defaultdict[str, list[tuple[Places, Noisy]]](list), self.content.domain.shape
+        every = self.content.schema.units
         for places, one in self.content.measured:
             if one.of not in (MISFIT, CONTRAST):
-                numbers = one.answers.astype(np.float64).reshape([shape[place] for place in places])
-                result[one.of].append((places, (numbers, one.noise.continuous_variance)))
+                sizes = [shape[place] for place in places]
+                if len(one.answers) != prod(sizes) or not isinstance(one.queries, Identity):
+                    raise self._refusal("noisy tables")
+                result[one.of].append((places, (one.answers.astype(np.float64).reshape(sizes), _variance(one))))
+        first: list[Places] = [(place,) for place in range(len(shape))]
+        begins = [(places, one.of) for places, one in self.content.measured[: len(shape)]]
+        lacks = any({place for places, _ in result[of] for place in places} != {*range(len(shape))} for of in every)
+        if lacks or begins != [(places, "count") for places in first]:
+            raise self._refusal("noisy tables")
         return result
+
+    def _refusal(self, what: str) -> ReleaseFileError:
+        return ReleaseFileError(
+            f"{self.name} has {what} that do not go with its schema, so that it cannot be combined; ask its publisher "
+            "for a fresh copy"
+        )
 
     @cached_property
     def precision(self) -> float:
@@ -89,7 +106,7 @@ class _Part:
                 signs |= {place: Haar.of(margin(place), levels) for place in places if place not in signs}
                 found = contrasts_of(tuple(signs[place] for place in places), one)
                 if found is None:
-                    raise ReleaseFileError("its contrasts are not those of its margins, so that it cannot be combined")
+                    raise self._refusal("contrasts")
                 result[places] = found
         return result
 
@@ -147,7 +164,8 @@ def fuse_fitted(contents: Sequence[Margins], names: Sequence[str]) -> Margins:
                 "cannot be combined; release it again, or compare the two (`sfumato compare`)"
             )
     schema = contents[0].schema
-    parts = sorted((_Part(content) for content in contents), key=lambda part: -part.precision)
+    named = zip(contents, names, strict=True)
+    parts = sorted((_Part(content, name) for content, name in named), key=lambda part: -part.precision)
     noisy = {of: _by_precision([each for part in parts for each in part.noisy[of]]) for of in schema.units}
     tables, found = estimated(schema, noisy["count"], _in_rounds([part.pairs for part in parts]))
     counts, spreads = _calibrated(schema, parts, tables, found)
@@ -158,6 +176,11 @@ def fuse_fitted(contents: Sequence[Margins], names: Sequence[str]) -> Margins:
             every[of], beside[of] = made, by_set
     measured = _in_order([part.content.measured for part in parts], len(schema.domain.axes))
     return Margins(schema, every, beside, measured, guessed=parts[0].content.guessed)
+
+
+def _variance(measured: Measurement) -> float:
+    """Variance of the noise of every answer, by which it is weighed."""
+    return max(measured.noise.continuous_variance, NO_NOISE)
 
 
 def _by_precision(listed: Iterable[tuple[Places, Noisy]]) -> list[tuple[Places, Noisy]]:
