@@ -13,7 +13,16 @@ from curators import curator_of
 
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.models.margins.calibration import BY_CHANCE, LEAST, LOOKS, WIDER, check, looks, measure_contrasts
+from sfumato.models.margins.calibration import (
+    BROAD_LOOKS,
+    BY_CHANCE,
+    LEAST,
+    LOOKS,
+    WIDER,
+    check,
+    looks,
+    measure_contrasts,
+)
 from sfumato.models.margins.content import Margins
 from sfumato.models.margins.scales import MEASURED, Contrasts, Haar, Spreads
 from sfumato.models.margins.table import Table, subsets, sum_out
@@ -147,3 +156,30 @@ def test_contrasts_are_measured_to_a_depth_and_cost_a_count_for_each_two_levels(
     costly = curator_of(schema, counts, entropy=TestingEntropy(2), rho=wanted)
     noise = measure_contrasts(costly, schema, chosen, Budget.zcdp(wanted))[0][0, 1].variance
     assert noise == pytest.approx((1, 3, 6)[depth - 1] * 500, rel=0.01)
+
+
+def test_a_dependence_that_was_missed_shows_in_halves_and_not_in_other_pairs():
+    """Two attributes that go together, taken as independent, beside one that is: their halves are off by rows / 20.
+
+    A spread is a variance over rows, before margins are kept, which leaves a quarter of it in halves of two axes.
+    Without a look at halves the spread of eighths stood for it.
+    """
+    side = np.arange(8)
+    near = 1.0 + 0.2 * np.multiply.outer(side - 3.5, side - 3.5) / 4.0
+    counts = np.rint(ROWS * near[:, :, None] / near.sum() * np.full(4, 0.25)).astype(int)
+    axes, tables = range(3), {}
+    for part in subsets((0, 1, 2)):
+        if len(part) < 3:
+            exact = sum_out(counts, part, axes).astype(float)
+            if part == (0, 1):
+                exact = np.outer(exact.sum(axis=1), exact.sum(axis=0)) / exact.sum()
+            tables[part] = Table(part, exact, np.zeros(exact.shape), exact * (len(part) > 1) + (len(part) < 2))
+    off = 4 * abs(counts[:4, :4].sum() - tables[0, 1].estimate[:4, :4].sum()) ** 2 / (ROWS / 4)
+    found = {}
+    for name, levels in (("few", LOOKS), ("broad", BROAD_LOOKS)):
+        curator = curator_of(schema_of(8, 8, 4), counts, entropy=TestingEntropy(2), epsilon=Budget.pure(10).amount)
+        spreads = check(curator, schema_of(8, 8, 4), tables, Budget.pure(10), levels=levels).spreads
+        found[name] = {pair: sum(np.add(each.noise, each.model)[:1]) for pair, each in spreads.blocks.items()}
+    assert off < found["broad"][0, 1] < 3 * off  # normal errors of that mean size have pi / 2 times the variance
+    assert found["few"][0, 1] < off
+    assert found["broad"][0, 2] < off / 4 and found["broad"][1, 2] < off / 4

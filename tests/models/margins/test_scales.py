@@ -58,16 +58,6 @@ def test_blocks_at_the_ends_of_two_ordered_axes_are_larger():
     assert np.allclose(sizes_of(rows, [even, even], [even, even], 6400.0), rows)
 
 
-def test_contrasts_that_cannot_be_had_are_errors():
-    """Halves that would hold three times all rows: what is missing of it is told as an error, not as met."""
-    truth = smooth(0.0)
-    contrasts = measured(truth, 1.0, np.random.default_rng(0))
-    wild = replace(contrasts, noisy=contrasts.noisy + 3.0 * ROWS)
-    found, spreads = corrected({(0, 1): as_product(truth, 1e6)}, {(0, 1): wild}, [], [True] * 2)
-    missed = np.square(wild.noisy - wild.of(found[0, 1].estimate))[0, 0]
-    assert missed > ROWS**2 and spreads[0, 1].model[0] * ROWS > missed
-
-
 def test_signs_of_halves_and_quarters():
     haar = Haar.of(np.ones(4))
     assert haar.signs.tolist() == [[1, 1, -1, -1], [1, -1, 0, 0], [0, 0, 1, -1]]

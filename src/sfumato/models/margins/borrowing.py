@@ -332,7 +332,8 @@ def lean_margin(own: Margins, place: int, predicted: Prediction, walk: Walk, kin
     moved = onto_total(table.estimate + share * (weight * (predicted.mean - estimate))[kind], total)
     left = 1.0 - weight[kind] * share
     variance, noise = left * (table.noise + table.model), left**2 * table.noise
-    return Table(table.places, moved, noise, variance - noise)
+    shared = share**2 * walk.shared(estimate, error, scatter, of_group)[kind]
+    return Table(table.places, moved, noise, variance - noise), np.minimum(shared, variance - noise)
 
 
 def _pairs(

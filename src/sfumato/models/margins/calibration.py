@@ -241,7 +241,7 @@ class _Sizing:
             for (places, answer), prior in zip(answers.items(), priors, strict=True):
                 kinds = [content.blocks[axis][level] for axis, level in zip(places, levels, strict=True)]
                 rows = np.asarray(answer) if single else sum_kinds(answer, kinds)
-                counts = np.maximum(rows, 0.0).astype(np.float32)
+                counts: Any = np.maximum(rows, 0.0).astype(np.float32)  # single precision is precise enough for claims
                 sure, doubtful = claims.of(places, levels, counts)
                 doubts.append(Doubt(sure, prior * doubtful, counts + np.rint(counts)))
                 parts = None if single else _parts(kinds)

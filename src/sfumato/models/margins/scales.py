@@ -368,8 +368,7 @@ def corrected(
         rough = variance / max(counted, 1.0)
         model = table.model if places in told else estimate * (1.0 + rough / FINER)
         result[places] = Table(places, estimate, table.noise, model)
-        missed = changes[places] - item.of(estimate - table.estimate)  # of what cells >= 0 and margins do not allow
-        over, noise = along_all(squares, left[places]) + missed**2, along_all(squares, noises[places])
+        over, noise = along_all(squares, left[places]), along_all(squares, noises[places])
         blocks = _sizes(table.estimate, [ordered[place] for place in places])
         spreads[places] = _spread(item, table.estimate, blocks, over, noise, rough, places in told)
     return result, spreads
