@@ -180,14 +180,14 @@ def ends_of(measure: Floats, ordered: bool) -> Floats:
 def sizes_of(rows: Floats, measures: Sequence[Floats], ends: Sequence[Floats], total: float) -> Floats:
     """Size of cells or blocks with which error variances grow.
 
-    A third rows, a third the product of the axes' measures, a third that of measures tilted to their ends (`ends_of`).
+    Five twelfths rows, five the product of the axes' measures, two that of measures tilted to their ends (`ends_of`).
 
     >>> halves, last = [np.array([0.5, 0.5])] * 2, [np.array([0.0, 1.0])] * 2
-    >>> sizes_of(np.array([[9.0, 0.0], [0.0, 0.0]]), halves, last, 12.0).tolist()
-    [[4.0, 1.0], [1.0, 5.0]]
+    >>> sizes_of(np.array([[12.0, 0.0], [0.0, 0.0]]), halves, last, 12.0).tolist()
+    [[6.25, 1.25], [1.25, 3.25]]
     """
     even, tilted = (independent([total * each for each in parts], total) for parts in (measures, ends))
-    return np.asarray((rows + even + tilted) / 3.0)
+    return np.asarray((5.0 * (rows + even) + 2.0 * tilted) / 12.0)
 
 
 @dataclass(frozen=True, eq=False)
