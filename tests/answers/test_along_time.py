@@ -20,7 +20,6 @@ from sfumato.errors import (
 )
 from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.public.combination.linear import fuse_cubes
 from sfumato.public.comparison.compare import compare
 from sfumato.publishing.publish import release
 from sfumato.queries.running import GRID, Running, column_square
@@ -182,8 +181,6 @@ def test_a_part_is_a_release_by_itself_and_what_leans_on_two_of_them_knows_it(tm
     single = np.sqrt(2 * CELLS / (2 * float(RHO))) * Running(PLANNED).single()[4]
     assert one.query("SELECT COUNT(*) FROM visits").rows[0][0].stderr == pytest.approx(single, rel=1e-6)
     assert not compare(one, other).apart
-    with pytest.raises(ReleaseFileError, match="ask the series itself"):
-        fuse_cubes([one.content, other.content], disjoint=True)
     again = sf.open(replace(one, published=None).save(tmp_path / "one.sfumato"), allow_not_private=True)
     assert (again.content.cells() == one.content.cells()).all()
     assert again.content.trail.run == year.content.parts[0].content.trail.run
@@ -210,6 +207,16 @@ def test_what_would_break_the_noise_is_refused_in_one_line_and_costs_nothing(tmp
     large = schema(2**20)
     with pytest.raises(MechanismError, match="1,048,576 at most"):
         release(table(1), large, rho=RHO, **kept | {"series": tmp_path / "other.sfumato"})
+
+
+def test_parts_of_a_series_are_not_combined(tmp_path):
+    path = tmp_path / "visits.sfumato"
+    kept = {"series": path, "ledger": tmp_path / "ledger.sqlite", "rho": RHO}
+    for month in (1, 2):
+        release(table(month), schema(), period=f"2026-{month:02}", **kept)
+    paths = [replace(part.release, published=None).save(tmp_path / part.period) for part in sf.open(path).content.parts]
+    with pytest.raises(ReleaseFileError, match="noise in common"):
+        sf.combine(*paths)
 
 
 def test_an_old_copy_of_ledger_and_noise_together_is_refused(tmp_path):

@@ -62,3 +62,5 @@ def test_they_are_those_of_the_answer(places, levels):
     sure, own = claims.of(places, levels, counts)
     assert np.allclose(sure, np.maximum(both.without(axes).of_cells(), 0.0), rtol=1e-9, atol=1e-9)
     assert np.allclose(own, both.alone(axes).of_cells(), rtol=1e-9, atol=1e-9) and own.any()
+    for whole, rough in zip((sure, own), Claims(release, single=True).of(places, levels, counts), strict=True):
+        assert rough.dtype == np.float32 and np.allclose(rough, whole, rtol=1e-4, atol=1e-4 * whole.max())

@@ -435,7 +435,9 @@ def test_marginals_of_disjoint_tables_add_up(tmp_path, mechanism):
                 if mechanism == "residual":
                     assert mine.noise == pytest.approx(np.hypot(a.noise, b.noise), rel=0.01)
                 least, most = np.hypot(a.stderr, b.stderr), a.stderr + b.stderr  # model errors may come again
-                assert 0.99 * least <= mine.stderr <= 1.01 * most
+                assert 0.99 * least <= mine.stderr
+                if mechanism == "residual":  # else what is common to the model errors of both is an upper estimate
+                    assert mine.stderr <= 1.01 * most
     assert both.sample(50, seed=1).num_rows == 50
     three = combined(tmp_path / "b.sfumato", west, disjoint=True)
     assert [part.table for part in parts_in(three.receipt)] == [0, 1, 2] and len(three.content.parts) == 3

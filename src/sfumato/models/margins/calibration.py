@@ -17,6 +17,7 @@ from dataclasses import field, replace
 from functools import lru_cache
 from itertools import combinations, islice
 from math import comb, inf, prod
+from typing import Any
 
 import numpy as np
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sfumato.answers.fit import Fit, NoisyCells
-from sfumato.errors import ReleaseFileError
 from sfumato.measurement import Measurement, as_one
 from sfumato.models.linear.fit import LinearFit, SolvedFit, SummedFit
 from sfumato.queries import Queries, Stack
@@ -26,10 +25,6 @@ LINEAR = (NoisyCells, LinearFit, SolvedFit, SummedFit)
 
 def fuse_cubes(cubes: Sequence[Cube], *, disjoint: bool) -> Cube:
     """Cube of all releases together, statistic by statistic."""
-    if any(cube.trail is not None for cube in cubes):
-        raise ReleaseFileError(
-            "parts of a series with running totals share their noise, and cannot be combined; ask the series itself"
-        )
     by_statistic = zip(*(cube.fits for cube in cubes), strict=True)
     return Cube(cubes[0].schema, tuple(_sum(fits) if disjoint else _fuse(fits) for fits in by_statistic))
 
