@@ -206,6 +206,8 @@ class Periods:
         for period in [*others, at]:
             state = {places: self._moved(places, each, walks[places]) for places, each in state.items()}
             jumped = {p: self._jumps(p, state[p], self.seen[period], walks[p]) for p in state}
+            # Shares add up to one: where a value jumps, the others of its attribute do not stay what they were.
+            jumped |= {p: np.full(each.shape, each.any()) for p, each in jumped.items() if len(p) == 1}
             for places, each in state.items():
                 flags = jumped[places]
                 if len(places) == 2:
