@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from curators import curator_of
+from months import months_of
 from running import sfumato
 from scipy.stats import binom
 from small_release import refused
@@ -414,6 +415,12 @@ def test_trees_with_noise_of_two_kinds_or_with_measures_are_refused(tmp_path):
     assert "a release by sfumato cannot be combined so" in refusal(
         trees[0], fitted(tmp_path, "u.sfumato", seed=4, mechanism="sfumato", ledger="u"), disjoint=True
     )
+
+
+def test_parts_of_a_series_are_not_averaged_as_one_table(tmp_path):
+    files = [part.save(tmp_path / f"{n}.sfumato") for n, part in enumerate(months_of("cells"))]
+    with pytest.raises(ReleaseFileError, match="no file says of which period it is"):
+        combined(*files[:2])
 
 
 @pytest.mark.filterwarnings("ignore:a NEW ledger")

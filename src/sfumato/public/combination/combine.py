@@ -132,6 +132,11 @@ def _refuse_other_tables(sources: Sequence[Source], *, disjoint: bool) -> None:
     ]
     first = sources[0]
     for source, ledgers in zip(sources[1:], where[1:], strict=True):
+        if not disjoint and first.release.schema.series is not None:
+            raise ReleaseFileError(
+                f"{first.path} and {source.path} are parts of a series, and no file says of which period it is: two "
+                "periods are two tables, which must not be averaged as one; ask the series itself"
+            )
         if disjoint and ledgers & set().union(*where[: sources.index(source)]):
             raise ReleaseFileError(
                 f"{source.path} is of a dataset that another file is of too, by the receipts of their ledger: that is "
