@@ -215,7 +215,7 @@ def test_parts_of_a_series_are_not_combined(tmp_path):
     for month in (1, 2):
         release(table(month), schema(), period=f"2026-{month:02}", **kept)
     paths = [replace(part.release, published=None).save(tmp_path / part.period) for part in sf.open(path).content.parts]
-    with pytest.raises(ReleaseFileError, match="noise in common"):
+    with pytest.raises(ReleaseFileError, match="are parts of a series"):
         sf.combine(*paths)
 
 
