@@ -119,7 +119,7 @@ def _more_days(day: int, step: int, by: str) -> int:
 def cut(axis: Axis, most: int, sizes: Floats | None = None) -> Cut:
     """Cut an axis into at most so many groups. sizes: of the cells, by which unordered values are kept or merged."""
     cells = np.arange(axis.size)
-    there = np.setdiff1d(cells, axis.gaps)
+    there = np.delete(cells, axis.gaps)
     if len(there) <= most:
         labels = tuple(shown(axis.label(int(cell))) for cell in there)
         return Cut(axis, tuple(there[place : place + 1] for place in range(len(there))), labels)
