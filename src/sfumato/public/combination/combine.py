@@ -188,7 +188,7 @@ def _fused(sources: Sequence[Source], *, disjoint: bool) -> Content:
     margins = [content for content in contents if isinstance(content, Margins)]
     if kinds == {"linear"}:
         return fuse_cubes(cubes, disjoint=disjoint)
-    if disjoint and kinds <= {"residual", "margins", "grouped", "summed"}:
+    if disjoint and kinds <= {"unbiased", "fitted", "grouped", "summed"}:
         return SummedMargins.of([c for c in contents if isinstance(c, Margins | NestedMargins | SummedMargins)])
     for kind, name in by_source:
         if kind == "running":
@@ -196,7 +196,7 @@ def _fused(sources: Sequence[Source], *, disjoint: bool) -> Content:
                 "a part with running totals has noise in common with other parts of its series, and cannot be "
                 "combined; release the table by itself"
             )
-        if kind is None or (kind == "sfumato" and disjoint):
+        if kind is None or (kind == "trees" and disjoint):
             raise ReleaseFileError(f"a release by {name} cannot be combined{' so' if kind else ''}; {CAN}")
         if kind == "grouped" and not disjoint:
             raise ReleaseFileError(
@@ -205,7 +205,7 @@ def _fused(sources: Sequence[Source], *, disjoint: bool) -> Content:
             )
     if len(kinds) > 1:
         raise ReleaseFileError(f"releases by {' and '.join(names)} cannot be combined with each other; {CAN}")
-    if kinds == {"residual"}:
+    if kinds == {"unbiased"}:
         return fuse_unbiased(margins)
     for source in sources:
         if len(source.parts) > 1:
@@ -213,12 +213,13 @@ def _fused(sources: Sequence[Source], *, disjoint: bool) -> Content:
                 f"{source.path} was combined of releases by {source.release.mechanism}, which are fitted all at once; "
                 "name its parts with the others in one command"
             )
-    return fuse_trees(cubes) if kinds == {"sfumato"} else fuse_fitted(margins, [source.path for source in sources])
+    return fuse_trees(cubes) if kinds == {"trees"} else fuse_fitted(margins, [source.path for source in sources])
 
 
 def _kind(release: Release) -> str | None:
     """Kind of releases that a release can be combined with; None for no kind."""
     from sfumato.answers.along_time import RunningCells
+    from sfumato.models import MODULES
     from sfumato.models.calibration.families import MeasuredTree
     from sfumato.models.margins.content import Margins
     from sfumato.models.margins.nested import NestedMargins
@@ -231,10 +232,10 @@ def _kind(release: Release) -> str | None:
             every = all(isinstance(fit, LINEAR) for fit in fits)
             spread = any(isinstance(fit, RunningCells) for fit in fits)
             return (
-                "linear" if every else "running" if spread else "sfumato" if isinstance(fits[0], MeasuredTree) else None
+                "linear" if every else "running" if spread else "trees" if isinstance(fits[0], MeasuredTree) else None
             )
         case Margins(unbiased=unbiased):
-            return "residual" if unbiased else "margins" if release.mechanism == "margins" else None
+            return "unbiased" if unbiased else "fitted" if release.mechanism in MODULES else None
         case NestedMargins():
             return "grouped"
         case SummedMargins():

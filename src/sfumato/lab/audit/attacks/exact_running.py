@@ -32,6 +32,7 @@ from sfumato.kernel.opening import Terms
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.lab.audit.attacks.exact import TOLERANCE, ExactFinding
 from sfumato.measurement import Noise, Trail
+from sfumato.models.cells.cells import MECHANISM as CELLS
 from sfumato.schema import Schema
 
 SAMPLED = 64  # draws that show on which multiples noise lies
@@ -116,7 +117,7 @@ class _Series:
 
     def _part(self, number: int, inside: bool, given: Whole | None) -> _Part:
         period, many = self.story.periods[number], self.story.contributions * inside
-        terms = Terms(self.schema, self.cost, "cells", period=period)
+        terms = Terms(self.schema, self.cost, CELLS.name, period=period)
         receipt = self.ledger.reserve(terms.wanted, secrets.token_hex(16))
         counts = np.array([3, 1], dtype=np.int64) + np.array([many, 0])
         sums = {"cost": np.array([many, 0])}

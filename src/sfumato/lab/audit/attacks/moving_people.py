@@ -33,6 +33,7 @@ from sfumato.lab.audit.attacks.replay import Complaint, Recorded, ReplayFinding,
 from sfumato.lab.audit.attacks.tape import Tape
 from sfumato.lab.audit.attacks.watching import Watched
 from sfumato.lab.audit.subjects.small_tables import Row
+from sfumato.models.cells.cells import MECHANISM as CELLS
 from sfumato.models.cells.cells import cells
 from sfumato.schema import Schema
 
@@ -71,7 +72,7 @@ class _Office:
             ledger = self.ledger(Path(folder) / "ledger.sqlite")
             for number, period in enumerate(PARTS):
                 opened = open_table(_rows(history), schema=self.schema)
-                entropy, terms = Watched(number), opening.Terms(self.schema, Cost.of(ONE), "cells", period=period)
+                entropy, terms = Watched(number), opening.Terms(self.schema, Cost.of(ONE), CELLS.name, period=period)
                 with patch.object(opening, "Register", self.register):
                     held = opening.open_curator(
                         self.table(opened.engine),
