@@ -39,8 +39,8 @@ class Source:
         """Open an untrusted file."""
         if is_series(path):
             raise ReleaseFileError(
-                f"{one_line(str(path))} is a series, whose parts are of different periods; take out "
-                "those of one period with `sfumato series extract`, and combine these"
+                f"{one_line(str(path))} is a series, whose parts are of different periods, and "
+                "no tables to be averaged as one; ask the series itself"
             )
         artifact = read_artifact(path, most_cells)
         about, shown = artifact.manifest, artifact.path
