@@ -28,7 +28,7 @@ def combine(
     quiet: bool = QUIET,
     as_json: bool = JSON,
 ) -> None:
-    """Fuse releases of one table into one that is as good as if all had been spent at once. Nothing more is spent."""
+    """Fuse releases of one table into one with smaller errors than each. Reads no table and spends nothing."""
     from sfumato.cli.show import say, say_kept, working
     from sfumato.public.combination.combine import combine_into
     from sfumato.releases.parts import parts_in
