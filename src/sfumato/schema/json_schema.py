@@ -133,6 +133,7 @@ _KEYS: dict[str, tuple[Fragment, str]] = {
     "periods": (_COUNT, "How many periods are planned."),
     "Series.column": (_NAME, "Which column says the period of a row, where one table holds several."),
     "running": (_FLAG, "true: sums over many periods are as exact as can be, single periods less so."),
+    "per_person": (_NAME, "SQL that makes one row of each person's many: SELECT id, COUNT(*) AS n FROM t GROUP BY id."),
     "file": ({}, "How the table's file is written."),
 }
 

@@ -47,6 +47,7 @@ from sfumato.schema.parts import (
     missing_of,
     shown,
 )
+from sfumato.schema.per_person import PersonRule, checked_text, rule_of, with_one_row
 from sfumato.schema.remedies import REMEDIES, UNIT_FORMS, blanks_of, counted, in_plain_words, path_of
 from sfumato.schema.rules import Combinations, Functions, rules_in_words, structure_of
 from sfumato.schema.series import PERIOD, Series
@@ -104,6 +105,7 @@ class Schema(Declared):
     impossible: Combinations | None = None
     follows: Functions | None = None
     series: Series | None = None
+    per_person: Annotated[str, PlainValidator(checked_text)] | None = None  # SQL that makes a person's rows one
     expected_rows: Count | None = None
     file: Dialect | None = None  # how the table's file is written, and synthetic rows are
 
@@ -111,6 +113,7 @@ class Schema(Declared):
         """Keys as in the YAML file; a SchemaError names the key that is wrong and what to do."""
         data = {key: part for key, part in data.items() if part is not None or key in ("attributes", "privacy_unit")}
         _refuse_blanks(data)
+        data = with_one_row(data)
         try:
             super().__init__(**data)
         except ValidationError as problem:
@@ -121,6 +124,7 @@ class Schema(Declared):
             refusal.mistakes = mistakes
             raise refusal from None
         _ = self.domain  # refuses attributes that are too long
+        _ = self.people  # refuses one that does not go with the attributes or the unit
         self._refuse_names_that_are_taken()
         self._refuse_words_that_are_listed()
         _ = self.structure  # refuses rules that do not go with the attributes
@@ -173,8 +177,7 @@ class Schema(Declared):
         """The schema as a release carries it: of the table's file, how rows are written in it."""
         if self.file is None:
             return self
-        used = {part.column for part in (*self.attributes.values(), *self.measures.values())}
-        file = self.file.without_names(used | {self.privacy_unit.column or ""})
+        file = self.file.without_names(self.columns_read)
         return self.model_copy(update={"file": None if file == PLAIN else file})
 
     @property
@@ -212,6 +215,18 @@ class Schema(Declared):
     def structure(self) -> Structure | None:
         """Combinations of cells that no row can have, as `impossible` and `follows` state; None where neither does."""
         return structure_of(self) if self.impossible or self.follows else None
+
+    @property
+    def columns_read(self) -> set[str]:
+        """Columns of the table that are read."""
+        parts = (*self.attributes.values(), *self.measures.values())
+        used = {part.column for part in parts} if self.people is None else {*self.people.reads}
+        return used | {self.privacy_unit.column or ""}
+
+    @cached_property
+    def people(self) -> PersonRule | None:
+        """How many rows of a person become one, as `per_person` states; None where it states nothing."""
+        return None if self.per_person is None else rule_of(self)
 
     @property
     def units(self) -> dict[str, int]:
@@ -295,8 +310,7 @@ class Schema(Declared):
         file = self.file
         if file is None:
             return
-        parts = (*self.attributes.values(), *self.measures.values())
-        used = {same_name(column) for column in (*(part.column for part in parts), self.privacy_unit.column or "")}
+        used = set(map(same_name, self.columns_read))
         for key in ("missing", "strip"):
             words = getattr(file, key)
             odd = [name for name in words if same_name(name) not in used] if isinstance(words, dict) else []

@@ -303,6 +303,11 @@ def _read_unit(source: Column, engine: Engine, as_text: bool) -> SQL:
     return engine.without_nan(value, source)
 
 
+def read_text(source: Column, engine: Engine) -> SQL:
+    """SQL of a column as text; NULL if missing."""
+    return unless_missing(_text(source, engine), source, engine)
+
+
 def _text(source: Column, engine: Engine) -> SQL:
     """SQL of a column as text; a whole float is written as an integer, so that a listed 3 matches; NaN is missing."""
     value = column(source.reference)

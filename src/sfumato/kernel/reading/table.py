@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from sfumato.kernel.reading.engines import (
 from sfumato.plain_text import file_safe
 from sfumato.schema import Schema
 from sfumato.schema.dialect import PLAIN, Dialect, same_name
+from sfumato.schema.per_person import uses_by
 
 if TYPE_CHECKING:
     from sfumato.kernel.reading.checking import Checked
@@ -91,7 +92,7 @@ def open_table(
     """
 
     written = file or (schema and schema.file) or PLAIN
-    wanted = [] if schema is None else list(dict.fromkeys(column for _, _, column in _wanted(schema)))
+    wanted = [] if schema is None else list(dict.fromkeys(column for _, _, column in _asked(schema)))
     return Table(open_engine(table, name, written, wanted, dialect), allow_views)
 
 
@@ -133,12 +134,11 @@ class Table:
         """
         from sfumato.kernel.reading.statement import aggregate_statement
 
-        columns = self._columns(schema)
-        trial = getattr(self.engine, "trial", None)  # of servers that nobody can know to keep the meaning
+        engine, columns = self._serving(schema)
+        trial = getattr(engine, "trial", None)  # of servers that nobody can know to keep the meaning
         if trial is not None:
             trial(schema, columns)
-        statement = aggregate_statement(schema, self.engine, columns, 0, period=period, with_people=with_people)
-        self.engine.check(statement)
+        engine.check(aggregate_statement(schema, engine, columns, 0, period=period, with_people=with_people))
 
     def read(
         self,
@@ -163,22 +163,22 @@ class Table:
         """
         from sfumato.kernel.reading.statement import admitted, aggregate_statement, checked, comes_by_rows
 
-        columns, row_by_row = self._columns(schema), comes_by_rows(schema, for_margins=for_margins)
+        (engine, columns), row_by_row = self._serving(schema), comes_by_rows(schema, for_margins=for_margins)
         people = admit is not None
         how = {"row_by_row": row_by_row, "with_people": people}
-        statement = aggregate_statement(schema, self.engine, columns, key, period=period, **how)
+        statement = aggregate_statement(schema, engine, columns, key, period=period, **how)
         unit = {columns[name].reference for name in columns if name == schema.privacy_unit.column and not people}
         used = [
             column if column.reference in unit else replace(column, who=None)  # worked out where they are used
-            for column in used_columns(self.engine, columns)
+            for column in used_columns(engine, columns)
         ]
         try:
             if admit is None:
-                return checked(self.engine.run(statement, used), schema, row_by_row=row_by_row)
-            rows = checked(admitted(self.engine.run(statement, used), admit), schema, row_by_row=True)
+                return checked(engine.run(statement, used), schema, row_by_row=row_by_row)
+            rows = checked(admitted(engine.run(statement, used), admit), schema, row_by_row=True)
             return rows.gathered if isinstance(rows, Rows) and not row_by_row else rows
         finally:
-            self.engine.close()
+            engine.close()
 
     def aggregate(
         self, schema: Schema, key: int, *, period: str | None = None, admit: Admit | None = None
@@ -194,17 +194,29 @@ class Table:
         """
         from sfumato.kernel.reading.checking import looked_at
 
-        return looked_at(self.engine, self._columns(schema), schema, period)
+        return looked_at(*self._serving(schema), schema, period)
 
     def derived(self, schema: Schema) -> bool:
         """Whether values that the schema uses are computed on reading, by a view or a lazy frame."""
-        return any(column.derived for column in self._columns(schema).values())
+        return any(column.derived for column in self._serving(schema)[1].values())
 
-    def _columns(self, schema: Schema) -> dict[str, Column]:
-        """Column of the source for each name that the schema uses."""
+    def _serving(self, schema: Schema) -> tuple[Engine, dict[str, Column]]:
+        """Engine with the rows that the schema is about, and its column for each name that the schema uses."""
+        if schema.people is None:
+            return self.engine, self._columns(self.engine, _wanted(schema), schema.file)
+        from sfumato.kernel.reading.people import per_person
+
+        read = self._columns(self.engine, _asked(schema), schema.file)
+        engine = per_person(self.engine, schema, schema.people, read)
+        return engine, self._columns(engine, _wanted(schema))  # values are read by now: nothing spells them
+
+    def _columns(
+        self, engine: Engine, uses: Iterable[tuple[str, str, str]], file: Dialect | None = None
+    ) -> dict[str, Column]:
+        """Column of an engine for each name that is used. file: how its values are spelled."""
         found = {}
-        for role, kind, wanted in _wanted(schema):
-            column = _match(self.engine.columns, role, wanted)
+        for role, kind, wanted in uses:
+            column = _match(engine.columns, role, wanted)
             if column.derived and not self.allow_views:
                 raise TableError(
                     f"{role} asks for the column {wanted!r} of a view, a lazy frame, a foreign table, rows behind "
@@ -212,12 +224,17 @@ class Table:
                     "table or file first, or allow it (--allow-views): "
                     "the promise is then about the rows of the view, not about those behind it"
                 )
-            _refuse_unfit(role, kind, column, self.engine.dialect)
-            if schema.file is not None:  # in this one place for every source, whatever else of the file it heeds
-                words, marks = schema.file.missing_words(wanted), schema.file.marks(wanted)
+            _refuse_unfit(role, kind, column, engine.dialect)
+            if file is not None:  # in this one place for every source, whatever else of the file it heeds
+                words, marks = file.missing_words(wanted), file.marks(wanted)
                 column = replace(column, spelling=replace(column.spelling, missing=words, strip=marks))
             found[wanted] = column
         return found
+
+
+def _asked(schema: Schema) -> Iterator[tuple[str, str, str]]:
+    """Uses of the table's own columns, as `_wanted` has them: by the schema, or by the rule that makes its columns."""
+    return _wanted(schema) if schema.people is None else iter(uses_by(schema.people, schema))
 
 
 def _wanted(schema: Schema) -> Iterator[tuple[str, str, str]]:
