@@ -2,8 +2,9 @@
 
     SELECT patient, COUNT(*) AS visits, MIN(age) AS age FROM visits WHERE kind = 'stay' GROUP BY patient
 
-For privacy only what is a function of the set of one person's rows is taken: aggregates of single rows, grouped by the
-person. Everything else is refused by name. `sfumato.kernel.reading.people` turns the result into an engine's SQL.
+For privacy only what is a function of the set of one person's rows is taken: aggregates of expressions of single rows
+(`sfumato.schema.recode`), grouped by the person, and expressions of these aggregates. Everything else is refused by
+name. `sfumato.kernel.reading.people` turns the result into an engine's SQL.
 """
 
 from __future__ import annotations
@@ -19,57 +20,87 @@ from sfumato.frozen import dataclass
 from sfumato.schema.attributes import Attribute, Boolean, Category, Date
 from sfumato.schema.dialect import same_name
 from sfumato.schema.parts import Measure, PrivacyUnit, shown
+from sfumato.schema.recode import Expression, Kind, as_kind, expression_of
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
 FORM = "SELECT person, COUNT(*) AS visits, MIN(age) AS age FROM visits GROUP BY person"
-# The kind of value that an aggregate gives; None where it is that of its argument, which the schema's use decides.
-GIVES = {
-    **dict.fromkeys(("rows", "values", "different"), "whole"),
-    **dict.fromkeys(("sum", "mean"), "number"),
+KNOWN = "COUNT, COUNT(DISTINCT x), SUM, AVG, MIN, MAX, BOOL_OR, BOOL_AND, FIRST(x ORDER BY day) and LAST"
+# The kind of value that an aggregate gives; None where it is that of its argument, which its use decides.
+GIVES: dict[str, Kind | None] = {
+    **dict.fromkeys(("rows", "values", "different", "sum", "mean"), "number"),
     **dict.fromkeys(("any", "all"), "boolean"),
     **dict.fromkeys(("least", "greatest", "first", "last")),
 }
+COUNTS = ("rows", "values", "different")
 _FUNCTIONS = {
-    "sum": "sum",
-    "avg": "mean",
-    "min": "least",
-    "max": "greatest",
-    "logicalor": "any",
-    "logicaland": "all",
-    "first": "first",
-    "firstvalue": "first",
-    "last": "last",
-    "lastvalue": "last",
+    **{"sum": "sum", "avg": "mean", "min": "least", "max": "greatest", "logicalor": "any", "logicaland": "all"},
+    **{"first": "first", "firstvalue": "first", "last": "last", "lastvalue": "last", "every": "all", "some": "any"},
+    **{"any": "any", "count": "count", "countif": "countif"},
 }
-_NAMED = {"EVERY": "all", "SOME": "any"}
-_TAKEN = "COUNT, COUNT(DISTINCT x), SUM, AVG, MIN, MAX, BOOL_OR, BOOL_AND, FIRST(x ORDER BY day) and LAST"
+# Parts of a SELECT, what they are called, and why not, with what to write instead.
+_REFUSED = {
+    "with_": ("WITH", "but one plain SELECT is read; write the columns of the table itself"),
+    "distinct": ("DISTINCT", "but each person has one row anyway; leave it out"),
+    "joins": ("a JOIN", "but it must read one table, in which a person's rows are all that counts; join before it"),
+    "laterals": ("LATERAL", "but it must read one table; join before it"),
+    "having": ("HAVING", "which leaves people out; make a column of it, and filter by that in queries"),
+    "order": ("ORDER BY", "but rows of a release have no order; leave it out"),
+    "limit": ("LIMIT", "which rows of others would decide; leave it out"),
+    "offset": ("OFFSET", "which rows of others would decide; leave it out"),
+    "qualify": ("QUALIFY", "which rows of others would decide; leave it out"),
+    "windows": ("WINDOW", "in which rows of others count; write an aggregate with GROUP BY"),
+    "sample": ("a sample", "which draws rows; leave it out"),
+    "pivots": ("PIVOT", "but one plain SELECT is read; write COUNT(*) FILTER (WHERE ...) for each column"),
+}
+_READ = {"kind", "hint", "expressions", "from_", "where", "group"}
 
 
 @dataclass(frozen=True)
 class Aggregate:
-    """Aggregate of one person's rows under a name: of a column, of all rows, or of the first in an order."""
+    """Aggregate of one person's rows. order: of FIRST and LAST. condition: which rows it is of; all if None."""
 
-    name: str
     function: str
-    argument: str | None = None
-    order: str | None = None
+    argument: Expression | None = None
+    order: Expression | None = None
+    condition: Expression | None = None
+
+    @property
+    def parts(self) -> list[Expression]:
+        """The expressions of single rows in it."""
+        return [part for part in (self.argument, self.order, self.condition) if part is not None]
 
 
 @dataclass(frozen=True)
 class PersonRule:
-    """A checked `per_person`: whose rows are one, of which table, and what they amount to."""
+    """A checked `per_person`: whose rows are one, of which table, and what they amount to.
+
+    where: which rows of the table count. aggregates: by their numbers. columns: by name, expressions of the
+    aggregates, in which these are columns called by their numbers.
+    """
 
     person: str
     table: str
-    aggregates: tuple[Aggregate, ...]
+    where: Expression | None
+    aggregates: dict[str, Aggregate]
+    columns: dict[str, Expression]
 
     @property
-    def reads(self) -> set[str]:
-        """Columns of the table that the rule reads."""
-        read = {column for each in self.aggregates for column in (each.argument, each.order) if column is not None}
-        return read | {self.person}
+    def reads(self) -> Iterator[tuple[str, str, str]]:
+        """Uses of the table's columns: (role for messages, kind, column name)."""
+        yield "per_person", "unit", self.person
+        parts = [part for each in self.aggregates.values() for part in each.parts]
+        for part in [*parts, self.where] if self.where else parts:
+            for leaf in part.leaves:
+                yield "per_person", _HOLDS[leaf.kind], leaf.value
+
+
+# What a column must hold to be read as a kind of value: as attributes of a schema say it.
+_HOLDS: dict[Kind | None, str] = {
+    **{"number": "number", "text": "category", "boolean": "boolean", "date": "date", "time": "date"},
+    None: "period",  # anything that is compared with itself alone
+}
 
 
 def checked_text(value: object) -> str:
@@ -82,57 +113,43 @@ def checked_text(value: object) -> str:
 
 @lru_cache(maxsize=64)
 def person_rule(text: str) -> PersonRule:
-    """Read and check a rule."""
+    """Read and check a rule; a ValueError says what cannot stand in it."""
     tree = _select(text)
-    for key, what, instead in _REFUSED:
+    for key, (what, instead) in _REFUSED.items():
         if tree.args.get(key):
             raise ValueError(f"has {what}, {instead}")
-    table = _table(tree)
-    person = _person(tree)
+    if odd := [key for key, part in tree.args.items() if part and key not in _READ]:
+        raise ValueError(f"has {odd[0].strip('_').upper()}, which is not read; write {FORM}")
     if len(tree.expressions) > MOST_ITEMS:
         raise ValueError(f"has more than {MOST_ITEMS} columns; write fewer")
-    aggregates = list[Aggregate]()
+    table, person = _table(tree), _person(tree)
+    where = tree.args.get("where")
+    condition = None if where is None else _expression("WHERE", where.this, "boolean")
+    aggregates, columns = list[Aggregate](), dict[str, Expression]()
     for item in tree.expressions:
         if item.key == "column" and same_name(item.name) == same_name(person):
             continue
-        aggregates.append(_aggregate(item, person))
-    if not aggregates:
+        name = _name(item, person)
+        if same_name(name) in {same_name(person), *map(same_name, columns)}:
+            raise ValueError(f"makes two columns called {name!r}; give one of them another name, with AS")
+        columns[name] = _column(name, item.this, aggregates)
+    if not columns:
         raise ValueError(f"makes no column besides {person}; add what a person's rows amount to, as in {FORM}")
-    seen = {same_name(person)}
-    for each in aggregates:
-        if same_name(each.name) in seen:
-            raise ValueError(f"makes two columns called {each.name!r}; give one of them another name, with AS")
-        seen.add(same_name(each.name))
-    return PersonRule(person, table, tuple(aggregates))
-
-
-# Parts of a SELECT, what they are called, and why not, with what to write instead.
-_REFUSED = (
-    ("with_", "WITH", "but one plain SELECT is read; write the columns of the table itself"),
-    ("distinct", "DISTINCT", "but each person has one row anyway; leave it out"),
-    ("joins", "a JOIN", "but it must read one table, in which a person's rows are all that counts; join before it"),
-    ("laterals", "LATERAL", "but it must read one table; join before it"),
-    ("having", "HAVING", "which leaves people out; publish the column and filter in queries"),
-    ("order", "ORDER BY", "but rows of a release have no order; leave it out"),
-    ("limit", "LIMIT", "which rows of others would decide; leave it out"),
-    ("offset", "OFFSET", "which rows of others would decide; leave it out"),
-    ("qualify", "QUALIFY", "which rows of others would decide; leave it out"),
-    ("windows", "WINDOW", "in which rows of others count; write an aggregate with GROUP BY"),
-    ("sample", "a sample", "which draws rows; leave it out"),
-    ("pivots", "PIVOT", "but one plain SELECT is read; write COUNT(*) FILTER (WHERE ...) for each column"),
-    ("where", "WHERE", "which is not read yet"),
-)
+    return PersonRule(person, table, condition, {str(n): each for n, each in enumerate(aggregates)}, columns)
 
 
 def _select(text: str) -> exp.Select:
-    """The syntax tree of a text, which may come from a stranger: bounded in length and depth."""
+    """The syntax tree of a text, which may be a stranger's: bounded in length and depth."""
     import sqlglot
     from sqlglot import errors, exp
 
     if len(text) > MOST_CHARACTERS:
         raise ValueError(f"has more than {MOST_CHARACTERS:,} characters; write it shorter")
-    if max((text[:at].count("(") - text[:at].count(")") for at in _opened(text)), default=0) > DEEPEST:
-        raise ValueError(f"is nested more than {DEEPEST} parentheses deep; write it with fewer")
+    depth = 0
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        if depth > DEEPEST or character == "[":
+            raise ValueError(f"has [ or more than {DEEPEST} parentheses in each other; write it simpler")
     log = logging.getLogger("sqlglot")
     before, log.disabled = log.disabled, True
     try:
@@ -146,24 +163,32 @@ def _select(text: str) -> exp.Select:
     return trees[0]
 
 
-def _opened(text: str) -> Iterator[int]:
-    return (place + 1 for place, character in enumerate(text) if character == "(")
-
-
 def _table(tree: exp.Select) -> str:
+    """The name of the one table, which columns lose that name it."""
+    from sqlglot import exp
+
     source = tree.args.get("from_")
     if source is None:
         raise ValueError("has no FROM; name the table that has many rows of each person, as in FROM visits")
-    if source.this.key != "table" or source.this.args.get("joins") or not source.this.name:
+    table = source.this
+    if (
+        table.key != "table"
+        or not table.name
+        or set(table.args) - {"this", "db", "catalog", "alias"} & {key for key, part in table.args.items() if part}
+    ):
         raise ValueError("reads something else than a table; write FROM and the name of one, without a subquery")
-    return str(source.this.name)
+    known = {same_name(table.name), same_name(table.alias or table.name)}
+    for column in tree.find_all(exp.Column):
+        if column.table and same_name(column.table) in known:
+            column.set("table", None)
+    return str(table.name)
 
 
 def _person(tree: exp.Select) -> str:
     group = tree.args.get("group")
     keys = [] if group is None else group.expressions
-    other = group is not None and any(group.args.get(key) for key in ("all", "cube", "rollup", "grouping_sets"))
-    if len(keys) != 1 or keys[0].key != "column" or other:
+    plain = group is not None and all(not part or key == "expressions" for key, part in group.args.items())
+    if not plain or len(keys) != 1 or keys[0].key != "column" or keys[0].table:
         raise ValueError(
             "must be grouped by the column of the privacy unit and by nothing else, so that each person has one row; "
             "write GROUP BY and that column"
@@ -171,67 +196,111 @@ def _person(tree: exp.Select) -> str:
     return str(keys[0].name)
 
 
-def _aggregate(item: Any, person: str) -> Aggregate:
+def _name(item: Any, person: str) -> str:
+    if item.key in ("star", "column") or (item.key == "alias" and item.this.key in ("star", "column")):
+        bare = item.this if item.key == "alias" else item
+        if bare.key == "column" and same_name(bare.name) == same_name(person):
+            raise ValueError(f"gives {person} another name; write it without AS")
+        raise ValueError(f"has {_written(bare)} alone, of which a person has many; write one of {KNOWN}")
     if item.key != "alias":
-        if item.key in ("star", "column"):
-            raise ValueError(
-                f"has {_written(item)} outside of an aggregate, which has many values in a person's rows; write one of "
-                f"{_TAKEN}"
-            )
         raise ValueError(f"makes a column without a name; write {_written(item)} AS and a name")
-    name, found = item.alias, item.this
-    if found.key == "column" and same_name(found.name) == same_name(person):
-        raise ValueError(f"gives {person} another name; write it without AS")
-    return _read(name, found)
+    return str(item.alias)
 
 
-def _read(name: str, found: Any) -> Aggregate:
-    key = _NAMED.get(str(found.this).upper(), "") if found.key == "anonymous" else _FUNCTIONS.get(found.key, "")
-    if found.key == "window":
-        raise ValueError(f"has a window ({name}), in which rows of others count; write an aggregate without OVER")
-    if found.key == "any":
-        return Aggregate(name, "any", _column(name, found.this.unnest()))
-    if found.key == "count":
-        return _count(name, found)
-    if not key:
-        raise ValueError(f"has {_written(found)}, which is not among what can be read: {_TAKEN}")
-    argument = found.expressions[0] if found.key == "anonymous" and found.expressions else found.this
-    if key in ("first", "last"):
-        return _in_order(name, key, argument)
+def _column(name: str, node: Any, aggregates: list[Aggregate]) -> Expression:
+    """An expression of aggregates, which are added to the list and are columns in it, called by their places there."""
+    from sqlglot import exp
+
+    def put(inner: Any) -> Any:
+        """The node with aggregates in it replaced, from the outside in."""
+        if inner.key == "column":
+            raise ValueError(
+                f"has {inner.name} in {name} outside of an aggregate, of which a person has many; write MIN"
+            )
+        found = _aggregate(name, inner)
+        if found is None:
+            return inner
+        aggregates.append(found)
+        column = exp.column(str(len(aggregates) - 1))
+        kind = GIVES[found.function]
+        return column if kind is None else exp.Cast(this=column, to=exp.DataType.build(_WORD[kind]))
+
+    first = len(aggregates)
+    replaced = node.copy().transform(put, copy=False)
+    found = _expression(name, replaced)
+    if len(aggregates) == first:
+        raise ValueError(f"has no aggregate in {name}; write one of {KNOWN}")
+    return found
+
+
+_WORD = {"number": "DOUBLE", "boolean": "BOOLEAN"}
+
+
+def _aggregate(name: str, node: Any) -> Aggregate | None:
+    """The aggregate that a node is; None where it is none."""
+    from sqlglot import exp
+
+    if node.key == "window":
+        raise ValueError(f"has a window in {name}, in which rows of others count; write an aggregate without OVER")
+    condition = None
+    if node.key == "filter":
+        condition, node = _expression(name, node.expression.this, "boolean"), node.this
+    key = str(node.this).lower() if node.key == "anonymous" else node.key
+    function = _FUNCTIONS.get(key)
+    if function is None:
+        if isinstance(node, exp.AggFunc) or node.key in ("ignorenulls", "respectnulls", "withingroup"):
+            raise ValueError(f"has {_written(node)} in {name}, which is not among what can be read: {KNOWN}")
+        return None
+    argument = node.expressions[0] if node.key == "anonymous" and node.expressions else node.this
+    if function == "countif":
+        argument, function, condition = None, "count", _and(condition, _expression(name, argument, "boolean"))
+    if function == "count":
+        return _count(name, argument, condition)
+    order = None
+    if function in ("first", "last"):
+        function, argument, order = _in_order(name, function, argument)
     if getattr(argument, "key", "") in ("distinct", "order"):
-        raise ValueError(f"has {_written(found)}; DISTINCT is read in COUNT alone, and ORDER BY in FIRST and LAST")
-    return Aggregate(name, key, _column(name, argument))
+        raise ValueError(f"has {_written(node)}; DISTINCT is read in COUNT alone, and ORDER BY in FIRST and LAST")
+    return Aggregate(function, _expression(name, argument, GIVES[function]), order, condition)
 
 
-def _count(name: str, found: Any) -> Aggregate:
-    argument = found.this
+def _and(one: Expression | None, other: Expression) -> Expression:
+    return other if one is None else Expression("and", "boolean", (one, other), weight=1 + one.weight + other.weight)
+
+
+def _count(name: str, argument: Any, condition: Expression | None) -> Aggregate:
     if argument is None or argument.key in ("star", "literal"):
-        return Aggregate(name, "rows")
+        return Aggregate("rows", condition=condition)
     if argument.key != "distinct":
-        return Aggregate(name, "values", _column(name, argument))
+        return Aggregate("values", _expression(name, argument), condition=condition)
     if len(argument.expressions) != 1:
-        raise ValueError(f"has {_written(found)}; COUNT(DISTINCT ...) takes one column")
-    return Aggregate(name, "different", _column(name, argument.expressions[0]))
+        raise ValueError(f"has COUNT(DISTINCT ...) of several in {name}; it takes one column or expression")
+    return Aggregate("different", _expression(name, argument.expressions[0]), condition=condition)
 
 
-def _in_order(name: str, key: str, argument: Any) -> Aggregate:
+def _in_order(name: str, function: str, argument: Any) -> tuple[str, Any, Expression]:
     """FIRST or LAST, which need an order: rows of a table have none."""
     if getattr(argument, "key", "") != "order" or len(argument.expressions) != 1:
-        raise ValueError(f"has {key.upper()} without one column to order by ({name}); write FIRST(x ORDER BY day)")
+        raise ValueError(f"has {function.upper()} in {name} without one order; write FIRST(x ORDER BY day)")
     by = argument.expressions[0]
     if by.args.get("desc"):
-        key = "last" if key == "first" else "first"
-    return Aggregate(name, key, _column(name, argument.this), _column(name, by.this))
+        function = "last" if function == "first" else "first"
+    return function, argument.this, _expression(name, by.this)
 
 
-def _column(name: str, argument: Any) -> str:
-    if getattr(argument, "key", "") != "column" or argument.name == "*":
-        raise ValueError(f"has {_written(argument)} in {name}; write the name of a column there")
-    return str(argument.name)
+def _expression(name: str, node: Any, kind: Kind | None = None) -> Expression:
+    """Expression of single rows, of a kind if one is given."""
+    if node is None:
+        raise ValueError(f"has an aggregate of nothing in {name}; name a column in it")
+    try:
+        found = expression_of(node)
+        return found if kind is None else as_kind(found, kind)
+    except SchemaError as problem:
+        raise ValueError(f"has {_written(node)} in {name}, and {problem}") from None
 
 
 def _written(node: Any) -> str:
-    return shown(node.sql(dialect="duckdb")).strip("'\"") if hasattr(node, "sql") else "nothing"
+    return shown(node.sql(dialect="duckdb")).strip("'\"")
 
 
 class Grouped(Protocol):
@@ -252,7 +321,7 @@ def with_one_row(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rule_of(schema: Grouped) -> PersonRule:
-    """The rule of a schema, which must go with its unit and make the columns that it uses."""
+    """The rule of a schema, settled; it must go with the unit and make the columns that the schema uses."""
     rule, unit = person_rule(schema.per_person or ""), schema.privacy_unit
     if unit.column is None or same_name(unit.column) != same_name(rule.person):
         raise SchemaError(
@@ -265,56 +334,57 @@ def rule_of(schema: Grouped) -> PersonRule:
             "of all that person's rows; write 1, or leave it out"
         )
     try:
-        kinds_of(rule, schema.attributes, schema.measures)
+        return settled(rule, _uses(schema))
     except ValueError as problem:
         raise SchemaError(f"per_person {problem}") from None
-    return rule
 
 
-def kinds_of(rule: PersonRule, attributes: Mapping[str, Attribute], measures: Mapping[str, Measure]) -> dict[str, str]:
-    """Kind of the value of each column that is used: whole, number, text, boolean, date or timestamp."""
-    made = {same_name(each.name): each for each in rule.aggregates}
-    kinds: dict[str, str] = {}
-    uses = [(f"attributes.{name}", part.column, _kind(part)) for name, part in attributes.items()]
-    uses += [(f"measures.{name}", part.column, "number") for name, part in measures.items()]
-    for role, column, kind in uses:
-        each = made.get(same_name(column))
-        if each is None:
-            names = ", ".join(one.name for one in rule.aggregates)
+def _uses(schema: Grouped) -> Iterator[tuple[str, str, Kind]]:
+    """Columns that a schema uses: (role for messages, name, kind of its values)."""
+    for name, part in schema.attributes.items():
+        kind: Kind = "number"
+        if isinstance(part, Date):
+            kind = "time" if part.has_time else "date"
+        elif isinstance(part, Boolean):
+            kind = "boolean"
+        elif isinstance(part, Category) and not part.numeric:
+            kind = "text"
+        yield f"attributes.{name}", part.column, kind
+    for name, measure in schema.measures.items():
+        yield f"measures.{name}", measure.column, "number"
+
+
+def settled(rule: PersonRule, uses: Iterator[tuple[str, str, Kind]]) -> PersonRule:
+    """A rule with the columns that are used, each of the kind that its use needs, and the aggregates in these."""
+    made = {same_name(name): name for name in rule.columns}
+    columns, kinds = dict[str, Expression](), dict[str, tuple[Kind, str]]()
+    for role, wanted, needed in uses:
+        name = made.get(same_name(wanted))
+        if name is None:
             raise ValueError(
-                f"makes no column {column!r}, which {role} asks for; it makes {names}: add one, such as "
-                f"MIN({column}) AS {column}"
+                f"makes no column {wanted!r}, which {role} asks for; it makes {', '.join(rule.columns)}: add one, such "
+                f"as MIN({wanted}) AS {wanted}"
             )
-        given = GIVES[each.function] or kind
-        if kinds.setdefault(each.name, given) != given:
-            raise ValueError(
-                f"makes {each.name!r}, which is used as {kinds[each.name]} and as {given}; make a second column of it"
-            )
-    return kinds
+        value = rule.columns[name]
+        kind = value.kind if value.kind and needed == "text" else needed  # numbers are looked up in a list as text
+        before, by = kinds.setdefault(name, (kind, role))
+        if before != kind:
+            raise ValueError(f"makes {name!r}, a {before} to {by} and a {kind} to {role}; make two columns of it")
+        try:
+            columns[name] = as_kind(value, kind)
+        except SchemaError as problem:
+            raise ValueError(f"makes {name!r} for {role}, and {problem}") from None
+    used = {leaf.value: leaf.kind for value in columns.values() for leaf in value.leaves}
+    aggregates = {number: _of_kind(rule.aggregates[number], kind) for number, kind in used.items()}
+    return PersonRule(rule.person, rule.table, rule.where, aggregates, columns)
 
 
-# What a column must hold to be read as a kind of value: as attributes of a schema say it.
-_HOLDS = {"text": "category", "boolean": "boolean", "date": "date", "timestamp": "date"}
-
-
-def uses_by(rule: PersonRule, schema: Grouped) -> Iterator[tuple[str, str, str]]:
-    """Uses of the table's columns by a rule: (role for messages, kind, column name)."""
-    yield "per_person", "unit", rule.person
-    kinds = kinds_of(rule, schema.attributes, schema.measures)
-    for each in rule.aggregates:
-        if each.name not in kinds:
-            continue
-        role = f"per_person ({each.name})"
-        if each.argument is not None:
-            anything = each.function in ("values", "different")
-            yield role, "period" if anything else _HOLDS.get(kinds[each.name], "number"), each.argument
-        if each.order is not None:
-            yield role, "period", each.order
-
-
-def _kind(part: Attribute) -> str:
-    if isinstance(part, Date):
-        return "timestamp" if part.has_time else "date"
-    if isinstance(part, Boolean):
-        return "boolean"
-    return "text" if isinstance(part, Category) and not part.numeric else "number"
+def _of_kind(each: Aggregate, kind: Kind | None) -> Aggregate:
+    """An aggregate of values of a kind, where that is open; a bare column that is counted stays open."""
+    argument = each.argument
+    if argument is not None and GIVES[each.function] is None:
+        argument = as_kind(argument, kind)
+    elif argument is not None and argument.op != "column":
+        argument = as_kind(argument, argument.kind)
+    order = each.order if each.order is None or each.order.op == "column" else as_kind(each.order, each.order.kind)
+    return Aggregate(each.function, argument, order, each.condition)

@@ -220,7 +220,7 @@ class Schema(Declared):
     def columns_read(self) -> set[str]:
         """Columns of the table that are read."""
         parts = (*self.attributes.values(), *self.measures.values())
-        used = {part.column for part in parts} if self.people is None else {*self.people.reads}
+        used = {part.column for part in parts} if self.people is None else {name for _, _, name in self.people.reads}
         return used | {self.privacy_unit.column or ""}
 
     @cached_property
@@ -395,7 +395,10 @@ def what_is_counted(schema: Schema) -> tuple[str, ...]:
     """
     unit, (unread, unlisted) = schema.privacy_unit, _left_out(schema)
     rules = []
-    if unit.column is not None:
+    if schema.per_person is not None:
+        whole = " ".join(schema.per_person.split())
+        rules.append(f"each {printable(unit.column or '')} is one row, of all its rows: {printable(whole)}")
+    elif unit.column is not None:
         verb = "is" if unit.contributions == 1 else "are"
         rules.append(f"at most {_rows(unit.contributions)} of each {printable(unit.column)} {verb} counted")
     if unread:
@@ -424,6 +427,8 @@ def counted_in_short(schema: Schema) -> str:
     """
     unit = schema.privacy_unit
     rules = [] if unit.column is None else [f"at most {_rows(unit.contributions)} of each {printable(unit.column)}"]
+    if schema.per_person is not None:
+        rules = [f"each {printable(unit.column or '')} once, by all its rows"]
     series = schema.series
     if series is not None and series.promise.most is not None and not series.promise.alone:
         many = "1 period" if series.promise.most == 1 else f"{series.promise.most} periods"

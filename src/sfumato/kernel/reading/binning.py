@@ -176,7 +176,7 @@ def unless_missing(value: SQL, source: Column, engine: Engine) -> SQL:
     found, words = type_of(source, engine.dialect), source.spelling.missing
     tests: list[SQL] = []
     if words and (found is None or found in TEXTS):
-        text = engine.bytes_of(_folded(_text(source, engine), ("spaces",)))
+        text = engine.bytes_of(_folded(read_text(source, engine), ("spaces",)))
         midnights = [f"{one} 00:00:00" for one in words if as_day(one) is not None]  # as Excel and pandas have a day
         spelled = map(exp.Literal.string, (*words, *midnights))
         tests = [exp.EQ(this=text, expression=engine.bytes_of(one)) for one in spelled]
@@ -197,7 +197,7 @@ def _read_value(attribute: Attribute, source: Column, engine: Engine) -> SQL:
         to = "timestamp" if attribute.has_time else "date"
         return engine.safe_cast(read_time(source, engine), source, to)
     if isinstance(attribute, Category) and not attribute.numeric:
-        return engine.bytes_of(_folded(_text(source, engine), attribute.fold or ()))
+        return engine.bytes_of(_folded(read_text(source, engine), attribute.fold or ()))
     if reads_whole(attribute, source, engine):
         return engine.safe_cast(column(source.reference), source, "bigint")
     return _read_number(source, engine)
@@ -208,7 +208,7 @@ def _read_boolean(attribute: Boolean, source: Column, engine: Engine) -> SQL:
     usual = engine.safe_cast(column(source.reference), source, "boolean")
     if not attribute.spellings:
         return usual
-    text = engine.bytes_of(_folded(_text(source, engine), attribute.fold or ()))
+    text = engine.bytes_of(_folded(read_text(source, engine), attribute.fold or ()))
     told = [
         (exp.EQ(this=text, expression=engine.bytes_of(exp.Literal.string(spelling))), exp.Boolean(this=truth))
         for spelling, truth in attribute.spellings.items()
@@ -264,7 +264,7 @@ def in_period(series: Series, label: str, source: Column, engine: Engine) -> SQL
     A day has one period, and what is no day is compared with the period as it is written: no row is in two. Days that
     are written in a stated format are read by that alone.
     """
-    text = engine.bytes_of(_folded(_text(source, engine), ("spaces",)))
+    text = engine.bytes_of(_folded(read_text(source, engine), ("spaces",)))
     flag = _flag(exp.EQ(this=text, expression=engine.bytes_of(exp.Literal.string(label))))
     if series.period == "day" and source.spelling.dates is not None:
         flag = whole(0)
@@ -299,16 +299,11 @@ def _read_unit(source: Column, engine: Engine, as_text: bool) -> SQL:
     value = column(source.reference)
     found = type_of(source, engine.dialect)
     if as_text or found is None or found in TEXTS:
-        return engine.bytes_of(_text(source, engine))
+        return engine.bytes_of(read_text(source, engine))
     return engine.without_nan(value, source)
 
 
 def read_text(source: Column, engine: Engine) -> SQL:
-    """SQL of a column as text; NULL if missing."""
-    return unless_missing(_text(source, engine), source, engine)
-
-
-def _text(source: Column, engine: Engine) -> SQL:
     """SQL of a column as text; a whole float is written as an integer, so that a listed 3 matches; NaN is missing."""
     value = column(source.reference)
     text = engine.safe_cast(value, source, "text")
@@ -405,22 +400,23 @@ def _integer_cell(attribute: Integer, axis: Axis, name: str, in_whole: bool) -> 
 def _date_cell(attribute: Date, name: str) -> SQL:
     first, value = attribute.bounds[0], column(name)
     if attribute.recurring:
-        return _part("HOUR", value) if attribute.has_time else _part("ISODOW", value) - whole(1)
+        return part_of("HOUR", value) if attribute.has_time else part_of("ISODOW", value) - whole(1)
     if attribute.has_time:
         return exp.DateDiff(this=value, expression=moment(attribute.moments[0]), unit=exp.var("HOUR"))
     days = exp.DateDiff(this=value, expression=day(first), unit=exp.var("DAY"))
-    months = (_part("YEAR", value) - whole(first.year)) * whole(12) + _part("MONTH", value)
+    months = (part_of("YEAR", value) - whole(first.year)) * whole(12) + part_of("MONTH", value)
     cells: dict[str, SQL] = {
         "day": days,
         "week": _in_steps(days, first.weekday(), 7),
         "month": months - whole(first.month),
         "quarter": _in_steps(months, -1, 3) - double((first.month - 1) // 3),
-        "year": _part("YEAR", value) - whole(first.year),
+        "year": part_of("YEAR", value) - whole(first.year),
     }
     return cells[attribute.by]
 
 
-def _part(unit: str, value: SQL) -> SQL:
+def part_of(unit: str, value: SQL) -> SQL:
+    """SQL of a part of a date or time, such as YEAR, as a whole number."""
     return cast(exp.Extract(this=exp.var(unit), expression=value.copy()), "bigint")
 
 

@@ -20,7 +20,7 @@ from datetime import datetime
 from sqlglot import exp
 
 from sfumato.errors import TableError
-from sfumato.kernel.reading.binning import read_number, read_text, read_time, read_unit, read_value
+from sfumato.kernel.reading.binning import read_number, read_time, read_unit, read_value
 from sfumato.kernel.reading.derived import Derived
 from sfumato.kernel.reading.engines import Column, Engine, used_columns
 from sfumato.kernel.reading.expressions import (
@@ -39,115 +39,154 @@ from sfumato.kernel.reading.expressions import (
     type_of,
     whole,
 )
+from sfumato.kernel.reading.recoding import expression_sql, reading
 from sfumato.kernel.reading.statement import clipped_sum
 from sfumato.schema import Schema
 from sfumato.schema.attributes import Boolean
-from sfumato.schema.per_person import Aggregate, PersonRule, kinds_of
+from sfumato.schema.per_person import COUNTS, Aggregate, PersonRule
+from sfumato.schema.recode import Expression
 
 ENGINES = ("duckdb", "postgres", "spark")
-TYPES = {"whole": "BIGINT", "number": "DOUBLE", "text": "TEXT"}
+TYPES = {"number": "DOUBLE", "text": "TEXT", "boolean": "BOOLEAN", "date": "DATE", "time": "TIMESTAMP"}
 STEPS = 10**6  # of 1, in sums
 LARGEST = 10**12  # value in a sum; larger ones count as this one
 
 
-def per_person(engine: Engine, schema: Schema, rule: PersonRule, columns: Mapping[str, Column]) -> Derived:
+def per_person(engine: Engine, rule: PersonRule, columns: Mapping[str, Column], schema: Schema) -> Derived:
     """Derive one row a person. columns: the engine's column for each name that the rule reads."""
     if engine.dialect not in ENGINES:
         raise TableError(
             "per_person is read from files, frames, SQLite, DuckDB, PostgreSQL and Spark; elsewhere make a table with "
             "one row a person, and leave per_person out"
         )
-    kinds = kinds_of(rule, schema.attributes, schema.measures)
-    source = columns[rule.person]
-    person = read_text(replace(source, who=None), engine)
-    wanted = [named(read_unit(source, engine), "who"), named(person, "person")]
-    numbers, results, made = list[SQL](), list[SQL](), list[Column]()
-    parts = {part.column: part for part in schema.attributes.values() if isinstance(part, Boolean)}
-    for place, each in enumerate(each for each in rule.aggregates if each.name in kinds):
-        kind, name = kinds[each.name], f"v{place}"
-        if each.argument is not None:
-            value = _value(each, kind, columns[each.argument], engine, parts.get(each.name))
-            if each.order is not None:
-                keys = _keys(columns[each.order], engine)
-                value = choose([(is_present(keys[-1]), value)], exp.Null())
-                wanted += [named(key, f"k{place}_{n}") for n, key in enumerate(keys)]
-                numbers.append(named(_number(each, place, len(keys)), f"n{place}"))
-            wanted.append(named(value, name))
-        results.append(named(_result(each, kind, place), f"p{place}"))
-        made.append(Column(each.name, TYPES.get(kind, kind.upper()), f"p{place}", derived=_from_view(columns)))
+    booleans = {part.column: part for part in schema.attributes.values() if isinstance(part, Boolean)}
+    spelled = {value.value: booleans.get(name) for name, value in rule.columns.items() if value.op == "column"}
+    source, view = columns[rule.person], any(one.derived for one in columns.values())
+    plain = {name: replace(one, who=None) for name, one in columns.items()}
+    wanted = [named(read_unit(source, engine), "who"), named(reading("text", plain[rule.person], engine), "person")]
+    numbers, results, made = list[SQL](), list[SQL](), dict[str, Column]()
+    for number, each in rule.aggregates.items():
+        keys = [] if each.order is None else _keys(each.order, plain, engine)
+        value = _value(each, plain, engine, spelled.get(number))
+        if keys:  # rows without an order are passed over
+            value = choose([(is_present(keys[-1]), value)], exp.Null())
+            wanted += [named(key, f"k{number}_{place}") for place, key in enumerate(keys)]
+            numbers.append(named(_number(each, number, len(keys)), f"n{number}"))
+        wanted.append(named(value, f"v{number}"))
+        results.append(named(_result(each, number), f"a{number}"))
+        word = "BIGINT" if each.function in COUNTS else TYPES[_kind(each)]
+        made[number] = Column(number, word, f"a{number}", derived=view)
     rows = exp.Select(expressions=wanted).from_(engine.table(), copy=False)
+    if rule.where is not None:
+        rows = rows.where(expression_sql(rule.where, plain, engine), copy=False)
     if numbers:
         rows = select([exp.Star(), *numbers], rows)
     people = select([column("who"), named(exp.Min(this=column("person")), "person"), *results], rows)
     people = people.where(is_present(column("who")), copy=False)  # for privacy: nobody is no person
     people.set("group", exp.Group(expressions=[column("who")]))
-    whose = Column(rule.person, TYPES["text"], "person", derived=_from_view(columns), who="who")
+    people, found = _with_expressions(people, rule, made, engine)
+    whose = Column(rule.person, TYPES["text"], "person", derived=view, who="who")
     read = used_columns(engine, columns)
     reads = [one if one.reference == source.reference else replace(one, who=None) for one in read]
-    return Derived(engine, people, [whose, *made], reads)
+    return Derived(engine, people, [whose, *found], reads)
 
 
-def _from_view(columns: Mapping[str, Column]) -> bool:
-    return any(one.derived for one in columns.values())
+def _with_expressions(
+    people: exp.Select, rule: PersonRule, made: Mapping[str, Column], engine: Engine
+) -> tuple[exp.Select, list[Column]]:
+    """SQL of people's rows with the columns of a rule, and these. made: the columns of its aggregates."""
+    if all(value.op == "column" for value in rule.columns.values()):
+        return people, [replace(made[value.value], name=name) for name, value in rule.columns.items()]
+    wanted, found = [column("who"), column("person")], list[Column]()
+    for place, (name, value) in enumerate(rule.columns.items()):
+        bare = value.op == "column"
+        sql = column(made[value.value].reference) if bare else expression_sql(value, made, engine)
+        kind = made[value.value].type if bare else TYPES[value.kind or "text"]
+        wanted.append(named(sql, f"p{place}"))
+        found.append(Column(name, kind, f"p{place}", derived=any(one.derived for one in made.values())))
+    return select(wanted, people), found
 
 
-def _value(each: Aggregate, kind: str, source: Column, engine: Engine, boolean: Boolean | None) -> SQL:
-    """SQL of a row's value as an aggregate takes it; NULL if it has none."""
-    source = replace(source, who=None)
+def _kind(each: Aggregate) -> str:
+    """Kind of the values of an aggregate, which is that of its argument."""
+    return (each.argument and each.argument.kind) or "number"
+
+
+def _value(each: Aggregate, columns: Mapping[str, Column], engine: Engine, spelled: Boolean | None) -> SQL:
+    """SQL of a row's value as an aggregate takes it; NULL if it has none.
+
+    spelled: how the schema writes true and false, of the attribute that the aggregate is for.
+    """
+    value = _of_row(each, columns, engine, spelled)
+    if _kind(each) == "boolean" and each.function not in COUNTS:
+        value = choose([(value, whole(1)), (exp.Not(this=exp.paren(value.copy())), whole(0))], exp.Null())
+    if each.function in ("sum", "mean"):
+        steps = exp.Floor(this=clip(value, double(-LARGEST), double(LARGEST)) * double(STEPS) + double(0.5))
+        value = choose([(is_present(value), cast(steps, "bigint"))], exp.Null())
+    if each.condition is not None:
+        value = choose([(expression_sql(each.condition, columns, engine), value)], exp.Null())
+    return value
+
+
+def _of_row(each: Aggregate, columns: Mapping[str, Column], engine: Engine, spelled: Boolean | None) -> SQL:
+    argument = each.argument
+    if argument is None:
+        return whole(1)
+    if argument.op != "column":
+        found = expression_sql(argument, columns, engine)
+        return engine.bytes_of(found) if each.function == "different" and argument.kind == "text" else found
+    source = columns[argument.value]
     if each.function in ("values", "different"):
-        value = read_unit(source, engine)  # as people are told apart: texts by their bytes
-        found = type_of(source, engine.dialect)
-        empty = engine.bytes_of(exp.Literal.string(""))
-        return exp.Nullif(this=value, expression=empty) if found is None or found in TEXTS else value
-    if kind == "text":
-        return exp.Nullif(this=read_text(source, engine), expression=exp.Literal.string(""))
-    if kind in ("date", "timestamp"):
-        return engine.safe_cast(read_time(source, engine), source, kind)
-    if kind == "boolean":
-        truth = read_value(boolean or Boolean(type="boolean"), source, engine)
-        return choose([(truth, whole(1)), (exp.Not(this=truth.copy()), whole(0))], exp.Null())
-    number = read_number(source, engine)
-    if each.function not in ("sum", "mean"):
-        return number
-    steps = exp.Floor(this=clip(number, double(-LARGEST), double(LARGEST)) * double(STEPS) + double(0.5))
-    return choose([(is_present(number), cast(steps, "bigint"))], exp.Null())
+        return _compared(source, engine)
+    if argument.kind == "boolean" and spelled is not None:
+        return read_value(spelled, source, engine)
+    value = reading(argument.kind or "text", source, engine)
+    return exp.Nullif(this=value, expression=exp.Literal.string("")) if argument.kind == "text" else value
 
 
-def _keys(source: Column, engine: Engine) -> list[SQL]:
-    """SQL of the order of a row's value: times, then numbers, then texts by their bytes where a source has no types."""
-    value = read_unit(replace(source, who=None), engine)
+def _compared(source: Column, engine: Engine) -> SQL:
+    """SQL of a value that is compared with others as people are: texts by their bytes; an empty one is missing."""
+    value, found = read_unit(source, engine), type_of(source, engine.dialect)
+    if found is not None and found not in TEXTS:
+        return value
+    return exp.Nullif(this=value, expression=engine.bytes_of(exp.Literal.string("")))
+
+
+def _keys(order: Expression, columns: Mapping[str, Column], engine: Engine) -> list[SQL]:
+    """SQL of a row's place in an order; the last part is missing where there is none.
+
+    A column without types has times first, then numbers, then texts by their bytes.
+    """
+    if order.op != "column":
+        found = expression_sql(order, columns, engine)
+        return [engine.bytes_of(found) if order.kind == "text" else found]
+    source = columns[order.value]
     if source.type is not None:
-        return [value]
+        return [_compared(source, engine)]
     time, number = engine.safe_cast(read_time(source, engine), source, "timestamp"), read_number(source, engine)
     rank = choose([(is_present(time), whole(0)), (is_present(number), whole(1))], whole(2))
-    earliest = moment(datetime(1, 1, 1))
-    return [
-        rank,
-        exp.Coalesce(this=time, expressions=[earliest]),
-        exp.Coalesce(this=number, expressions=[double(0)]),
-        exp.Nullif(this=value, expression=engine.bytes_of(exp.Literal.string(""))),
-    ]
+    earliest, zero = moment(datetime(1, 1, 1)), double(0)
+    times, numbers = exp.Coalesce(this=time, expressions=[earliest]), exp.Coalesce(this=number, expressions=[zero])
+    return [rank, times, numbers, _compared(source, engine)]
 
 
-def _number(each: Aggregate, place: int, keys: int) -> SQL:
-    """SQL of the place of a row among those of its person that have a value, in their order."""
-    last = each.function == "last"
-    value = column(f"v{place}")
-    parts = [*(column(f"k{place}_{n}") for n in range(keys)), value]
+def _number(each: Aggregate, number: str, keys: int) -> SQL:
+    """SQL of the place of a row among those of its person that have a value, in their order, then by the value."""
+    value = column(f"v{number}")
     there = choose([(is_present(value), whole(0))], whole(1))
-    order = [exp.Ordered(this=there), *(exp.Ordered(this=part.copy(), desc=last) for part in parts)]
+    parts = [*(column(f"k{number}_{place}") for place in range(keys)), value]
+    order = [exp.Ordered(this=there), *(exp.Ordered(this=part, desc=each.function == "last") for part in parts)]
+    # For privacy it is numbered within the person, whose rows alone decide.
     return exp.Window(this=exp.RowNumber(), partition_by=[column("who")], order=exp.Order(expressions=order))
 
 
-def _result(each: Aggregate, kind: str, place: int) -> SQL:
+def _result(each: Aggregate, number: str) -> SQL:
     """SQL of an aggregate of a person's values."""
-    value: SQL = column(f"v{place}")
+    value: SQL = column(f"v{number}")
     if each.order is not None:
-        value = choose([(exp.EQ(this=column(f"n{place}"), expression=whole(1)), value)], exp.Null())
+        value = choose([(exp.EQ(this=column(f"n{number}"), expression=whole(1)), value)], exp.Null())
     match each.function:
-        case "rows":
-            return exp.Count(this=exp.Star())
-        case "values":
+        case "rows" | "values":
             return exp.Count(this=value)
         case "different":
             return exp.Count(this=exp.Distinct(expressions=[value]))
@@ -160,4 +199,4 @@ def _result(each: Aggregate, kind: str, place: int) -> SQL:
             found: SQL = exp.Min(this=value)
         case _:
             found = exp.Max(this=value)
-    return exp.EQ(this=found, expression=whole(1)) if kind == "boolean" else found
+    return exp.EQ(this=found, expression=whole(1)) if _kind(each) == "boolean" else found

@@ -29,7 +29,6 @@ from sfumato.kernel.reading.engines import (
 from sfumato.plain_text import file_safe
 from sfumato.schema import Schema
 from sfumato.schema.dialect import PLAIN, Dialect, same_name
-from sfumato.schema.per_person import uses_by
 
 if TYPE_CHECKING:
     from sfumato.kernel.reading.checking import Checked
@@ -207,7 +206,7 @@ class Table:
         from sfumato.kernel.reading.people import per_person
 
         read = self._columns(self.engine, _asked(schema), schema.file)
-        engine = per_person(self.engine, schema, schema.people, read)
+        engine = per_person(self.engine, schema.people, read, schema)
         return engine, self._columns(engine, _wanted(schema))  # values are read by now: nothing spells them
 
     def _columns(
@@ -234,7 +233,7 @@ class Table:
 
 def _asked(schema: Schema) -> Iterator[tuple[str, str, str]]:
     """Uses of the table's own columns, as `_wanted` has them: by the schema, or by the rule that makes its columns."""
-    return _wanted(schema) if schema.people is None else iter(uses_by(schema.people, schema))
+    return _wanted(schema) if schema.people is None else schema.people.reads
 
 
 def _wanted(schema: Schema) -> Iterator[tuple[str, str, str]]:

@@ -1,0 +1,197 @@
+"""Rows with the columns that `recode` and `with` make, each out of its own row, as an engine like any other.
+
+Privacy leans on two properties. An expression reads the columns of one row, so a person's rows become the same derived
+rows whoever else is there, one for each. And no value can make it fail: columns are read by the casts of the statement
+itself, which yield NULL; numbers are clipped when they are read, such that no arithmetic leaves the doubles
+(`sfumato.schema.recode`); times outside the years 1 to 9999 are missing, and texts are cut to a length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime
+from functools import reduce
+from typing import Any
+
+from sqlglot import exp
+
+from sfumato.kernel.reading.binning import part_of, read_number, read_text, read_time, read_value, unless_missing
+from sfumato.kernel.reading.engines import Column, Engine
+from sfumato.kernel.reading.expressions import SQL, cast, choose, day, double, moment, over, whole, whole_text
+from sfumato.schema.attributes import Boolean
+from sfumato.schema.attributes.lists import BLANKS, LOWER, UPPER
+from sfumato.schema.recode import LARGEST, LONGEST_TEXT, SMALLEST, Expression, Kind
+
+PUNCTUATION = "".join(chr(code) for code in range(1, 128) if not chr(code).isalnum())
+
+
+def expression_sql(expression: Expression, columns: Mapping[str, Column], engine: Engine) -> SQL:
+    """SQL of a checked expression. columns: of the source, for each name that it reads."""
+
+    def leaf(one: Expression) -> SQL:
+        kind = one.kind or "text"
+        return guarded(kind, reading(kind, columns[one.value], engine))
+
+    return _sql(expression, leaf, engine)
+
+
+def reading(kind: Kind, source: Column, engine: Engine) -> SQL:
+    """SQL of a column's value as one of a kind; NULL if missing or unreadable."""
+    if kind == "number":
+        return read_number(source, engine)
+    if kind == "boolean":
+        return read_value(Boolean(type="boolean"), source, engine)
+    if kind == "text":
+        return unless_missing(read_text(source, engine), source, engine)
+    time = engine.safe_cast(read_time(source, engine), source, "date" if kind == "date" else "timestamp")
+    return unless_missing(time, source, engine)
+
+
+def guarded(kind: Kind, value: SQL) -> SQL:
+    """SQL of a value that was read, within the limits on which `sfumato.schema.recode` counts; NULL stays so."""
+    if kind == "number":
+        cases: list[tuple[SQL, SQL]] = [
+            (value > double(LARGEST), double(LARGEST)),
+            (value < double(-LARGEST), double(-LARGEST)),
+        ]
+        near = exp.LT(this=exp.Abs(this=value), expression=double(SMALLEST))
+        return choose([*cases, (near, double(0))], value.copy())
+    if kind == "text":
+        return _substring(value, 1, LONGEST_TEXT)
+    if kind == "boolean":
+        return value
+    low, high = map(day, (date.min, date.max)) if kind == "date" else map(moment, (datetime.min, datetime.max))
+    return choose([(exp.Between(this=value, low=low, high=high), value)], exp.Null())
+
+
+def _sql(expression: Expression, leaf: Callable[[Expression], SQL], engine: Engine) -> SQL:
+    """SQL of an expression, its columns by `leaf`; in parentheses where they could matter."""
+    if expression.op == "column":
+        return leaf(expression)
+    if expression.op in ("literal", "null"):
+        return _constant(expression)
+    parts = [_sql(part, leaf, engine) for part in expression.parts]
+    if expression.op == "nullif" and expression.kind == "text":
+        same = exp.EQ(this=engine.bytes_of(parts[0].copy()), expression=engine.bytes_of(parts[1]))
+        return choose([(same, cast(exp.Null(), "text"))], parts[0])
+    if expression.parts[0].kind == "text" and expression.op in _OF_TEXTS:
+        parts = [engine.bytes_of(part) for part in parts]  # whatever the collation
+    return _WRITERS[expression.op](parts, expression.value)
+
+
+def _constant(expression: Expression) -> SQL:
+    kind, value = expression.kind or "text", expression.value
+    if expression.op == "null":
+        return cast(exp.Null(), {"number": "double", "time": "timestamp"}.get(kind, kind))
+    literals: dict[str, Callable[[Any], SQL]] = {
+        "number": double,
+        "boolean": lambda one: exp.Boolean(this=one),
+        "date": day,
+        "time": moment,
+        "text": lambda one: cast(exp.Literal.string(one), "text"),
+    }
+    return literals[kind](value)
+
+
+def _case(parts: list[SQL], _: Any) -> SQL:
+    """SQL of the first result whose test holds; the last one's always does."""
+    return choose(list(zip(parts[:-2:2], parts[1:-2:2], strict=True)), parts[-1])
+
+
+def _quotient(parts: list[SQL], _: Any) -> SQL:
+    return exp.paren(over(parts[0], exp.Nullif(this=parts[1], expression=double(0))))
+
+
+def _round(parts: list[SQL], digits: int) -> SQL:
+    tens = double(10**digits)
+    return exp.paren(over(exp.Floor(this=exp.paren(parts[0]) * tens + double(0.5)), tens))
+
+
+def _words(parts: list[SQL], _: Any) -> SQL:
+    """SQL of a text in small letters, with a blank for all that is no letter or digit, and one at both ends."""
+    bare = _translated(parts[0], UPPER + PUNCTUATION, LOWER + " " * len(PUNCTUATION))
+    blank = exp.Literal.string(" ")
+    return exp.paren(exp.DPipe(this=exp.DPipe(this=blank, expression=bare, safe=True), expression=blank, safe=True))
+
+
+def _extract(parts: list[SQL], unit: str) -> SQL:
+    if unit != "dow":
+        return cast(part_of(unit.upper(), parts[0]), "double")
+    iso = cast(part_of("ISODOW", parts[0]), "double")  # 1 to 7; Sunday is 0
+    return choose([(exp.EQ(this=iso, expression=double(7)), double(0))], iso)
+
+
+def _trunc(parts: list[SQL], unit: str) -> SQL:
+    return cast(exp.Anonymous(this="date_trunc", expressions=[exp.Literal.string(unit), parts[0]]), "date")
+
+
+def _diff(parts: list[SQL], unit: str) -> SQL:
+    if unit == "day":
+        return cast(exp.DateDiff(this=parts[1], expression=parts[0], unit=exp.var("DAY")), "double")
+    return _span(parts, {"month": (12, 1), "year": (1,)}[unit])
+
+
+def _age(parts: list[SQL], _: Any) -> SQL:
+    """SQL of the years that are full: 20260101 - 19510102 = 749999, which is 74 of them."""
+    return exp.Floor(this=over(_span(parts, (10_000, 100, 1)), double(10_000)))
+
+
+def _span(parts: list[SQL], factors: Sequence[int]) -> SQL:
+    """SQL of the difference of two dates, each as the sum of its year, month and day times these factors."""
+
+    def weighed(time: SQL) -> SQL:
+        terms: list[SQL] = [part_of(unit, time) * whole(by) for unit, by in zip(_UNITS, factors, strict=False)]
+        return exp.paren(reduce(lambda left, right: exp.Add(this=left, expression=right), terms))
+
+    return cast(exp.paren(weighed(parts[1]) - weighed(parts[0])), "double")
+
+
+def _binary(kind: type[exp.Binary]) -> Writer:
+    return lambda parts, _: exp.paren(kind(this=parts[0], expression=parts[1]))
+
+
+def _unary(kind: type[exp.Func]) -> Writer:
+    return lambda parts, _: kind(this=parts[0])  # type: ignore[return-value]
+
+
+def _first_of(kind: type[exp.Expression], **how: Any) -> Writer:
+    return lambda parts, _: kind(this=parts[0], expressions=parts[1:], **how)
+
+
+_UNITS = ("YEAR", "MONTH", "DAY")
+
+
+def _substring(text: SQL, start: int, length: int) -> SQL:
+    return exp.Substring(this=text, start=whole(start), length=whole(length))
+
+
+def _translated(text: SQL, letters: str, instead: str) -> SQL:
+    return exp.Anonymous(this="translate", expressions=[text, *map(exp.Literal.string, (letters, instead))])
+
+
+Writer = Callable[[list[SQL], Any], SQL]
+_OF_TEXTS = ("=", "<>", "<", "<=", ">", ">=", "in", "between")
+_WRITERS: dict[str, Writer] = {
+    **{op: _binary(kind) for op, kind in {"=": exp.EQ, "<>": exp.NEQ, "<": exp.LT, "<=": exp.LTE}.items()},
+    **{op: _binary(kind) for op, kind in {">": exp.GT, ">=": exp.GTE, "and": exp.And, "or": exp.Or}.items()},
+    **{op: _binary(kind) for op, kind in {"+": exp.Add, "-": exp.Sub, "*": exp.Mul, "||": exp.DPipe}.items()},
+    **{op: _unary(kind) for op, kind in {"abs": exp.Abs, "floor": exp.Floor, "ceil": exp.Ceil}.items()},
+    **{"least": _first_of(exp.Least, ignore_nulls=True), "greatest": _first_of(exp.Greatest, ignore_nulls=True)},
+    **{"coalesce": _first_of(exp.Coalesce), "in": lambda parts, _: exp.paren(_first_of(exp.In)(parts, _))},
+    "between": lambda parts, _: exp.paren(exp.Between(this=parts[0], low=parts[1], high=parts[2])),
+    **{"case": _case, "/": _quotient, "round": _round, "words": _words},
+    **{"extract": _extract, "trunc": _trunc, "diff": _diff, "age": _age},
+    "nullif": lambda parts, _: exp.Nullif(this=parts[0], expression=parts[1]),
+    "neg": lambda parts, _: exp.paren(exp.Sub(this=double(0), expression=parts[0])),
+    "not": lambda parts, _: exp.paren(exp.Not(this=exp.paren(parts[0]))),
+    "is null": lambda parts, _: exp.paren(exp.Is(this=exp.paren(parts[0]), expression=exp.Null())),
+    "like": lambda parts, pattern: exp.paren(exp.Like(this=parts[0], expression=exp.Literal.string(pattern))),
+    "lower": lambda parts, _: _translated(parts[0], UPPER, LOWER),
+    "upper": lambda parts, _: _translated(parts[0], LOWER, UPPER),
+    "trim": lambda parts, _: exp.Trim(this=parts[0], expression=exp.Literal.string(BLANKS)),
+    "length": lambda parts, _: cast(exp.Anonymous(this="length", expressions=[parts[0]]), "double"),
+    "substr": lambda parts, span: _substring(parts[0], *span),
+    "number text": lambda parts, _: whole_text(parts[0], cast(exp.Null(), "text")),
+    "to date": lambda parts, _: cast(parts[0], "date"),
+    "to time": lambda parts, _: cast(parts[0], "timestamp"),
+}
