@@ -282,7 +282,8 @@ class Boxes:
         }
         guess, fitted = self._expected(early, late, box), box.fitted(late)[0]
         candidates = (_uppers if upper else _lowers)(late, far, guess, fitted)
-        distinct = {(bound.constant, bound.weights.tobytes()): bound for bound in candidates}  # none pays its tail twice
+        # None pays its part of the tail twice.
+        distinct = {(bound.constant, bound.weights.tobytes()): bound for bound in candidates}
         bounds = _ranked(list(distinct.values()), guess, fitted, upper=upper)[:MOST_BOUNDS]
         parts = [left / 2 ** min(number + 1, len(bounds) - 1) for number in range(len(bounds))]
         return list(zip(parts, bounds, strict=True))
