@@ -73,9 +73,9 @@ def per_person(engine: Engine, rule: PersonRule, columns: Mapping[str, Column], 
             wanted += [named(key, f"k{number}_{place}") for place, key in enumerate(keys)]
             numbers.append(named(_number(each, number, len(keys)), f"n{number}"))
         wanted.append(named(value, f"v{number}"))
-        results.append(named(_result(each, number), f"a{number}"))
+        results.append(named(_result(each, number), f"of_person{number}"))
         word = "BIGINT" if each.function in COUNTS else TYPES[_kind(each)]
-        made[number] = Column(number, word, f"a{number}", derived=view)
+        made[number] = Column(number, word, f"of_person{number}", derived=view)
     rows = exp.Select(expressions=wanted).from_(engine.table(), copy=False)
     if rule.where is not None:
         rows = rows.where(expression_sql(rule.where, plain, engine), copy=False)
@@ -102,8 +102,8 @@ def _with_expressions(
         bare = value.op == "column"
         sql = column(made[value.value].reference) if bare else expression_sql(value, made, engine)
         kind = made[value.value].type if bare else TYPES[value.kind or "text"]
-        wanted.append(named(sql, f"p{place}"))
-        found.append(Column(name, kind, f"p{place}", derived=any(one.derived for one in made.values())))
+        wanted.append(named(sql, f"by_person{place}"))
+        found.append(Column(name, kind, f"by_person{place}", derived=any(one.derived for one in made.values())))
     return select(wanted, people), found
 
 
