@@ -1,19 +1,18 @@
 """SQL of one row a person out of many, by a schema's `per_person`, as rows that the one statement reads.
 
     read     each row's person and the values that are asked for; rows of nobody fall out
-    number   where the first or last value is asked for: a person's rows in their order, ties by the value itself
-    group    by person
+    group    by person; the first or last value in an order is the least or greatest pair of order and value
 
 Privacy leans on two properties of it (docs/privacy.md, theorem on rows a person).
 1. A person's row is a function of the set of that person's rows: nothing but aggregates of values that are read row by
-   row, grouped by the person and numbered within the person. Ties in an order are between equal values. Sums are of
-   whole steps, exact in 38 digits, because a sum of floats depends on their order, and that on everybody's rows.
+   row, grouped by the person. Ties in an order are broken by the value, so what is left of them are equal values. Sums
+   are of whole steps, exact in 38 digits, because a sum of floats depends on their order, and that on everybody's rows.
 2. No value can make it fail: values are read as the statement reads them, and clipped before they are made whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -71,9 +70,11 @@ def per_person(engine: Engine, rule: PersonRule, columns: Mapping[str, Column], 
         if keys:  # rows without an order are passed over
             value = choose([(is_present(keys[-1]), value)], exp.Null())
             wanted += [named(key, f"k{number}_{place}") for place, key in enumerate(keys)]
-            numbers.append(named(_number(each, number, len(keys)), f"n{number}"))
+            in_order = [*(column(f"k{number}_{place}") for place in range(len(keys))), column(f"v{number}")]
+            if engine.dialect == "postgres":  # which has no least or greatest row
+                numbers.append(named(_number(in_order, last=each.function == "last"), f"n{number}"))
         wanted.append(named(value, f"v{number}"))
-        results.append(named(_result(each, number), f"of_person{number}"))
+        results.append(named(_result(each, number, len(keys), engine), f"of_person{number}"))
         word = "BIGINT" if each.function in COUNTS else TYPES[_kind(each)]
         made[number] = Column(number, word, f"of_person{number}", derived=view)
     rows = exp.Select(expressions=wanted).from_(engine.table(), copy=False)
@@ -170,22 +171,33 @@ def _keys(order: Expression, columns: Mapping[str, Column], engine: Engine) -> l
     return [rank, times, numbers, _compared(source, engine)]
 
 
-def _number(each: Aggregate, number: str, keys: int) -> SQL:
-    """SQL of the place of a row among those of its person that have a value, in their order, then by the value."""
-    value = column(f"v{number}")
-    there = choose([(is_present(value), whole(0))], whole(1))
-    parts = [*(column(f"k{number}_{place}") for place in range(keys)), value]
-    order = [exp.Ordered(this=there), *(exp.Ordered(this=part, desc=each.function == "last") for part in parts)]
+def _number(in_order: Sequence[SQL], *, last: bool) -> SQL:
+    """SQL of the place of a row among those of its person that have a value, which is the last part of the order."""
+    there = choose([(is_present(in_order[-1]), whole(0))], whole(1))
+    order = [exp.Ordered(this=there), *(exp.Ordered(this=part.copy(), desc=last) for part in in_order)]
     # For privacy it is numbered within the person, whose rows alone decide.
     return exp.Window(this=exp.RowNumber(), partition_by=[column("who")], order=exp.Order(expressions=order))
 
 
-def _result(each: Aggregate, number: str) -> SQL:
+def _at_an_end(number: str, keys: int, engine: Engine, *, last: bool) -> SQL:
+    """SQL of the value of a person's first or last row in an order."""
+    value = column(f"v{number}")
+    if engine.dialect == "postgres":
+        first = exp.EQ(this=column(f"n{number}"), expression=whole(1))
+        return exp.Max(this=choose([(first, value)], exp.Null()))
+    names = [*(f"k{number}_{place}" for place in range(keys)), f"v{number}"]
+    pairs = [exp.PropertyEQ(this=exp.to_identifier(name), expression=column(name)) for name in names]
+    row = choose([(is_present(value), exp.Struct(expressions=pairs))], exp.Null())
+    end = exp.Max(this=row) if last else exp.Min(this=row)
+    return exp.Dot(this=exp.paren(end), expression=exp.to_identifier(names[-1], quoted=True))
+
+
+def _result(each: Aggregate, number: str, keys: int, engine: Engine) -> SQL:
     """SQL of an aggregate of a person's values."""
     value: SQL = column(f"v{number}")
-    if each.order is not None:
-        value = choose([(exp.EQ(this=column(f"n{number}"), expression=whole(1)), value)], exp.Null())
     match each.function:
+        case "rows" if each.condition is None:
+            return exp.Count(this=exp.Star())
         case "rows" | "values":
             return exp.Count(this=value)
         case "different":
@@ -197,6 +209,8 @@ def _result(each: Aggregate, number: str) -> SQL:
             return over(cast(clipped_sum(value), "double"), exp.paren(rows * double(STEPS)))
         case "least" | "all":
             found: SQL = exp.Min(this=value)
-        case _:
+        case "greatest" | "any":
             found = exp.Max(this=value)
+        case _:
+            found = _at_an_end(number, keys, engine, last=each.function == "last")
     return exp.EQ(this=found, expression=whole(1)) if _kind(each) == "boolean" else found
