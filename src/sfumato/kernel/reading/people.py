@@ -121,12 +121,22 @@ def _value(each: Aggregate, columns: Mapping[str, Column], engine: Engine, spell
     value = _of_row(each, columns, engine, spelled)
     if _kind(each) == "boolean" and each.function not in COUNTS:
         value = choose([(value, whole(1)), (exp.Not(this=exp.paren(value.copy())), whole(0))], exp.Null())
+    if _by_bytes(each, engine):
+        value = engine.bytes_of(value)
     if each.function in ("sum", "mean"):
         steps = exp.Floor(this=clip(value, double(-LARGEST), double(LARGEST)) * double(STEPS) + double(0.5))
         value = choose([(is_present(value), cast(steps, "bigint"))], exp.Null())
     if each.condition is not None:
         value = choose([(expression_sql(each.condition, columns, engine), value)], exp.Null())
     return value
+
+
+def _by_bytes(each: Aggregate, engine: Engine) -> bool:
+    """Whether texts are ranked as bytes, whatever their collation; PostgreSQL has no least or greatest of these.
+
+    There a text was read under the collation "C", which ranks bytes.
+    """
+    return _kind(each) == "text" and each.function not in COUNTS and engine.dialect != "postgres"
 
 
 def _of_row(each: Aggregate, columns: Mapping[str, Column], engine: Engine, spelled: Boolean | None) -> SQL:
@@ -196,10 +206,9 @@ def _result(each: Aggregate, number: str, keys: int, engine: Engine) -> SQL:
     """SQL of an aggregate of a person's values."""
     value: SQL = column(f"v{number}")
     match each.function:
-        case "rows" if each.condition is None:
-            return exp.Count(this=exp.Star())
         case "rows" | "values":
-            return exp.Count(this=value)
+            every = each.function == "rows" and each.condition is None
+            return exp.Count(this=exp.Star() if every else value)
         case "different":
             return exp.Count(this=exp.Distinct(expressions=[value]))
         case "sum":
@@ -213,4 +222,7 @@ def _result(each: Aggregate, number: str, keys: int, engine: Engine) -> SQL:
             found = exp.Max(this=value)
         case _:
             found = _at_an_end(number, keys, engine, last=each.function == "last")
+    if _by_bytes(each, engine):
+        encoding = [exp.Literal.string("UTF-8")] if engine.dialect == "spark" else []
+        return exp.Anonymous(this="decode", expressions=[found, *encoding])
     return exp.EQ(this=found, expression=whole(1)) if _kind(each) == "boolean" else found
