@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from sfumato.schema.attributes import KINDS
 from sfumato.schema.dialect import Dialect
-from sfumato.schema.parts import Budget, Declared, Measure, PrivacyUnit, keys_of
+from sfumato.schema.parts import Budget, Declared, Measure, PrivacyUnit, field_of, keys_of
 from sfumato.schema.schema import Schema
 from sfumato.schema.series import Series
 
@@ -60,6 +60,34 @@ _FUNCTION: Fragment = {
     "type": "object",
     "required": ["from"],
     "properties": {"from": _NAME, "groups": {"anyOf": [_NAME, _pairs({"anyOf": [*_SIDE["anyOf"], _NOT]})]}},
+    "additionalProperties": False,
+}
+_ROW_RULES: list[Fragment] = [
+    {
+        "type": "object",
+        "required": ["match", "first_of"],
+        "properties": {"match": _NAME, "first_of": _pairs({"anyOf": [_VALUE, _list(_VALUE)]}), "otherwise": _VALUE},
+        "additionalProperties": False,
+    },
+    {
+        "type": "object",
+        "required": ["point"],
+        "properties": {
+            "point": _list(_NAME),
+            **{shape: {"type": "object"} for shape in ("boxes", "grid", "polygons")},
+            "otherwise": _VALUE,
+        },
+        "additionalProperties": False,
+    },
+]
+_LOOK_UP: Fragment = {
+    "type": "object",
+    "required": ["key"],
+    "properties": {
+        **dict.fromkeys(("file", "key", "column"), _NAME),
+        "columns": _list(_NAME),
+        "table": _pairs(_list(_VALUE)),
+    },
     "additionalProperties": False,
 }
 _FOLD: Fragment = {"enum": ["case", "spaces"]}
@@ -134,6 +162,14 @@ _KEYS: dict[str, tuple[Fragment, str]] = {
     "Series.column": (_NAME, "Which column says the period of a row, where one table holds several."),
     "running": (_FLAG, "true: sums over many periods are as exact as can be, single periods less so."),
     "file": ({}, "How the table's file is written."),
+    "recode": (
+        _pairs({"anyOf": [_NAME, *_ROW_RULES]}),
+        "Columns made of each row by a public rule: {hour: EXTRACT(HOUR FROM t)}.",
+    ),
+    "with": (
+        {"anyOf": [_LOOK_UP, _list(_LOOK_UP)]},
+        "Public tables in which values are looked up: [{file: postcodes.csv, key: postcode}].",
+    ),
 }
 
 
@@ -170,7 +206,7 @@ def _attribute() -> Fragment:
 def _object(part: type[Declared]) -> Fragment:
     """A part of the schema as an object with its own keys and no others."""
     fields = part.model_fields
-    required = [key for key in keys_of(part) if fields[key].is_required()]
+    required = [key for key in keys_of(part) if fields[field_of(part, key)].is_required()]
     properties = {key: _key(part, key) for key in keys_of(part)}
     return {"type": "object", "required": required, "properties": properties, "additionalProperties": False}
 
@@ -178,7 +214,7 @@ def _object(part: type[Declared]) -> Fragment:
 def _key(part: type[Declared], key: str) -> Fragment:
     own = f"{part.__name__}.{key}"
     shape, words = _KEYS[own if own in _KEYS else key]
-    choices = _choices(part.model_fields[key].annotation)
+    choices = _choices(part.model_fields[field_of(part, key)].annotation)
     return {"description": words, **({"enum": choices} if choices else shape)}
 
 

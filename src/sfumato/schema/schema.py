@@ -43,11 +43,13 @@ from sfumato.schema.parts import (
     bounds_of,
     column_name,
     decimal,
+    field_of,
     keys_of,
     missing_of,
     shown,
 )
 from sfumato.schema.remedies import REMEDIES, UNIT_FORMS, blanks_of, counted, in_plain_words, path_of
+from sfumato.schema.row_rules import LookUps, Recodes, Rule, in_words, rules_of
 from sfumato.schema.rules import Combinations, Functions, rules_in_words, structure_of
 from sfumato.schema.series import PERIOD, Series
 
@@ -106,11 +108,14 @@ class Schema(Declared):
     series: Series | None = None
     expected_rows: Count | None = None
     file: Dialect | None = None  # how the table's file is written, and synthetic rows are
+    recode: Recodes | None = None
+    with_: LookUps | None = None  # `with` in the file
 
     def __init__(self, /, **data: Any) -> None:
         """Keys as in the YAML file; a SchemaError names the key that is wrong and what to do."""
         data = {key: part for key, part in data.items() if part is not None or key in ("attributes", "privacy_unit")}
         _refuse_blanks(data)
+        data = {"with_" if key == "with" else key: part for key, part in data.items()}
         try:
             super().__init__(**data)
         except ValidationError as problem:
@@ -123,6 +128,7 @@ class Schema(Declared):
         _ = self.domain  # refuses attributes that are too long
         self._refuse_names_that_are_taken()
         self._refuse_words_that_are_listed()
+        self._refuse_a_unit_that_is_made()
         _ = self.structure  # refuses rules that do not go with the attributes
 
     @classmethod
@@ -174,6 +180,7 @@ class Schema(Declared):
         if self.file is None:
             return self
         used = {part.column for part in (*self.attributes.values(), *self.measures.values())}
+        used |= {column for rule in self.made.values() for column in rule.columns}
         file = self.file.without_names(used | {self.privacy_unit.column or ""})
         return self.model_copy(update={"file": None if file == PLAIN else file})
 
@@ -212,6 +219,11 @@ class Schema(Declared):
     def structure(self) -> Structure | None:
         """Combinations of cells that no row can have, as `impossible` and `follows` state; None where neither does."""
         return structure_of(self) if self.impossible or self.follows else None
+
+    @cached_property
+    def made(self) -> dict[str, Rule]:
+        """The rules of columns that `recode` and `with` make, each after those that it uses."""
+        return rules_of(self) if self.recode or self.with_ else {}
 
     @property
     def units(self) -> dict[str, int]:
@@ -297,6 +309,7 @@ class Schema(Declared):
             return
         parts = (*self.attributes.values(), *self.measures.values())
         used = {same_name(column) for column in (*(part.column for part in parts), self.privacy_unit.column or "")}
+        used |= {same_name(column) for rule in self.made.values() for column in rule.columns}
         for key in ("missing", "strip"):
             words = getattr(file, key)
             odd = [name for name in words if same_name(name) not in used] if isinstance(words, dict) else []
@@ -313,6 +326,14 @@ class Schema(Declared):
                         f"attributes.{name} lists {word!r}, which file.missing says is no value; drop one, or state "
                         "missing by column, such as {age: [NA]}"
                     )
+
+    def _refuse_a_unit_that_is_made(self) -> None:
+        unit = self.privacy_unit.column
+        if unit is not None and same_name(unit) in map(same_name, self.made):
+            raise SchemaError(
+                f"privacy_unit names the column {unit!r}, which a rule makes; name a column of the table itself, as "
+                "the promise is about whoever it names"
+            )
 
     @cached_property
     def group_columns(self) -> dict[str, tuple[str, tuple[str | None, ...]]]:
@@ -355,7 +376,8 @@ def axis_sizes(mapping: Mapping[str, Any]) -> list[int]:
 
 def _as_json(value: object) -> Any:
     if isinstance(value, Declared):
-        return {key: _as_json(part) for key in keys_of(type(value)) if (part := getattr(value, key)) is not None}
+        every = ((key, getattr(value, field_of(type(value), key))) for key in keys_of(type(value)))
+        return {key: _as_json(part) for key, part in every if part is not None}
     if isinstance(value, dict):
         return {key: _as_json(part) for key, part in value.items()}
     if isinstance(value, tuple) and {*map(type, value)} <= {str, int}:
@@ -380,7 +402,7 @@ def what_is_counted(schema: Schema) -> tuple[str, ...]:
     values beyond the bounds count at the bound: age from 0 to 9
     """
     unit, (unread, unlisted) = schema.privacy_unit, _left_out(schema)
-    rules = []
+    rules = in_words(schema)[:MOST_NAMED] if schema.made else []
     if unit.column is not None:
         verb = "is" if unit.contributions == 1 else "are"
         rules.append(f"at most {_rows(unit.contributions)} of each {printable(unit.column)} {verb} counted")
