@@ -62,34 +62,38 @@ _FUNCTION: Fragment = {
     "properties": {"from": _NAME, "groups": {"anyOf": [_NAME, _pairs({"anyOf": [*_SIDE["anyOf"], _NOT]})]}},
     "additionalProperties": False,
 }
+
+
+def _rule(required: list[str], **keys: tuple[Fragment, str]) -> Fragment:
+    properties = {key: {"description": words, **shape} for key, (shape, words) in keys.items()}
+    return {"type": "object", "required": required, "properties": properties, "additionalProperties": False}
+
+
+_OTHERWISE = (_VALUE, "The value where nothing matched; missing if left out.")
 _ROW_RULES: list[Fragment] = [
-    {
-        "type": "object",
-        "required": ["match", "first_of"],
-        "properties": {"match": _NAME, "first_of": _pairs({"anyOf": [_VALUE, _list(_VALUE)]}), "otherwise": _VALUE},
-        "additionalProperties": False,
-    },
-    {
-        "type": "object",
-        "required": ["point"],
-        "properties": {
-            "point": _list(_NAME),
-            **{shape: {"type": "object"} for shape in ("boxes", "grid", "polygons")},
-            "otherwise": _VALUE,
-        },
-        "additionalProperties": False,
-    },
+    _rule(
+        ["match", "first_of"],
+        match=(_NAME, "The column of texts."),
+        first_of=(_pairs({"anyOf": [_VALUE, _list(_VALUE)]}), "Values, each with its words and patterns."),
+        otherwise=_OTHERWISE,
+    ),
+    _rule(
+        ["point"],
+        point=(_list(_NAME), "The columns of a point, such as [lon, lat]."),
+        boxes=({"type": "object"}, "Areas as [west, south, east, north]."),
+        grid=({"type": "object"}, "A grid of cells: west, south, east, north, columns, rows."),
+        polygons=({"type": "object"}, "Areas as lists of corners [x, y]."),
+        otherwise=_OTHERWISE,
+    ),
 ]
-_LOOK_UP: Fragment = {
-    "type": "object",
-    "required": ["key"],
-    "properties": {
-        **dict.fromkeys(("file", "key", "column"), _NAME),
-        "columns": _list(_NAME),
-        "table": _pairs(_list(_VALUE)),
-    },
-    "additionalProperties": False,
-}
+_LOOK_UP: Fragment = _rule(
+    ["key"],
+    file=(_NAME, "A public CSV file beside the schema."),
+    key=(_NAME, "The column of the file that is compared."),
+    column=(_NAME, "The table's column, if it has another name than the key."),
+    columns=(_list(_NAME), "The columns of the file to add; all if left out."),
+    table=({"type": "object"}, "The columns written out, in place of a file."),
+)
 _FOLD: Fragment = {"enum": ["case", "spaces"]}
 _GROUPS = _pairs(_pairs(_list(_VALUE)))
 

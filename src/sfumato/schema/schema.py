@@ -328,8 +328,8 @@ class Schema(Declared):
                     )
 
     def _refuse_a_unit_that_is_made(self) -> None:
-        unit = self.privacy_unit.column
-        if unit is not None and same_name(unit) in map(same_name, self.made):
+        unit, made = self.privacy_unit.column, self.made  # which refuses rules that do not go together
+        if unit is not None and same_name(unit) in map(same_name, made):
             raise SchemaError(
                 f"privacy_unit names the column {unit!r}, which a rule makes; name a column of the table itself, as "
                 "the promise is about whoever it names"

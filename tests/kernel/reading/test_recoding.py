@@ -11,18 +11,16 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from sqlglot import exp
 
-from sfumato.errors import SchemaError, TableError
+from sfumato.errors import SchemaError
 from sfumato.kernel.reading.engines import Column
 from sfumato.kernel.reading.expressions import column, named
 from sfumato.kernel.reading.recoding import expression_sql
 from sfumato.kernel.reading.table import open_table
 from sfumato.lab.audit.reading.expressions import evaluate
 from sfumato.lab.audit.reading.reference import boolean_of, moment_of, number_of, text_of
-from sfumato.schema import Schema
 from sfumato.schema.recode import parse_expression
 
 NUMBERS = [0.0, -0.0, 1.0, -2.5, 3.0, 0.1, 1e29, 1e30, 1e308, -1e308, math.inf, -math.inf, math.nan, 5e-324, 1e-30]
@@ -43,25 +41,38 @@ def rows(seed: int = 1, many: int = 60) -> list[dict[str, object]]:
 
 
 # Expressions with a hole for each part, by the kind that they have.
+PARTS = ["MINUTE", "DOW", "ISODOW", "DAY", "MONTH", "QUARTER", "YEAR", "WEEK"]
 FORMS = {
-    "number": ["{n} + {n}", "{n} - {n}", "{n} * {n}", "{n} / {n}", "-{n}", "ABS({n})", "FLOOR({n})", "CEIL({n})"]
-    + ["ROUND({n})", "ROUND({n}, 2)", "LEAST({n}, {n})", "GREATEST({n}, {n}, {n})", "COALESCE({n}, {n})"]
-    + ["NULLIF({n}, {n})", "CASE WHEN {b} THEN {n} WHEN {b} THEN {n} ELSE {n} END", "CASE WHEN {b} THEN {n} END"]
-    + ["CASE {s} WHEN 'a' THEN {n} WHEN {s} THEN 2 END", "LENGTH({s})", "EXTRACT(HOUR FROM {t})"]
-    + [f"EXTRACT({part} FROM {{t}})" for part in ("MINUTE", "DOW", "ISODOW", "DAY", "MONTH", "QUARTER", "YEAR", "WEEK")]
-    + ["AGE_ON({d}, DATE '2026-01-01')", "AGE_ON({d}, {d})", "{d} - {d}"]
-    + [f"DATE_DIFF('{unit}', {{d}}, {{d}})" for unit in ("day", "month", "year")],
-    "text": ["LOWER({s})", "UPPER({s})", "TRIM({s})", "SUBSTR({s}, 2, 3)", "SUBSTR({s}, 2)", "LEFT({s}, 1)"]
-    + ["{s} || {s}", "COALESCE({s}, {s})", "NULLIF({s}, {s})", "CASE WHEN {b} THEN {s} ELSE {s} END"]
-    + ["CAST(FLOOR({n}) AS TEXT)"],
-    "boolean": ["{n} < {n}", "{n} = {n}", "{n} >= 3", "{s} = {s}", "{s} <> 'ä'", "{s} < {s}", "{t} <= {t}", "{d} > {t}"]
-    + ["{b} AND {b}", "{b} OR {b}", "NOT {b}", "{n} IS NULL", "{s} IS NOT NULL", "{n} IN (0, 1, {n})", "{b} = {b}"]
-    + ["{s} IN ('a', '', {s})", "{s} NOT IN ('a', 'Ä%_x')", "{n} BETWEEN {n} AND {n}", "{s} BETWEEN 'A' AND {s}"]
-    + ["{s} LIKE '%a%'", "{s} LIKE '_'", "{s} NOT LIKE 'x_y'", "{s} LIKE '%%'", "{t} BETWEEN DATE '2020-01-01' AND {t}"],
+    "number": [
+        *["{n} + {n}", "{n} - {n}", "{n} * {n}", "{n} / {n}", "-{n}", "ABS({n})", "FLOOR({n})", "CEIL({n})"],
+        *["ROUND({n})", "ROUND({n}, 2)", "LEAST({n}, {n})", "GREATEST({n}, {n}, {n})", "COALESCE({n}, {n})"],
+        *["NULLIF({n}, {n})", "CASE WHEN {b} THEN {n} WHEN {b} THEN {n} ELSE {n} END", "CASE WHEN {b} THEN {n} END"],
+        *["CASE {s} WHEN 'a' THEN {n} WHEN {s} THEN 2 END", "LENGTH({s})", "EXTRACT(HOUR FROM {t})"],
+        *[
+            f"EXTRACT({part} FROM {{t}})"
+            for part in ["MINUTE", "DOW", "ISODOW", "DAY", "MONTH", "QUARTER", "YEAR", "WEEK"]
+        ],
+        *["AGE_ON({d}, DATE '2026-01-01')", "AGE_ON({d}, {d})", "{d} - {d}"],
+        *[f"DATE_DIFF('{unit}', {{d}}, {{d}})" for unit in ("day", "month", "year")],
+    ],
+    "text": [
+        *["LOWER({s})", "UPPER({s})", "TRIM({s})", "SUBSTR({s}, 2, 3)", "SUBSTR({s}, 2)", "LEFT({s}, 1)"],
+        *["{s} || {s}", "COALESCE({s}, {s})", "NULLIF({s}, {s})", "CASE WHEN {b} THEN {s} ELSE {s} END"],
+        "CAST(FLOOR({n}) AS TEXT)",
+    ],
+    "boolean": [
+        *["{n} < {n}", "{n} = {n}", "{n} >= 3", "{s} = {s}", "{s} <> 'ä'", "{s} < {s}", "{t} <= {t}", "{d} > {t}"],
+        *["{b} AND {b}", "{b} OR {b}", "NOT {b}", "{n} IS NULL", "{s} IS NOT NULL", "{n} IN (0, 1, {n})", "{b} = {b}"],
+        *["{s} IN ('a', '', {s})", "{s} NOT IN ('a', 'Ä%_x')", "{n} BETWEEN {n} AND {n}", "{s} BETWEEN 'A' AND {s}"],
+        *["{s} LIKE '%a%'", "{s} LIKE '_'", "{s} NOT LIKE 'x_y'", "{s} LIKE '%%'"],
+        "{t} BETWEEN DATE '2020-01-01' AND {t}",
+    ],
     "time": ["CAST({d} AS TIMESTAMP)", "GREATEST({t}, {t})", "CASE WHEN {b} THEN {t} ELSE {t} END"],
-    "date": [f"DATE_TRUNC('{unit}', {{t}})" for unit in ("day", "week", "month", "quarter", "year")]
-    + ["CAST({t} AS DATE)", "LEAST({d}, {d})", "COALESCE({d}, DATE '2000-01-01')"],
-}  # fmt: skip
+    "date": [
+        *[f"DATE_TRUNC('{unit}', {{t}})" for unit in ("day", "week", "month", "quarter", "year")],
+        *["CAST({t} AS DATE)", "LEAST({d}, {d})", "COALESCE({d}, DATE '2000-01-01')"],
+    ],
+}
 LEAVES = {
     "number": ["CAST(x AS DOUBLE)", "CAST(y AS DOUBLE)", "0", "2.5", "-3", "1e29"],
     "text": ["CAST(s AS TEXT)", "CAST(u AS TEXT)", "'a'", "''", "'ä%'"],
@@ -164,14 +175,64 @@ def test_every_function_is_what_python_makes_of_it(source, tmp_path):
     if source == "csv":  # where an empty text and none are one
         table = [row | {name: row[name] or None for name in ("s", "u")} for row in table]
     engine = opened(source, table, tmp_path).engine
-    texts = expressions(len(source), 1, 2)
+    checked_against_python(engine, table, seed=len(source))
+
+
+def checked_against_python(engine, table, seed: int) -> None:
+    texts = expressions(seed, 1, 2)
     assert len(texts) > 60
     columns = {one.name: one for one in engine.columns}
-    used = [*engine.columns]
-    fixed = lambda statement: _numbered(engine.run(statement, used))  # noqa: E731
-    compare(statement_of(engine, columns, texts), fixed, texts, table)
+    compare(
+        statement_of(engine, columns, texts), lambda one: _numbered(engine.run(one, [*engine.columns])), texts, table
+    )
 
 
 def _numbered(found: pa.Table) -> pa.Table:
     place = pa.array([int(value) for value in found.column("place").to_pylist()])
     return found.set_column(0, "place", place)
+
+
+def test_postgresql_makes_the_same(tmp_path):
+    """Where a product that is too small, or a date beyond every timestamp, stops a statement."""
+    from postgres import own_schema
+
+    from sfumato.kernel.reading.engines.postgres.casts import spelled
+
+    table = rows(5, many=40)
+    kinds = {"number": "double precision", "text": "text", "time": "timestamp", "date": "date", "boolean": "boolean"}
+    with own_schema() as (connection, url, schema):
+        connection.execute(f"CREATE TABLE t (place bigint, {', '.join(f'{n} {kinds[k]}' for n, k in KINDS.items())})")
+        values = [[place, *row.values()] for place, row in enumerate(table)]
+        with connection.cursor() as cursor:
+            cursor.executemany(f"INSERT INTO t VALUES ({', '.join(['%s'] * 8)})", values)
+            cursor.execute(
+                "INSERT INTO t (place, t, d) VALUES (40, 'infinity', '5874897-12-31'), "
+                "(41, '-infinity', '4713-01-01 BC')"
+            )
+        table += [dict.fromkeys(POOLS)] * 2  # no time and no day of the calendar
+        engine = open_table(url, name=f"{schema}.t").engine
+        texts = expressions(5, 1, 2)
+        columns = {one.name: one for one in engine.columns}
+        statement = statement_of(engine, columns, texts)
+
+        def run(one):
+            found = connection.execute(spelled(one)).fetchall()
+            names = ["place", *(f"v{n}" for n in range(len(texts)))]
+            return pa.table([pa.array(values) for values in zip(*found, strict=True)], names=names)
+
+        connection.execute("SET TimeZone = 'UTC'; SET extra_float_digits = 1")
+        compare(statement, run, texts, table)
+        engine.close()
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_spark_makes_the_same(tmp_path):
+    pytest.importorskip("pyspark")
+    import pyarrow.parquet as pq
+
+    from sfumato.lab.audit.reading.server_sources import small_session
+
+    table = rows(6, many=40)
+    pq.write_table(arrow(table), tmp_path / "t.parquet")
+    engine = open_table(small_session(), name=str(tmp_path / "t.parquet")).engine
+    checked_against_python(engine, table, seed=6)
