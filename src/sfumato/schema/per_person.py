@@ -87,13 +87,18 @@ class PersonRule:
     columns: dict[str, Expression]
 
     @property
+    def leaves(self) -> Iterator[Expression]:
+        """Columns of the table that the rule reads, each as a value of a kind; none is settled where it is counted."""
+        parts = [part for each in self.aggregates.values() for part in each.parts]
+        for part in [*parts, self.where] if self.where else parts:
+            yield from part.leaves
+
+    @property
     def reads(self) -> Iterator[tuple[str, str, str]]:
         """Uses of the table's columns: (role for messages, kind, column name)."""
         yield "per_person", "unit", self.person
-        parts = [part for each in self.aggregates.values() for part in each.parts]
-        for part in [*parts, self.where] if self.where else parts:
-            for leaf in part.leaves:
-                yield "per_person", _HOLDS[leaf.kind], leaf.value
+        for leaf in self.leaves:
+            yield "per_person", _HOLDS[leaf.kind], leaf.value
 
 
 # What a column must hold to be read as a kind of value: as attributes of a schema say it.

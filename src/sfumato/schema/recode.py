@@ -44,7 +44,7 @@ _KINDS: dict[str, Kind] = {
     **dict.fromkeys(("TIMESTAMP", "TIMESTAMPNTZ"), "time"),
     **{"BOOLEAN": "boolean", "DATE": "date"},
 }
-_WORDS = {"number": "a number", "text": "text", "boolean": "true or false", "date": "a date", "time": "a time"}
+WORDS = {"number": "a number", "text": "text", "boolean": "true or false", "date": "a date", "time": "a time"}
 _CASTS: dict[Kind, str] = {
     "number": "DOUBLE",
     "text": "TEXT",
@@ -102,8 +102,10 @@ Read = Callable[[Any], Expression]  # of a node inside another
 Reader = Callable[[Any, Read], Expression]
 
 
-def parse_expression(text: str, kind: Kind | None = None) -> Expression:
+def parse_expression(text: str, kind: Kind | None = None, *, settle: bool = True) -> Expression:
     """Check an expression of SQL over one row's columns. kind: that its values must have; any if left out.
+
+    settle: what nothing in it tells the kind of, such as a bare column, is text; otherwise its kind stays open.
 
     >>> parse_expression("EXTRACT(HOUR FROM arrived)").columns
     {'arrived': None}
@@ -112,7 +114,8 @@ def parse_expression(text: str, kind: Kind | None = None) -> Expression:
     ...
     sfumato.errors.SchemaError: SUM looks at several rows; an expression may use the columns of one row
     """
-    return as_kind(expression_of(_tree(text)), kind)
+    found = expression_of(_tree(text))
+    return as_kind(found, kind) if settle else found
 
 
 def as_kind(expression: Expression, kind: Kind | None) -> Expression:
@@ -195,7 +198,7 @@ def _refused(node: Any) -> SchemaError:
     return SchemaError(f"{name} is not known to be the same in every database; {hint}")
 
 
-def _made(op: str, kind: Kind | None, parts: Sequence[Expression], value: Any = None) -> Expression:
+def combined(op: str, kind: Kind | None, parts: Sequence[Expression], value: Any = None) -> Expression:
     """An expression of checked parts, with what is known of its numbers; too large a one is refused."""
     numbers = [part for part in parts if part.kind in ("number", None)]
     high, grain = (max((getattr(part, name) for part in numbers), default=0) for name in ("high", "grain"))
@@ -235,11 +238,11 @@ def _as(expression: Expression, kind: Kind) -> Expression:
     if expression.kind == kind:
         return expression
     if expression.kind == "date" and kind == "time":
-        return _made("to time", "time", [expression])
+        return combined("to time", "time", [expression])
     if expression.kind is not None:
         shown = f"{expression.op.upper()} " if expression.op not in ("column", "literal") else ""
         raise SchemaError(
-            f"an expression has {_WORDS[expression.kind]} ({shown or 'a value '}of this kind) where {_WORDS[kind]} is "
+            f"an expression has {WORDS[expression.kind]} ({shown or 'a value '}of this kind) where {WORDS[kind]} is "
             "needed; CAST(column AS DOUBLE), AS TEXT, AS DATE or AS BOOLEAN reads a column as another kind"
         )
     if expression.op in ("column", "null"):
@@ -248,7 +251,7 @@ def _as(expression: Expression, kind: Kind) -> Expression:
         raise SchemaError(f"{expression.op.upper()} is for numbers and dates; write CASE for text")
     settled = {*_values(expression)}
     parts = [_as(part, kind) if place in settled else part for place, part in enumerate(expression.parts)]
-    return _made(expression.op, kind, parts, expression.value)
+    return combined(expression.op, kind, parts, expression.value)
 
 
 def _common(parts: Sequence[Expression]) -> Kind | None:
@@ -257,7 +260,7 @@ def _common(parts: Sequence[Expression]) -> Kind | None:
     if kinds == {"date", "time"}:
         return "time"
     if len(kinds) > 1:
-        first, second, *_ = sorted(_WORDS[kind] for kind in kinds if kind)
+        first, second, *_ = sorted(WORDS[kind] for kind in kinds if kind)
         raise SchemaError(
             f"an expression puts {first} and {second} side by side; CAST(column AS DOUBLE), AS TEXT or AS DATE reads "
             "a column as another kind"
@@ -275,13 +278,13 @@ def _alike(op: str, parts: Sequence[Expression]) -> Expression:
         )
     if kind == "date" and any(part.kind is None for part in parts):
         kind = "time"  # the column may hold times: of the last day none but midnight is up to that day, as in SQL
-    return _made(op, "boolean", [_as(part, kind) for part in parts])
+    return combined(op, "boolean", [_as(part, kind) for part in parts])
 
 
 def _either(op: str, parts: Sequence[Expression]) -> Expression:
     """One of several values that must be of one kind."""
     kind = _common(parts)
-    found = _made(op, None, parts)
+    found = combined(op, None, parts)
     return found if kind is None else _as(found, kind)
 
 
@@ -332,11 +335,11 @@ def _cast(node: Any, read: Read) -> Expression:
     if value.kind in (kind, None):
         return _as(value, kind)
     if value.kind == "number" and kind == "text":
-        return _made("number text", "text", [value])
+        return combined("number text", "text", [value])
     if {value.kind, kind} == {"date", "time"}:
-        return _made(f"to {kind}", kind, [value])
+        return combined(f"to {kind}", kind, [value])
     raise SchemaError(
-        f"CAST of an expression that is {_WORDS[value.kind or 'text']} to {_CASTS[kind]} can fail on a value; cast the "
+        f"CAST of an expression that is {WORDS[value.kind or 'text']} to {_CASTS[kind]} can fail on a value; cast the "
         "column itself, which is missing where it cannot be read"
     )
 
@@ -353,8 +356,8 @@ def _moment(text: str, kind: Kind) -> Expression:
 
 def _arithmetic(op: str, left: Expression, right: Expression) -> Expression:
     if op == "-" and {left.kind, right.kind} & {"date", "time"}:
-        return _made("diff", "number", [_as(_as_date(part), "date") for part in (right, left)], "day")
-    return _made(op, "number", [_as(left, "number"), _as(right, "number")])
+        return combined("diff", "number", [_as(_as_date(part), "date") for part in (right, left)], "day")
+    return combined(op, "number", [_as(left, "number"), _as(right, "number")])
 
 
 def _like(node: Any, read: Read) -> Expression:
@@ -363,7 +366,7 @@ def _like(node: Any, read: Read) -> Expression:
     if pattern.key != "literal" or not pattern.is_string:
         raise SchemaError("LIKE needs a pattern in quotes, the same for every row; write x LIKE 'a%'")
     found = like(_as(read(node.this), "text"), str(pattern.this))
-    return _made("not", "boolean", [found]) if node.args.get("negate") else found
+    return combined("not", "boolean", [found]) if node.args.get("negate") else found
 
 
 def like(text: Expression, pattern: str) -> Expression:
@@ -373,7 +376,7 @@ def like(text: Expression, pattern: str) -> Expression:
     if "\\" in pattern:
         raise SchemaError("a pattern holds \\, which databases understand differently; use _ in its place")
     text_literal(pattern)
-    return _made("like", "boolean", [text], pattern)
+    return combined("like", "boolean", [text], pattern)
 
 
 def _case(node: Any, read: Read) -> Expression:
@@ -396,7 +399,7 @@ def case(cases: Sequence[tuple[Expression, Expression]], otherwise: Expression) 
         cases, otherwise = [(test, _as(result, kind)) for test, result in cases], _as(otherwise, kind)
     # Results at odd places; a test that always holds goes before the last.
     parts = [part for pair in cases for part in pair] + [Expression("literal", "boolean", value=True), otherwise]
-    return _made("case", kind, parts)
+    return combined("case", kind, parts)
 
 
 def _round(node: Any, read: Read) -> Expression:
@@ -405,7 +408,7 @@ def _round(node: Any, read: Read) -> Expression:
     if digits is not None and (digits.key != "literal" or str(digits.this) not in "0123456"):
         raise SchemaError("ROUND is to 0 to 6 digits here; write ROUND(x, 2)")
     value = _as(read(node.this), "number")
-    return _made("round", "number", [value], 0 if digits is None else int(digits.this))
+    return combined("round", "number", [value], 0 if digits is None else int(digits.this))
 
 
 def _substring(node: Any, read: Read) -> Expression:
@@ -422,11 +425,11 @@ def _substring(node: Any, read: Read) -> Expression:
     start, length = numbers[0] or 0, LONGEST_TEXT if numbers[1] is None else numbers[1]
     if not (start and length):
         raise SchemaError("SUBSTR and LEFT take numbers from 1 on, the same for every row; write SUBSTR(x, 1, 3)")
-    return _made("substr", "text", [_as(read(node.this), "text")], (start, length))
+    return combined("substr", "text", [_as(read(node.this), "text")], (start, length))
 
 
 def _as_date(value: Expression) -> Expression:
-    return _made("to date", "date", [value]) if value.kind == "time" else value
+    return combined("to date", "date", [value]) if value.kind == "time" else value
 
 
 def _extract(node: Any, read: Read) -> Expression:
@@ -437,7 +440,7 @@ def _extract(node: Any, read: Read) -> Expression:
         part, value = _TIMES[node.key], read(_only(node, "this").this)
     if part not in PARTS:
         raise SchemaError(f"EXTRACT({part[:40].upper()}) is not known; write one of {', '.join(PARTS).upper()}")
-    return _made("extract", "number", [_as(value, "time")], part)
+    return combined("extract", "number", [_as(value, "time")], part)
 
 
 def _trunc(node: Any, read: Read) -> Expression:
@@ -445,7 +448,7 @@ def _trunc(node: Any, read: Read) -> Expression:
     unit = str(node.text("unit")).lower()
     if unit not in TRUNCATED:
         raise SchemaError(f"DATE_TRUNC is to {', '.join(TRUNCATED)}; write DATE_TRUNC('month', x)")
-    return _made("trunc", "date", [_as(read(node.this), "time")], unit)
+    return combined("trunc", "date", [_as(read(node.this), "time")], unit)
 
 
 def _diff(node: Any, read: Read) -> Expression:
@@ -454,14 +457,14 @@ def _diff(node: Any, read: Read) -> Expression:
     if unit not in SPANS:
         raise SchemaError(f"DATE_DIFF is in {', '.join(SPANS)}s; write DATE_DIFF('day', first, last)")
     both = [_as(_as_date(read(part)), "date") for part in (node.expression, node.this)]
-    return _made("diff", "number", both, unit)
+    return combined("diff", "number", both, unit)
 
 
 def _is_null(node: Any, read: Read) -> Expression:
     node = _only(node, "this", "expression")
     if node.expression.key != "null":
         raise SchemaError("IS is for NULL alone; leave IS TRUE out, and write NOT (...) for IS FALSE")
-    return _made("is null", "boolean", [as_kind(read(node.this), None)])
+    return combined("is null", "boolean", [as_kind(read(node.this), None)])
 
 
 def _between(node: Any, read: Read) -> Expression:
@@ -472,17 +475,17 @@ def _between(node: Any, read: Read) -> Expression:
 def _age(node: Any, read: Read) -> Expression:
     if len(node.expressions) != 2:
         raise SchemaError("AGE_ON takes the date of birth and a day; write AGE_ON(born, DATE '2026-01-01')")
-    return _made("age", "number", [_as(_as_date(read(part)), "date") for part in node.expressions])
+    return combined("age", "number", [_as(_as_date(read(part)), "date") for part in node.expressions])
 
 
 def _of(op: str, kind: Kind, wanted: Kind) -> Reader:
     """Reader of a function of one value."""
-    return lambda node, read: _made(op, kind, [_as(_one(node, read), wanted)])
+    return lambda node, read: combined(op, kind, [_as(_one(node, read), wanted)])
 
 
 def _two(op: str, kind: Kind) -> Reader:
     """Reader of a function of two values of its own kind."""
-    return lambda node, read: _made(op, kind, [_as(part, kind) for part in _both(node, read, "safe")])
+    return lambda node, read: combined(op, kind, [_as(part, kind) for part in _both(node, read, "safe")])
 
 
 def _test(op: str) -> Reader:

@@ -43,12 +43,14 @@ from sfumato.schema.parts import (
     bounds_of,
     column_name,
     decimal,
+    field_of,
     keys_of,
     missing_of,
     shown,
 )
 from sfumato.schema.per_person import PersonRule, checked_text, rule_of, with_one_row
 from sfumato.schema.remedies import REMEDIES, UNIT_FORMS, blanks_of, counted, in_plain_words, path_of
+from sfumato.schema.row_rules import LookUps, Recodes, Rule, in_words, rules_of
 from sfumato.schema.rules import Combinations, Functions, rules_in_words, structure_of
 from sfumato.schema.series import PERIOD, Series
 
@@ -108,12 +110,14 @@ class Schema(Declared):
     per_person: Annotated[str, PlainValidator(checked_text)] | None = None  # SQL that makes a person's rows one
     expected_rows: Count | None = None
     file: Dialect | None = None  # how the table's file is written, and synthetic rows are
+    recode: Recodes | None = None
+    with_: LookUps | None = None  # `with` in the file
 
     def __init__(self, /, **data: Any) -> None:
         """Keys as in the YAML file; a SchemaError names the key that is wrong and what to do."""
         data = {key: part for key, part in data.items() if part is not None or key in ("attributes", "privacy_unit")}
         _refuse_blanks(data)
-        data = with_one_row(data)
+        data = {"with_" if key == "with" else key: part for key, part in with_one_row(data).items()}
         try:
             super().__init__(**data)
         except ValidationError as problem:
@@ -127,6 +131,7 @@ class Schema(Declared):
         _ = self.people  # refuses one that does not go with the attributes or the unit
         self._refuse_names_that_are_taken()
         self._refuse_words_that_are_listed()
+        self._refuse_a_unit_that_is_made()
         _ = self.structure  # refuses rules that do not go with the attributes
 
     @classmethod
@@ -216,11 +221,17 @@ class Schema(Declared):
         """Combinations of cells that no row can have, as `impossible` and `follows` state; None where neither does."""
         return structure_of(self) if self.impossible or self.follows else None
 
+    @cached_property
+    def made(self) -> dict[str, Rule]:
+        """The rules of columns that `recode` and `with` make, each after those that it uses."""
+        return rules_of(self) if self.recode or self.with_ else {}
+
     @property
     def columns_read(self) -> set[str]:
         """Columns of the table that are read."""
         parts = (*self.attributes.values(), *self.measures.values())
         used = {part.column for part in parts} if self.people is None else {name for _, _, name in self.people.reads}
+        used |= {column for rule in self.made.values() for column in rule.columns}
         return used | {self.privacy_unit.column or ""}
 
     @cached_property
@@ -328,6 +339,14 @@ class Schema(Declared):
                         "missing by column, such as {age: [NA]}"
                     )
 
+    def _refuse_a_unit_that_is_made(self) -> None:
+        unit, made = self.privacy_unit.column, self.made  # which refuses rules that do not go together
+        if unit is not None and same_name(unit) in map(same_name, made):
+            raise SchemaError(
+                f"privacy_unit names the column {unit!r}, which a rule makes; name a column of the table itself, as "
+                "the promise is about whoever it names"
+            )
+
     @cached_property
     def group_columns(self) -> dict[str, tuple[str, tuple[str | None, ...]]]:
         """The columns that follow from others: for each the attribute behind it, and the group of each of its cells."""
@@ -369,7 +388,8 @@ def axis_sizes(mapping: Mapping[str, Any]) -> list[int]:
 
 def _as_json(value: object) -> Any:
     if isinstance(value, Declared):
-        return {key: _as_json(part) for key in keys_of(type(value)) if (part := getattr(value, key)) is not None}
+        every = ((key, getattr(value, field_of(type(value), key))) for key in keys_of(type(value)))
+        return {key: _as_json(part) for key, part in every if part is not None}
     if isinstance(value, dict):
         return {key: _as_json(part) for key, part in value.items()}
     if isinstance(value, tuple) and {*map(type, value)} <= {str, int}:
@@ -394,7 +414,7 @@ def what_is_counted(schema: Schema) -> tuple[str, ...]:
     values beyond the bounds count at the bound: age from 0 to 9
     """
     unit, (unread, unlisted) = schema.privacy_unit, _left_out(schema)
-    rules = []
+    rules = in_words(schema)[:MOST_NAMED] if schema.made else []
     if schema.per_person is not None:
         whole = " ".join(schema.per_person.split())
         rules.append(f"each {printable(unit.column or '')} is one row, of all its rows: {printable(whole)}")

@@ -96,14 +96,30 @@ def _place_in_list(attribute: Category, value: SQL, name: str, engine: Engine, *
     return places.where(exp.EQ(this=read(column("entry", name)), expression=value.copy()), copy=False).subquery()
 
 
-def _halved(entries: Sequence[tuple[str, int]], value: SQL, read: Callable[[SQL], SQL], *, numeric: bool) -> SQL:
+def looked_up(values: Mapping[str, str], text: SQL, engine: Engine, *, by_subquery: bool) -> SQL:
+    """SQL of what a public table has for a text, by its bytes; NULL if it has nothing. One value for each row."""
+    name = "looked_up"
+
+    def read(entry: SQL) -> SQL:
+        return engine.bytes_of(cast(entry, "text"))
+
+    key, entries = read(text), list(values.items())
+    if not entries:
+        return cast(exp.Null(), "text")
+    if not (engine.subqueries and by_subquery):
+        return _halved(entries, key, read, numeric=False)
+    found = exp.Select(expressions=[exp.Min(this=column("code", name))]).from_(_list(entries, name, engine), copy=False)
+    return found.where(exp.EQ(this=read(column("entry", name)), expression=key), copy=False).subquery()
+
+
+def _halved(entries: Sequence[tuple[str, int | str]], value: SQL, read: Callable[[SQL], SQL], *, numeric: bool) -> SQL:
     """SQL of the index of a value in a list by binary search: bytes and numbers have one order in every engine."""
     in_order = sorted(entries, key=lambda entry: float(entry[0]) if numeric else entry[0].encode())
 
     def among(low: int, high: int) -> SQL:
         if high - low == 1:
             entry, code = in_order[low]
-            return choose([(exp.EQ(this=value, expression=read(exp.Literal.string(entry))), whole(code))], exp.Null())
+            return choose([(exp.EQ(this=value, expression=read(exp.Literal.string(entry))), _code(code))], exp.Null())
         middle = (low + high) // 2
         below = exp.LT(this=value.copy(), expression=read(exp.Literal.string(in_order[middle][0])))
         return exp.Case(ifs=[exp.If(this=below, true=among(low, middle))], default=among(middle, high))
@@ -126,18 +142,28 @@ def _entries(attribute: Category) -> list[tuple[str, int]]:
     return entries
 
 
-def _list(entries: Sequence[tuple[str, int]], name: str, engine: Engine) -> SQL:
-    """SQL table of a category's spellings and their cells."""
+def _code(code: int | str) -> SQL:
+    return cast(exp.Literal.string(code), "text") if isinstance(code, str) else whole(code)
+
+
+def _list(entries: Sequence[tuple[str, int | str]], name: str, engine: Engine) -> SQL:
+    """SQL table of texts and what they stand for: cells, or other texts."""
     columns = [exp.to_identifier("entry"), exp.to_identifier("code")]
     alias = exp.TableAlias(this=exp.to_identifier(name), columns=columns)
-    texts = [entry for entry, _ in entries]
-    if len(entries) > LONG_LIST and engine.dialect == "duckdb" and not any(BETWEEN in text for text in texts):
+    texts, stood_for = [entry for entry, _ in entries], [str(code) for _, code in entries]
+    if (
+        len(entries) > LONG_LIST
+        and engine.dialect == "duckdb"
+        and not any(BETWEEN in one for one in (*texts, *stood_for))
+    ):
         # One text for all: an engine parses, and a program writes, single values a hundred times slower.
-        codes = exp.cast(_split(map(str, (code for _, code in entries))), "BIGINT[]", dialect="duckdb")
+        codes = _split(stood_for)
+        if isinstance(entries[0][1], int):
+            codes = exp.cast(codes, "BIGINT[]", dialect="duckdb")
         both = [exp.Anonymous(this="unnest", expressions=[part]) for part in (_split(texts), codes)]
         return exp.Subquery(this=exp.Select(expressions=both), alias=alias)
     return exp.Values(
-        expressions=[exp.Tuple(expressions=[exp.Literal.string(entry), whole(code)]) for entry, code in entries],
+        expressions=[exp.Tuple(expressions=[exp.Literal.string(entry), _code(code)]) for entry, code in entries],
         alias=alias,
     )
 

@@ -8,21 +8,131 @@ itself, which yield NULL; numbers are clipped when they are read, such that no a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from functools import reduce
 from typing import Any
 
 from sqlglot import exp
 
-from sfumato.kernel.reading.binning import part_of, read_number, read_text, read_time, read_value, unless_missing
-from sfumato.kernel.reading.engines import Column, Engine
-from sfumato.kernel.reading.expressions import SQL, cast, choose, day, double, moment, over, whole, whole_text
+from sfumato.errors import TableError
+from sfumato.kernel.reading.binning import (
+    MOST_LOOKED_UP,
+    looked_up,
+    part_of,
+    read_number,
+    read_text,
+    read_time,
+    read_value,
+    unless_missing,
+)
+from sfumato.kernel.reading.derived import Derived
+from sfumato.kernel.reading.engines import ROLES, Column, Engine
+from sfumato.kernel.reading.expressions import (
+    SQL,
+    cast,
+    choose,
+    column,
+    day,
+    double,
+    moment,
+    named,
+    over,
+    select,
+    whole,
+    whole_text,
+)
 from sfumato.schema.attributes import Boolean
 from sfumato.schema.attributes.lists import BLANKS, LOWER, UPPER
+from sfumato.schema.dialect import same_name
 from sfumato.schema.recode import LARGEST, LONGEST_TEXT, SMALLEST, Expression, Kind
+from sfumato.schema.row_rules import Rule, columns_read, uses
 
 PUNCTUATION = "".join(chr(code) for code in range(1, 128) if not chr(code).isalnum())
+
+
+# For the use of a column that a rule reads, its kind and its name: that column of the source, or a refusal.
+Find = Callable[[str, str, str], Column]
+ENGINES = ("duckdb", "postgres", "spark")
+TYPES: dict[Kind, str] = {"number": "double", "text": "text", "boolean": "boolean", "date": "date", "time": "timestamp"}
+
+
+def recoded(engine: Engine, rules: Mapping[str, Rule], wanted: Sequence[tuple[str, str, str]], find: Find) -> Derived:
+    """Engine over rows with the columns that rules make.
+
+    wanted: uses of columns, (role for messages, kind, name). Columns that no rule makes stay as they are; what nothing
+    uses is not worked out.
+    """
+    if engine.dialect not in ENGINES:
+        raise TableError(
+            f"recode and with were not tried on this database ({engine.dialect}); make the columns there, or copy the "
+            "table to a file"
+        )
+    rules = _needed(rules, [name for _, _, name in wanted])
+    prefix = "made"
+    while any(one.reference.startswith(prefix) for one in engine.columns):
+        prefix += "_"
+    types = {kind: exp.DataType.build(word).sql(dialect=engine.dialect) for kind, word in TYPES.items()}
+    made = {
+        same_name(name): Column(name, types[rule.kind or "text"], f"{prefix}{place}")
+        for place, (name, rule) in enumerate(rules.items())
+    }
+    kept = {name: find(role, kind, name) for role, kind, name in wanted if same_name(name) not in made}
+    sources = {(one, kind): find(f"the rule for {name}", ROLES[kind], one) for name, one, kind in columns_read(rules)}
+    read = {key: column(f"{prefix}_from{n}") for n, key in enumerate(sources)}
+    carried = dict.fromkeys(one for source in kept.values() for one in (source.reference, source.who) if one)
+    inner = [column(one) for one in carried]
+    inner += [named(reading(key[1], one, engine), read[key].name) for key, one in sources.items()]
+    carried |= dict.fromkeys(one.name for one in read.values())
+    rows = exp.Select(expressions=inner).from_(engine.table(), copy=False)
+
+    def made_by(name: str, rule: Rule, *, by_subquery: bool) -> SQL:
+        def leaf(one: Expression) -> SQL:
+            kind, known = one.kind or "text", made.get(same_name(one.value))
+            own = known is None or same_name(one.value) == same_name(name)  # a rule's own name means the table's column
+            value = read[one.value, kind].copy() if own or known is None else reading(kind, known, engine)
+            return guarded(kind, value)
+
+        if isinstance(rule, Expression):
+            return _sql(rule, leaf, engine)
+        key = leaf(Expression("column", "text", value=rule.column))
+        found = looked_up(rule.values, key, engine, by_subquery=by_subquery)
+        return cast(found, "double") if rule.numbers else found
+
+    few = sum(not isinstance(rule, Expression) for rule in rules.values()) <= MOST_LOOKED_UP
+    for layer in _layers(rules):
+        wanted_here = [
+            named(made_by(one, rules[one], by_subquery=few), made[same_name(one)].reference) for one in layer
+        ]
+        rows = select([*map(column, carried), *wanted_here], rows)
+        carried |= dict.fromkeys(made[same_name(one)].reference for one in layer)
+    reads = {one.reference: replace(one, who=None) for one in sources.values()}
+    reads |= {one.reference: one for one in kept.values()}
+    taken = {*(one.reference for one in kept.values())}
+    others = [one for one in engine.columns if one.reference not in taken and same_name(one.name) not in made]
+    return Derived(engine, rows, [*kept.values(), *made.values(), *others], [*reads.values()])
+
+
+def _layers(rules: Mapping[str, Rule]) -> Iterator[list[str]]:
+    """The rules, in runs of which none uses another of the same run."""
+    layer: list[str] = []
+    for name, rule in rules.items():
+        if not {*uses(name, rule, rules)}.isdisjoint(layer):
+            yield layer
+            layer = []
+        layer.append(name)
+    if layer:
+        yield layer
+
+
+def _needed(rules: Mapping[str, Rule], names: Sequence[str]) -> dict[str, Rule]:
+    """The rules that make these columns, and those that they use in turn, in their order."""
+    wanted = {same_name(name) for name in names}
+    for name, rule in reversed([*rules.items()]):
+        if same_name(name) in wanted:
+            wanted |= {same_name(one) for one in uses(name, rule, rules)}
+    return {name: rule for name, rule in rules.items() if same_name(name) in wanted}
 
 
 def expression_sql(expression: Expression, columns: Mapping[str, Column], engine: Engine) -> SQL:
@@ -43,7 +153,7 @@ def reading(kind: Kind, source: Column, engine: Engine) -> SQL:
         return read_value(Boolean(type="boolean"), source, engine)
     if kind == "text":
         return unless_missing(read_text(source, engine), source, engine)
-    time = engine.safe_cast(read_time(source, engine), source, "date" if kind == "date" else "timestamp")
+    time = engine.safe_cast(read_time(source, engine), source, TYPES[kind])
     return unless_missing(time, source, engine)
 
 
@@ -82,7 +192,7 @@ def _sql(expression: Expression, leaf: Callable[[Expression], SQL], engine: Engi
 def _constant(expression: Expression) -> SQL:
     kind, value = expression.kind or "text", expression.value
     if expression.op == "null":
-        return cast(exp.Null(), {"number": "double", "time": "timestamp"}.get(kind, kind))
+        return cast(exp.Null(), TYPES[kind])
     literals: dict[str, Callable[[Any], SQL]] = {
         "number": double,
         "boolean": lambda one: exp.Boolean(this=one),

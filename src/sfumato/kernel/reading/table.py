@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.counts import Aggregate, Rows
 from sfumato.kernel.reading.engines import (
     NOTHING_DECLARED,
+    ROLES,
     Admit,
     Column,
     Engine,
@@ -29,6 +30,7 @@ from sfumato.kernel.reading.engines import (
 from sfumato.plain_text import file_safe
 from sfumato.schema import Schema
 from sfumato.schema.dialect import PLAIN, Dialect, same_name
+from sfumato.schema.row_rules import columns_read
 
 if TYPE_CHECKING:
     from sfumato.kernel.reading.checking import Checked
@@ -91,7 +93,7 @@ def open_table(
     """
 
     written = file or (schema and schema.file) or PLAIN
-    wanted = [] if schema is None else list(dict.fromkeys(column for _, _, column in _asked(schema)))
+    wanted = [] if schema is None else list(dict.fromkeys(column for _, _, column in (*_asked(schema), *_read(schema))))
     return Table(open_engine(table, name, written, wanted, dialect), allow_views)
 
 
@@ -133,11 +135,12 @@ class Table:
         """
         from sfumato.kernel.reading.statement import aggregate_statement
 
-        engine, columns = self._serving(schema)
+        engine, columns = self._reading(schema)
         trial = getattr(engine, "trial", None)  # of servers that nobody can know to keep the meaning
         if trial is not None:
             trial(schema, columns)
-        engine.check(aggregate_statement(schema, engine, columns, 0, period=period, with_people=with_people))
+        statement = aggregate_statement(schema, engine, columns, 0, period=period, with_people=with_people)
+        engine.check(statement)
 
     def read(
         self,
@@ -162,7 +165,7 @@ class Table:
         """
         from sfumato.kernel.reading.statement import admitted, aggregate_statement, checked, comes_by_rows
 
-        (engine, columns), row_by_row = self._serving(schema), comes_by_rows(schema, for_margins=for_margins)
+        (engine, columns), row_by_row = self._reading(schema), comes_by_rows(schema, for_margins=for_margins)
         people = admit is not None
         how = {"row_by_row": row_by_row, "with_people": people}
         statement = aggregate_statement(schema, engine, columns, key, period=period, **how)
@@ -193,42 +196,57 @@ class Table:
         """
         from sfumato.kernel.reading.checking import looked_at
 
-        return looked_at(*self._serving(schema), schema, period)
+        engine, columns = self._reading(schema)
+        return looked_at(engine, columns, schema, period)
 
     def derived(self, schema: Schema) -> bool:
         """Whether values that the schema uses are computed on reading, by a view or a lazy frame."""
-        return any(column.derived for column in self._serving(schema)[1].values())
+        made = {same_name(name) for name in schema.made}
+        read = [self._source(schema, *one) for one in _read(schema)]
+        read += [self._source(schema, *one) for one in _asked(schema) if same_name(one[2]) not in made]
+        return any(column.derived for column in read)
 
-    def _serving(self, schema: Schema) -> tuple[Engine, dict[str, Column]]:
-        """Engine with the rows that the schema is about, and its column for each name that the schema uses."""
+    def _reading(self, schema: Schema) -> tuple[Engine, dict[str, Column]]:
+        """The engine over the rows that the schema's rules derive, and its column for each name in use."""
+        engine, uses = self.engine, list(_asked(schema))
+        if schema.made:
+            from sfumato.kernel.reading.recoding import recoded
+
+            engine = recoded(engine, schema.made, uses, lambda *use: self._source(schema, *use))
+            columns = _fitting(engine, uses)
+        else:
+            columns = {wanted: self._source(schema, role, kind, wanted) for role, kind, wanted in uses}
         if schema.people is None:
-            return self.engine, self._columns(self.engine, _wanted(schema), schema.file)
+            return engine, columns
         from sfumato.kernel.reading.people import per_person
 
-        read = self._columns(self.engine, _asked(schema), schema.file)
-        engine = per_person(self.engine, schema.people, read, schema)
-        return engine, self._columns(engine, _wanted(schema))  # values are read by now: nothing spells them
+        engine = per_person(engine, schema.people, columns, schema)
+        return engine, _fitting(engine, list(_wanted(schema)))
 
-    def _columns(
-        self, engine: Engine, uses: Iterable[tuple[str, str, str]], file: Dialect | None = None
-    ) -> dict[str, Column]:
-        """Column of an engine for each name that is used. file: how its values are spelled."""
-        found = {}
-        for role, kind, wanted in uses:
-            column = _match(engine.columns, role, wanted)
-            if column.derived and not self.allow_views:
-                raise TableError(
-                    f"{role} asks for the column {wanted!r} of a view, a lazy frame, a foreign table, rows behind "
-                    "a policy or an expression, where one row can depend on others or fail on a value; write it to a "
-                    "table or file first, or allow it (--allow-views): "
-                    "the promise is then about the rows of the view, not about those behind it"
-                )
-            _refuse_unfit(role, kind, column, engine.dialect)
-            if file is not None:  # in this one place for every source, whatever else of the file it heeds
-                words, marks = file.missing_words(wanted), file.marks(wanted)
-                column = replace(column, spelling=replace(column.spelling, missing=words, strip=marks))
-            found[wanted] = column
-        return found
+    def _source(self, schema: Schema, role: str, kind: str, wanted: str) -> Column:
+        """Column of the source itself by its name, if it can serve."""
+        column = _match(self.engine.columns, role, wanted)
+        if column.derived and not self.allow_views:
+            raise TableError(
+                f"{role} asks for the column {wanted!r} of a view, a lazy frame, a foreign table, rows behind "
+                "a policy or an expression, where one row can depend on others or fail on a value; write it to a "
+                "table or file first, or allow it (--allow-views): "
+                "the promise is then about the rows of the view, not about those behind it"
+            )
+        _refuse_unfit(role, kind, column, self.engine.dialect)
+        if schema.file is not None:  # in this one place for every source, whatever else of the file it heeds
+            words, marks = schema.file.missing_words(wanted), schema.file.marks(wanted)
+            column = replace(column, spelling=replace(column.spelling, missing=words, strip=marks))
+        return column
+
+
+def _fitting(engine: Engine, uses: Sequence[tuple[str, str, str]]) -> dict[str, Column]:
+    """Column of derived rows for each name in use, if it can serve."""
+    columns = {}
+    for role, kind, wanted in uses:
+        columns[wanted] = _match(engine.columns, role, wanted)
+        _refuse_unfit(role, kind, columns[wanted], engine.dialect)
+    return columns
 
 
 def _asked(schema: Schema) -> Iterator[tuple[str, str, str]]:
@@ -246,6 +264,12 @@ def _wanted(schema: Schema) -> Iterator[tuple[str, str, str]]:
         yield "privacy_unit", "unit", schema.privacy_unit.column
     if schema.series is not None and schema.series.column is not None:
         yield "series", "period", schema.series.column
+
+
+def _read(schema: Schema) -> Iterator[tuple[str, str, str]]:
+    """Uses of columns of the source by the schema's rules, as in `_wanted`."""
+    for name, wanted, kind in columns_read(schema.made) if schema.made else ():
+        yield f"the rule for {name}", ROLES[kind], wanted
 
 
 def _match(columns: Sequence[Column], role: str, wanted: str) -> Column:
