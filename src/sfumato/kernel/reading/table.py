@@ -200,6 +200,13 @@ class Table:
         """Whether values that the schema uses are computed on reading, by a view or a lazy frame."""
         return any(column.derived for column in self._columns(schema).values())
 
+    def rows_of_each(self, schema: Schema) -> Table:
+        """Table with one row for each person of the schema's privacy unit: how many rows they have (`ROWS`)."""
+        from sfumato.kernel.reading.derived import rows_of_each
+
+        unit = self._columns(schema)[schema.privacy_unit.column or ""]
+        return replace(self, engine=rows_of_each(self.engine, unit))
+
     def _columns(self, schema: Schema) -> dict[str, Column]:
         """Column of the source for each name that the schema uses."""
         found = {}
