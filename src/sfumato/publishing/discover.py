@@ -40,6 +40,7 @@ from sfumato.schema.discovered import (
     CONTRIBUTIONS,
     Blank,
     Discovered,
+    as_receipt,
     blanks_to_buy,
     filled_text,
     trial_of,
@@ -356,5 +357,5 @@ def _filled(wish: Wish, findings: Sequence[Finding], receipt: Receipt) -> Discov
         receipts.append(Discovered(epsilon=receipt.epsilon, delta=receipt.delta, **told))
         text = filled_text(text, mapping, found, receipts)
         mapping = with_found(mapping, found)
-        mapping["discovered"] = [one.model_dump() for one in receipts]
+        mapping["discovered"] = [as_receipt(one) for one in receipts]
     return Discovery(tuple(findings), mapping, text, wish.cost, receipt)

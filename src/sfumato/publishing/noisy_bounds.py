@@ -34,16 +34,19 @@ class Settings:
 
     outside: share of rows that may lie outside of the bounds, half of it at each end. looks: parts of the epsilon for
     the three measurements and for the last, of what lies inside. steps: the most round steps of a measurement. alarms:
-    chance that noise alone makes an end, for each end of a measurement. count: share of rows of the counts that a cap
-    is chosen for. single: whole numbers that get a cell each; more are gathered.
+    chance that noise alone makes an end of the first measurement, which would leave the others nothing to see.
+    caution: of each measurement, beside that. count: share of rows of the counts that a cap is chosen for. single:
+    whole numbers that get a cell each; more are gathered. bins: the most cells of a number.
     """
 
     outside: Fraction = Fraction(1, 100)
     looks: tuple[int, ...] = (3, 3, 3, 1)
     steps: int = 40
-    alarms: float = 0.02
+    alarms: float = 0.002
+    caution: tuple[float, ...] = (1.0, 0.5, 0.3)
     count: float = 0.1
     single: int = 200
+    bins: int = 25
 
 
 @dataclass(frozen=True)
@@ -55,12 +58,12 @@ class Share:
     high: float
 
     def __str__(self) -> str:
-        return f"{self.estimate:.1%} (95 %: {self.low:.1%} to {self.high:.1%})"
+        return f"{100 * self.estimate:.1f} % (95 %: {100 * self.low:.1f} to {100 * self.high:.1f})"
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Bounds of a column. inside: rows with a value that lie between them. cells: round steps that they are apart."""
+    """Bounds of a column. inside: rows with a value that lie between them. cells: of a round width, or months."""
 
     lower: Any
     upper: Any
@@ -75,7 +78,7 @@ def measured(curator: Curator, labels: Sequence[int], epsilon: Fraction) -> Coun
     return np.asarray(answers, dtype=np.float64)
 
 
-def ends_of(counts: Counts, epsilon: Fraction, settings: Settings) -> tuple[int, int] | None:
+def ends_of(counts: Counts, epsilon: Fraction, settings: Settings, caution: float) -> tuple[int, int] | None:
     """First and last group that hold rows: outside of them lie a few, and what noise alone may look like.
 
     None where noise alone may be all that there is.
@@ -84,7 +87,7 @@ def ends_of(counts: Counts, epsilon: Fraction, settings: Settings) -> tuple[int,
     target = max(float(settings.outside) / 2 * total, 0.0)
     if total < _unlikely(len(counts), scale, settings.alarms):
         return None
-    first, last = (_begin(side, target, scale, settings.alarms) for side in (counts, counts[::-1]))
+    first, last = (_begin(side, target, scale, settings.alarms, caution) for side in (counts, counts[::-1]))
     if first is None or last is None or first > len(counts) - 1 - last:
         return None
     return first, len(counts) - 1 - last
@@ -96,12 +99,12 @@ def _unlikely(cells: int, scale: float, alarms: float) -> float:
     return scale * (2 * sqrt(cells * deep) + deep if cells > 1 else deep)
 
 
-def _begin(counts: Counts, target: float, scale: float, alarms: float) -> int | None:
-    single = target + scale * log(len(counts) / alarms)
+def _begin(counts: Counts, target: float, scale: float, alarms: float, caution: float) -> int | None:
+    single = target + caution * scale * log(len(counts) / alarms)
     total = 0.0
     for place, count in enumerate(counts):
         total += float(count)
-        if count > single or total > target + _unlikely(place + 1, scale, alarms / 2):
+        if count > single or total > target + caution * _unlikely(place + 1, scale, alarms / 2):
             return place
     return None
 
@@ -163,7 +166,7 @@ def bounds_of_numbers(kind: str, look: Look, epsilon: Fraction, settings: Settin
     first = powers(kind)
     edges = [Fraction(first["lower"]), *first["cuts"], Fraction(first["upper"])]
     curator = look(first, parts[0])
-    found = ends_of(measured(curator, range(len(edges) - 1), parts[0]), parts[0], settings)
+    found = ends_of(measured(curator, range(len(edges) - 1), parts[0]), parts[0], settings, settings.caution[0])
     if found is None:
         return None
     low, high = _plain_edge(edges[found[0]], whole), _plain_edge(edges[found[1] + 1], whole)
@@ -173,14 +176,15 @@ def bounds_of_numbers(kind: str, look: Look, epsilon: Fraction, settings: Settin
     cells = int((high - low) / fine) + 3  # one below, one for the upper end itself, one above
     inner = {"type": kind, "lower": low - fine, "upper": high + 2 * fine - whole, "width": fine}
     curator = look(inner, sum(parts[1:], Fraction(0)))
-    for part in parts[1:3]:
+    for place, (part, caution) in enumerate(zip(parts[1:3], settings.caution[1:], strict=True)):
         step = next(step for step in _round_steps(fine) if (high - low) / step <= settings.steps)
         cut = _cuts(low, high, step, inner["lower"], fine)
-        found = ends_of(measured(curator, _labels(cut, cells), part), part, settings)
+        found = ends_of(measured(curator, _labels(cut, cells), part), part, settings, caution)
         if found is None:
             return None
         lowest = low // step * step
-        low, high = max(low, lowest + (found[0] - 1) * step), min(high, lowest + found[1] * step)
+        more = place == 0  # the next may find an end one step farther out
+        low, high = max(low, lowest + (found[0] - 1 - more) * step), min(high, lowest + (found[1] + more) * step)
         if low >= high:
             low, high = (low, low + step) if found[0] > 0 else (high - step, high)
     if 0 < low <= high / 10:
@@ -188,7 +192,8 @@ def bounds_of_numbers(kind: str, look: Look, epsilon: Fraction, settings: Settin
     elif low / 10 <= high < 0:
         high = Fraction(0)
     inside = _inside(curator, (low - inner["lower"]) / fine, (high - inner["lower"]) / fine + 1, cells, parts[3])
-    return Bounds(_number(low, whole), _number(high, whole), inside, max(1, ceil((high - low) / step)))
+    width = next(step for step in _round_steps(fine) if (high - low) / step <= settings.bins)
+    return Bounds(_number(low, whole), _number(high, whole), inside, ceil((high - low) / width))
 
 
 def _plain_edge(edge: Fraction, whole: bool) -> Fraction:
@@ -199,8 +204,9 @@ def _plain_edge(edge: Fraction, whole: bool) -> Fraction:
 
 
 def _round_steps(fine: Fraction) -> list[Fraction]:
-    """1, 2 and 5 times powers of ten, from the finest."""
-    return [fine * figure * 10**power for power in range(2 * LARGEST) for figure in (1, 2, 5)]
+    """1, 2, 5, 10, 20, 25, 50, ... times the finest."""
+    tens = [fine * figure * 10**power for power in range(2 * LARGEST) for figure in (10, 20, 25, 50)]
+    return [fine, 2 * fine, 5 * fine, *tens]
 
 
 def _cuts(low: Fraction, high: Fraction, step: Fraction, start: Fraction, fine: Fraction) -> list[int]:
@@ -242,11 +248,11 @@ def bounds_of_dates(look: Look, epsilon: Fraction, settings: Settings) -> Bounds
     curator = look({"type": "date", "lower": FIRST_DAY - day, "upper": LAST_DAY + day, "by": "day"}, epsilon)
     cells, origin = curator.domain.size, FIRST_DAY - day
     low, high = 0, 12 * (LAST_DAY.year + 1 - FIRST_DAY.year)  # in months
-    for part in parts[:3]:
+    for part, caution in zip(parts[:3], settings.caution, strict=True):
         step = next(step for step in reversed(_MONTHS) if (high - low) / step <= settings.steps)
         marks = list(range(low, high + step, step))
         cuts = [(_month(mark) - origin).days for mark in marks]
-        found = ends_of(measured(curator, _labels(cuts, cells), part), part, settings)
+        found = ends_of(measured(curator, _labels(cuts, cells), part), part, settings, caution)
         if found is None:
             return None
         low, high = max(low, marks[0] + (found[0] - 1) * step), min(high, marks[0] + found[1] * step)
@@ -254,7 +260,7 @@ def bounds_of_dates(look: Look, epsilon: Fraction, settings: Settings) -> Bounds
             low, high = (low, low + step) if found[0] > 0 else (high - step, high)
     first, last = _month(low), _month(high) - day
     inside = _inside(curator, (first - origin).days, (last - origin).days + 1, cells, parts[3])
-    return Bounds(first, last, inside, ceil((high - low) / step))
+    return Bounds(first, last, inside, high - low)
 
 
 def _month(months: int) -> date:

@@ -196,7 +196,7 @@ def trial_of(draft: Mapping[str, Any], bought: Sequence[Blank], trials: Mapping[
 
 _HEAD = re.compile(r"# Draft of a public schema.*?\n(?!#)", re.DOTALL)
 _EXAMPLE = "# an example; in place of this block"
-MARK = "# bought"
+_MARKS = {"other": "# for all values that were not found", "bins": "# of a round width"}
 
 
 def filled_text(text: str, draft: Mapping[str, Any], found: Found, receipts: Sequence[Discovered]) -> str:
@@ -206,13 +206,13 @@ def filled_text(text: str, draft: Mapping[str, Any], found: Found, receipts: Seq
     """
     from sfumato.schema.file import parsed_text
 
-    listed = [_receipt(one) for one in receipts]
+    listed = [as_receipt(one) for one in receipts]
     whole = {**with_found(draft, found), "discovered": listed}
     head = (
         "# Public schema, filled in part by `sfumato discover`: what is marked bought was told by the private table, with\n"
         f"# noise, for {cost_in_words(receipts)} of the dataset's budget. All else is as the draft had it.\n"
     )
-    lines = [f"  - {flow(one)}" for one in listed]
+    lines = [line for one in listed for line in _lines_of(one)]
     edited = _edited(text, found, draft)
     if edited is not None:
         body = _HEAD.sub("", edited, count=1) if _HEAD.search(edited) else edited
@@ -225,10 +225,16 @@ def filled_text(text: str, draft: Mapping[str, Any], found: Found, receipts: Seq
     return head + written
 
 
-def _receipt(one: Discovered) -> dict[str, Any]:
+def as_receipt(one: Discovered) -> dict[str, Any]:
+    """A receipt as the schema's file has it."""
     amounts = {"epsilon": str(decimal(one.epsilon))} | ({"delta": str(decimal(one.delta))} if one.delta else {})
     told = {"ledger": one.ledger, "entry": one.entry, "nonce": one.nonce, "filled": list(one.filled)}
     return {**amounts, **told}
+
+
+def _lines_of(receipt: Mapping[str, Any]) -> list[str]:
+    lines = [f"    {key}: {_wrapped(part, 6)}" for key, part in receipt.items()]
+    return [f"  -{lines[0][3:]}", *lines[1:]]
 
 
 def _plain(value: Any) -> Any:
@@ -248,7 +254,8 @@ def _edited(text: str, found: Found, draft: Mapping[str, Any]) -> str | None:
 
     places, lines = places_in(text), text.split("\n")
     added: dict[int, list[str]] = {}
-    for path, value in found.items():
+    for path in sorted(found, key=lambda path: places.get(path, ((0, 0),))[0], reverse=True):  # so that marks stay right
+        value = found[path]
         written, place = _scalar(_plain(value)), places.get(path)
         if place is None:  # a key that the draft has not: after the first of its brothers, in the same column
             beside = [other for other in places if other[:-1] == path[:-1]]
@@ -257,14 +264,14 @@ def _edited(text: str, found: Found, draft: Mapping[str, Any]) -> str | None:
             line, column = places[beside[0]][0]
             if lines[line - 1][: column - 1].strip():
                 return None
-            added.setdefault(line, []).append(f"{' ' * (column - 1)}{path[-1]}: {written}  {MARK}")
+            added.setdefault(line, []).append(f"{' ' * (column - 1)}{path[-1]}: {written}  {_mark(path)}")
             continue
         line, column = place[0]
         before, rest = lines[line - 1][: column - 1], lines[line - 1][column - 1 :]
         if before.strip():
-            lines[line - 1] = before + re.sub(rf"^{path[-1]}\\s*:[^,}}]*", f"{path[-1]}: {written}", rest, count=1)
+            lines[line - 1] = before + re.sub(rf"^{path[-1]}\s*:[^,}}]*", f"{path[-1]}: {written}", rest, count=1)
         else:
-            lines[line - 1] = f"{before}{path[-1]}: {_wrapped(_plain(value), len(before) + 2)}  {MARK}"
+            lines[line - 1] = f"{before}{path[-1]}: {_wrapped(_plain(value), len(before) + 2)}  {_mark(path)}"
     for line in sorted(added, reverse=True):
         lines[line:line] = added[line]
     if (old := places.get(("discovered",))) is not None:
@@ -274,6 +281,10 @@ def _edited(text: str, found: Found, draft: Mapping[str, Any]) -> str | None:
     names = {path[1] for path in found if path[0] == "attributes"}
     kept = [line for line in lines if not (line.endswith(_EXAMPLE) and _name_of(line) in names)]
     return "\n".join(kept)
+
+
+def _mark(path: tuple[str, ...]) -> str:
+    return _MARKS.get(path[-1], "# bought")
 
 
 def _name_of(line: str) -> str:

@@ -33,7 +33,7 @@ from sfumato.errors import OldWordWarning, SchemaError
 from sfumato.plain_text import html_block, printable
 from sfumato.schema.attributes import Attribute, Boolean, Category, Column, Declared
 from sfumato.schema.dialect import PLAIN, Dialect, same_name
-from sfumato.schema.discovered import Discovered
+from sfumato.schema.discovered import Discovered, bought_in_words
 from sfumato.schema.parts import (
     OLD_SHARE,
     Budget,
@@ -193,6 +193,11 @@ class Schema(Declared):
     def required_ledger(self) -> str | None:
         """The ledger that must pay: the one that the schema names, or that has paid for what was bought."""
         return self.ledger or next((one.ledger for one in self.discovered or ()), None)
+
+    @property
+    def bought(self) -> str:
+        """The sentence on what of the schema was bought from the table; empty where nothing was."""
+        return bought_in_words(self.discovered or ())
 
     @property
     def running(self) -> bool:
