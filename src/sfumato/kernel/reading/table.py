@@ -31,6 +31,9 @@ from sfumato.schema import Schema
 from sfumato.schema.dialect import PLAIN, Dialect, same_name
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from sfumato.kernel.reading.checking import Checked
 
 
@@ -167,11 +170,7 @@ class Table:
         people = admit is not None
         how = {"row_by_row": row_by_row, "with_people": people}
         statement = aggregate_statement(schema, self.engine, columns, key, period=period, **how)
-        unit = {columns[name].reference for name in columns if name == schema.privacy_unit.column and not people}
-        used = [
-            column if column.reference in unit else replace(column, who=None)  # worked out where they are used
-            for column in used_columns(self.engine, columns)
-        ]
+        used = self._used(columns, None if people else schema.privacy_unit.column)
         try:
             if admit is None:
                 return checked(self.engine.run(statement, used), schema, row_by_row=row_by_row)
@@ -186,6 +185,32 @@ class Table:
         """Read as `read` does, and aggregate by cell wherever cells can be numbered."""
         found = self.read(schema, key, period=period, admit=admit)
         return found.gathered if isinstance(found, Rows) else found
+
+    def check_values(self, schema: Schema, most: int) -> None:
+        """Refuse, before anything is spent, a look at values that this table cannot serve; see `read_values`."""
+        from sfumato.kernel.reading.statement import values_statement
+
+        self.check(schema)
+        people = schema.privacy_unit.column is not None and most > 1
+        self.engine.check(values_statement(schema, self.engine, self._columns(schema), 0, most, with_people=people))
+
+    def read_values(
+        self, schema: Schema, key: int, most: int
+    ) -> tuple[list[bytes], NDArray[np.int64], NDArray[np.int64]]:
+        """Read the different values of a schema's one attribute, a category whatever it lists, at most `most` a person.
+
+        The values rise by their bytes. Where a person, or row, has one value, each has its number of people; where
+        there can be several, there is a place among the values and the number of a person for each that a person has.
+        key: chooses which values of a person are kept; draw it afresh for every reading.
+        """
+        from sfumato.kernel.reading.statement import as_values, values_statement
+
+        columns, people = self._columns(schema), schema.privacy_unit.column is not None and most > 1
+        statement = values_statement(schema, self.engine, columns, key, most, with_people=people)
+        try:
+            return as_values(self.engine.run(statement, self._used(columns, schema.privacy_unit.column)))
+        finally:
+            self.engine.close()
 
     def look(self, schema: Schema, period: str | None = None) -> Checked:
         """NOT PRIVATE: counts of values that the schema leaves out, clips or cannot read, for the curator alone.
@@ -206,6 +231,12 @@ class Table:
 
         unit = self._columns(schema)[schema.privacy_unit.column or ""]
         return replace(self, engine=rows_of_each(self.engine, unit))
+
+    def _used(self, columns: dict[str, Column], unit: str | None) -> list[Column]:
+        """The engine's columns that are read; what tells persons apart is worked out for the unit alone."""
+        own = {columns[name].reference for name in columns if name == unit}
+        used = used_columns(self.engine, columns)
+        return [column if column.reference in own else replace(column, who=None) for column in used]
 
     def _columns(self, schema: Schema) -> dict[str, Column]:
         """Column of the source for each name that the schema uses."""
