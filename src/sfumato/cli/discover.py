@@ -75,7 +75,9 @@ def discover(
 
         if out is not None:
             check_place(out)
-        wish = _wish(schema, file, table, epsilon=epsilon, delta=delta, columns=tuple(columns), shares=shares, most=most)
+        wish = _wish(
+            schema, file, table, epsilon=epsilon, delta=delta, columns=tuple(columns), shares=shares, most=most
+        )
         from sfumato.kernel.ledger.ledger import Ledger
 
         book = Ledger(ledger, required=require_ledger)
@@ -154,7 +156,9 @@ def _tell_rehearsal(table: str, wish: Wish) -> None:
         give({"done": "dry run", "looks": asked, "would_charge": _cost(wish), "budget": of_account(account)})
         return
     say("A dry run: no row was read, nothing was spent. These looks would be made:")
-    rows = [(one.name, _QUESTIONS[one.kind], exact(epsilon), exact(delta) if delta else "") for one, epsilon, delta in parts]
+    rows = [
+        (one.name, _QUESTIONS[one.kind], exact(epsilon), exact(delta) if delta else "") for one, epsilon, delta in parts
+    ]
     show_table(("blank", "asks", "epsilon", "delta"), rows, left=(0, 1))
     what = f"epsilon {exact(cost.epsilon)}" + (f" and delta {exact(cost.delta)}" if cost.delta else "")
     say(f"It would charge {what} to {wish.schema().dataset}: {balance(account)} (ledger {wish.ledger.path}).")

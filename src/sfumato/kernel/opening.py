@@ -217,7 +217,7 @@ class Looks:
     def people(self, schema: Schema, epsilon: Fraction) -> Curator:
         """Curator of a table with one row for each person: how many rows they have, under the name `ROWS`.
 
-        schema: of that table, so that its unit is a row (docs/privacy.md, section 18).
+        schema: of that table, so that its unit is a row (docs/privacy.md, section 10).
         """
         if self._schema.privacy_unit.column is None or schema.privacy_unit.column is not None:
             raise PrivacyError("rows are counted for each person where a column names persons, and each has one count")
@@ -231,8 +231,15 @@ class Looks:
 
         self._take(epsilon, delta)
         schema = values_schema(column, self._schema.privacy_unit, self._schema.file)
-        how = {"most": most, "values_a_person": values_a_person, "key": self._key(), "entropy": self._entropy}
-        return find_values(self._opened(), schema, Cost(epsilon, delta), **how)
+        return find_values(
+            self._opened(),
+            schema,
+            Cost(epsilon, delta),
+            most=most,
+            values_a_person=values_a_person,
+            key=self._key(),
+            entropy=self._entropy,
+        )
 
     def _read(self, table: Table, schema: Schema, budget: Budget) -> Curator:
         return curator_of(schema, table.read(schema, self._key()), budget, self._entropy)
@@ -242,20 +249,35 @@ class Looks:
 
 
 def open_looks(
-    opened: Callable[[], Table], terms: Terms, *, ledger: Ledger, entropy: Entropy, step: Step, nonce: str
+    opened: Callable[[], Table],
+    terms: Terms,
+    listed: Sequence[tuple[str, Cost]],
+    *,
+    ledger: Ledger,
+    entropy: Entropy,
+    step: Step,
+    nonce: str,
 ) -> Looks:
     """Reserve the cost of several looks at a table, after what names and types refuse; no row is read here.
 
     opened: opens the table anew, for each look reads it once. The schema of the terms names every column that a look
-    will read, with its kind.
+    will read, with its kind. listed: columns whose values will be asked for, with what each of these looks will take.
     """
     step("check")
-    rehearse_looks(opened, terms, ledger=ledger)
+    rehearse_looks(opened, terms, listed, ledger=ledger)
     step("reserve")
     return Looks(opened, terms, ledger.reserve(terms.wanted, nonce), entropy)
 
 
-def rehearse_looks(opened: Callable[[], Table], terms: Terms, *, ledger: Ledger) -> Account:
+def rehearse_looks(
+    opened: Callable[[], Table], terms: Terms, listed: Sequence[tuple[str, Cost]], *, ledger: Ledger
+) -> Account:
     """Refuse what `open_looks` would refuse from names and types; reserves nothing and reads no row."""
+    from sfumato.kernel.discovering import threshold_noise, values_schema
+
+    for column, cost in listed:
+        threshold_noise(cost)
+        with opened() as table:
+            table.check_values(values_schema(column, terms.schema.privacy_unit, terms.schema.file), 1)
     with opened() as table:
         return rehearse(table, terms, ledger=ledger)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
@@ -36,21 +36,13 @@ from sfumato.publishing.noisy_bounds import (
 )
 from sfumato.publishing.prepare import IN_MEMORY, name_of_table
 from sfumato.schema import Schema
-from sfumato.schema.discovered import (
-    CONTRIBUTIONS,
-    Blank,
-    Discovered,
-    as_receipt,
-    blanks_to_buy,
-    filled_text,
-    trial_of,
-    with_found,
-)
+from sfumato.schema.blanks import Blank, blanks_to_buy, filled_text, trial_of, with_found
+from sfumato.schema.discovered import CONTRIBUTIONS, Discovered, as_receipt
 from sfumato.schema.parts import PrivacyUnit, shown
 
 MECHANISM = "discover"
 MOST_VALUES = 200
-MOST_OF_A_PERSON = 64  # different values of a person that a look can take
+MOST_OF_A_PERSON = 1  # different values of a person that a look takes
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +110,11 @@ class Wish:
             for one, weight in zip(blanks, weights, strict=True)
         ]
 
+    @property
+    def listed(self) -> list[tuple[str, Cost]]:
+        """Columns whose values are asked for, with what each look costs."""
+        return [(one.column, Cost(epsilon, delta)) for one, epsilon, delta in self.parts if one.kind == "values"]
+
     def schema(self) -> Schema:
         """A whole schema in place of the draft, with public stand-ins for blanks: what the looks read by."""
         kinds = ("integer", "number", "date", "category", "measure")
@@ -139,8 +136,8 @@ class Wish:
         """The private table, opened anew: names and types."""
         if table == "-":
             raise TableError("discover reads the table several times, and standard input only once; give a file")
-        schema, how = self.schema(), {"name": self.table_name, "dialect": self.dialect}
-        return open_table(table, allow_views=self.allow_views, schema=schema, **how)
+        name, spoken, views = self.table_name, self.dialect, self.allow_views
+        return open_table(table, name=name, allow_views=views, schema=self.schema(), dialect=spoken)
 
 
 def read_draft(draft: str | PathLike[str] | Mapping[str, Any]) -> tuple[dict[str, Any], str]:
@@ -242,7 +239,7 @@ def discover(
 
 def rehearse_fill(table: Any, wish: Wish) -> Account:
     """Make every check that `fill` makes before it spends; return the account as it stands."""
-    return rehearse_looks(lambda: wish.opened(table), wish.terms(table), ledger=wish.ledger)
+    return rehearse_looks(lambda: wish.opened(table), wish.terms(table), wish.listed, ledger=wish.ledger)
 
 
 def fill(table: Any, wish: Wish, *, step: Step, entropy: Entropy | None = None) -> Discovery:
@@ -252,7 +249,7 @@ def fill(table: Any, wish: Wish, *, step: Step, entropy: Entropy | None = None) 
     terms = wish.terms(table)
     with telling_what_stays(book, terms.schema.dataset, nonce):
         looks = open_looks(
-            lambda: wish.opened(table), terms, ledger=book, entropy=source, step=step, nonce=nonce
+            lambda: wish.opened(table), terms, wish.listed, ledger=book, entropy=source, step=step, nonce=nonce
         )
         step("read")
         findings = _findings(looks, wish, terms.schema)
@@ -267,13 +264,16 @@ def _findings(looks: Looks, wish: Wish, schema: Schema) -> list[Finding]:
     spent = schema.epsilon or wish.cost.epsilon
     rows, found = unit.contributions, list[Finding]()
     for blank, epsilon, delta in sorted(wish.parts, key=lambda part: part[0].kind != CONTRIBUTIONS):
-        if blank.kind == CONTRIBUTIONS:
-            one = _contributions(looks, blank, epsilon, spent, settings)
-            rows = one.found.get(blank.wanted[0], 1)
-        elif blank.kind == "values":
-            one = _values(looks, blank, (epsilon, delta), min(rows, MOST_OF_A_PERSON), wish, schema)
-        else:
-            one = _bounds(looks, blank, epsilon, schema, wish.draft, settings)
+        try:
+            if blank.kind == CONTRIBUTIONS:
+                one = _contributions(looks, blank, epsilon, spent, settings)
+                rows = one.found.get(blank.wanted[0], 1)
+            elif blank.kind == "values":
+                one = _values(looks, blank, (epsilon, delta), min(rows, MOST_OF_A_PERSON), wish, schema)
+            else:
+                one = _bounds(looks, blank, epsilon, schema, wish.draft, settings)
+        except TableError as problem:  # what the other looks found is paid for, and kept
+            one = Finding(blank, {}, str(problem))
         found.append(one)
     return found
 
@@ -284,7 +284,7 @@ def _contributions(looks: Looks, blank: Blank, epsilon: Fraction, spent: Fractio
     cap = best_cap(people, epsilon, spent, settings)
     if cap is None:
         return Finding(blank, {}, "too few people for this epsilon")
-    words = f"{cap.above} of people have more rows; {cap.dropped} of rows would be left out"
+    words = f"{cap.above} of people have more rows; {cap.dropped} of rows are left out then"
     return Finding(blank, {blank.wanted[0]: cap.rows}, words)
 
 
@@ -353,8 +353,16 @@ def _filled(wish: Wish, findings: Sequence[Finding], receipt: Receipt) -> Discov
     mapping, text = dict(wish.draft), wish.text
     receipts = [Discovered(**one) for one in mapping.get("discovered") or ()]
     if bought:
-        told = {"ledger": receipt.ledger, "entry": receipt.entry, "nonce": receipt.nonce, "filled": bought}
-        receipts.append(Discovered(epsilon=receipt.epsilon, delta=receipt.delta, **told))
+        receipts.append(
+            Discovered(
+                epsilon=receipt.epsilon,
+                delta=receipt.delta,
+                ledger=receipt.ledger,
+                entry=receipt.entry,
+                nonce=receipt.nonce,
+                filled=tuple(bought),
+            )
+        )
         text = filled_text(text, mapping, found, receipts)
         mapping = with_found(mapping, found)
         mapping["discovered"] = [as_receipt(one) for one in receipts]

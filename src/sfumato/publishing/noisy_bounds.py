@@ -17,6 +17,7 @@ from math import ceil, log, log10, sqrt
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.domain import Partition
 from sfumato.frozen import dataclass
@@ -24,7 +25,8 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.queries import Identity
 
-Counts = np.ndarray[Any, np.dtype[np.float64]]
+Counts = NDArray[np.float64]
+Places = NDArray[np.int64]
 Look = Callable[[dict[str, Any], Fraction], Curator]  # a look at the column as such an attribute, for this epsilon
 
 
@@ -71,7 +73,7 @@ class Bounds:
     cells: int
 
 
-def measured(curator: Curator, labels: Sequence[int], epsilon: Fraction) -> Counts:
+def measured(curator: Curator, labels: Sequence[int] | Places, epsilon: Fraction) -> Counts:
     """Noisy rows of groups of cells, each cell in one group; the noise is Laplace of scale 1 / epsilon."""
     groups = curator.reduce(Partition(curator.domain, np.asarray(labels)))
     answers = groups.measure(Identity(groups.domain.size), Budget.pure(epsilon)).answers
@@ -174,7 +176,7 @@ def bounds_of_numbers(kind: str, look: Look, epsilon: Fraction, settings: Settin
     fine = max(fine, Fraction(1)) if whole else fine
     low, high = low // fine * fine, -(-high // fine) * fine
     cells = int((high - low) / fine) + 3  # one below, one for the upper end itself, one above
-    inner = {"type": kind, "lower": low - fine, "upper": high + 2 * fine - whole, "width": fine}
+    inner: dict[str, Any] = {"type": kind, "lower": low - fine, "upper": high + 2 * fine - whole, "width": fine}
     curator = look(inner, sum(parts[1:], Fraction(0)))
     for place, (part, caution) in enumerate(zip(parts[1:3], settings.caution[1:], strict=True)):
         step = next(step for step in _round_steps(fine) if (high - low) / step <= settings.steps)
@@ -220,7 +222,7 @@ def _cuts(low: Fraction, high: Fraction, step: Fraction, start: Fraction, fine: 
     return [max(0, int((mark - start) / fine) + (mark > middle)) for mark in marks]
 
 
-def _labels(cuts: Sequence[int], cells: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _labels(cuts: Sequence[int], cells: int) -> Places:
     """Group of each of the cells: 0 before the first cut."""
     return np.searchsorted(np.asarray(cuts), np.arange(cells), side="right")
 
@@ -293,7 +295,10 @@ def best_cap(curator: Curator, epsilon: Fraction, spent: Fraction, settings: Set
     spent: epsilon of the release that it is for. The error is that of a count of `settings.count` of all rows: its
     share of what is dropped, and the standard deviation of its noise.
     """
-    look, check = epsilon * sum(settings.looks[:3]) / sum(settings.looks), epsilon * settings.looks[3] / sum(settings.looks)
+    look, check = (
+        epsilon * sum(settings.looks[:3]) / sum(settings.looks),
+        epsilon * settings.looks[3] / sum(settings.looks),
+    )
     cells = curator.domain.size
     counts = measured(curator, range(cells), look)
     clear = log(cells / settings.alarms) / float(look)
@@ -309,13 +314,13 @@ def best_cap(curator: Curator, epsilon: Fraction, spent: Fraction, settings: Set
     cap = CAPS[int(np.argmin(errors))]
     few, many = measured(curator, [int(place > CAPS.index(cap)) for place in range(cells)], check)
     quantile, top = log(cells / 0.05) / float(look), int(np.flatnonzero(people)[-1])
-    seen = np.arange(cells) <= top  # of the others noise alone was seen
+    seen = np.arange(cells) <= top + 2  # so that nobody has more than twice as many rows as any that were seen
     fewest, most = (np.where(seen, np.maximum(counts + sign * quantile, 0.0), 0.0) for sign in (-1, 1))
 
     def left_out(of_cut: Counts, rows: Counts, of_kept: Counts, others: Counts) -> float:
         cut, kept = (of_cut * np.maximum(rows - cap, 0.0)).sum(), (of_kept * np.minimum(others, cap)).sum()
         return float(cut / (cut + kept)) if cut + kept > 0 else 0.0
 
-    told = [left_out(people, middle, people, middle), left_out(fewest, starts, most, ends)]
-    share = Share(*told, left_out(most, ends, fewest, starts))
+    least, likely = left_out(fewest, starts, most, ends), left_out(people, middle, people, middle)
+    share = Share(likely, least, left_out(most, ends, fewest, starts))
     return Cap(cap, share_inside(many, few, check), share)
