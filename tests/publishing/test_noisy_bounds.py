@@ -13,13 +13,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.counts import Aggregate
 from sfumato.kernel.opening import curator_of
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.publishing.noisy_bounds import (
-    Settings,
-    best_cap,
-    bounds_of_dates,
-    bounds_of_numbers,
-    rows_of_people,
-)
+from sfumato.publishing.noisy_bounds import Settings, best_cap, bounds_of_dates, bounds_of_numbers, rows_of_people
 from sfumato.schema import Schema
 
 MUCH = Fraction(20)  # so much that noise hardly matters

@@ -50,7 +50,9 @@ def test_what_init_leaves_blank_is_found_and_one_column_is_one_look():
         "came": ("bounds", "date"),
         "cost": ("bounds", "number"),
     }
-    assert found["cost"].paths == [f"{room}.cost.{key}" for room in ("attributes", "measures") for key in ("lower", "upper")]
+    assert found["cost"].paths == [
+        f"{room}.cost.{key}" for room in ("attributes", "measures") for key in ("lower", "upper")
+    ]
 
 
 def test_keys_that_are_not_there_are_blanks_and_stated_ones_stay():
@@ -108,7 +110,13 @@ def test_a_second_purchase_adds_its_receipt_and_keeps_the_first():
     assert "epsilon 0.4 and delta 2e-9" in second
 
 
-@pytest.mark.parametrize("text", ["{dataset: t, attributes: {age: {type: integer}}}", '"dataset": t\n"attributes": {"age": {"type": integer, "lower": }}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{dataset: t, attributes: {age: {type: integer}}}",
+        '"dataset": t\n"attributes": {"age": {"type": integer, "lower": }}',
+    ],
+)
 def test_a_text_that_cannot_be_filled_in_place_is_written_anew(text):
     found = {("attributes", "age", "lower"): 0, ("attributes", "age", "upper"): 9}
     again = mapping(filled_text(text, mapping(text), found, [RECEIPT]))

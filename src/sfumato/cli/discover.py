@@ -105,7 +105,7 @@ def _wish(schema: Path, file: Given, table: str, *, shares: list[str], **asked: 
         known = draft.get("file")
         dialect = stated(table, file, Dialect(**known) if isinstance(known, dict) else None)
         draft["file"] = None if dialect is None else {key: part for key, part in dialect if part is not None}
-    return Wish(draft, text, asked.pop("epsilon"), shares=_shares(shares), **asked)
+    return Wish(draft, text, asked.pop("epsilon"), shares=_shares(shares), folder=schema.parent, **asked)
 
 
 def _shares(written: list[str]) -> dict[str, Fraction]:
@@ -161,7 +161,7 @@ def _tell_rehearsal(table: str, wish: Wish) -> None:
     ]
     show_table(("blank", "asks", "epsilon", "delta"), rows, left=(0, 1))
     what = f"epsilon {exact(cost.epsilon)}" + (f" and delta {exact(cost.delta)}" if cost.delta else "")
-    say(f"It would charge {what} to {wish.schema().dataset}: {balance(account)} (ledger {wish.ledger.path}).")
+    say(f"It would charge {what} to {wish.schema.dataset}: {balance(account)} (ledger {wish.ledger.path}).")
 
 
 _QUESTIONS = {

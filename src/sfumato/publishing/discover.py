@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from fractions import Fraction
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ from sfumato.publishing.prepare import IN_MEMORY, name_of_table
 from sfumato.schema import Schema
 from sfumato.schema.blanks import Blank, blanks_to_buy, filled_text, trial_of, with_found
 from sfumato.schema.discovered import CONTRIBUTIONS, Discovered, as_receipt
+from sfumato.schema.file import parsed_text, text_of, with_values_from_files
 from sfumato.schema.parts import PrivacyUnit, shown
 
 MECHANISM = "discover"
@@ -51,6 +53,7 @@ class Wish:
 
     draft: the mapping of a schema with blanks. text: as it was written. columns: the blanks to fill, all of them if
     there are none named. shares: of the epsilon, by the names of blanks; 1 for all others. most: values of a category.
+    folder: of the draft, and of lists of values that it names.
     """
 
     draft: Mapping[str, Any]
@@ -66,6 +69,7 @@ class Wish:
     ledger: Ledger = field(default_factory=Ledger)
     another_unit: bool = False
     again: bool = False
+    folder: Path = field(default_factory=Path)
 
     @property
     def every_blank(self) -> list[Blank]:
@@ -115,10 +119,12 @@ class Wish:
         """Columns whose values are asked for, with what each look costs."""
         return [(one.column, Cost(epsilon, delta)) for one, epsilon, delta in self.parts if one.kind == "values"]
 
+    @cached_property
     def schema(self) -> Schema:
         """A whole schema in place of the draft, with public stand-ins for blanks: what the looks read by."""
         kinds = ("integer", "number", "date", "category", "measure")
-        return Schema.from_dict(trial_of(self.draft, self.every_blank, {kind: trial(kind) for kind in kinds}))
+        whole = trial_of(self.draft, self.every_blank, {kind: trial(kind) for kind in kinds})
+        return Schema.from_dict(with_values_from_files(whole, self.folder))
 
     def terms(self, table: Any) -> Terms:
         """Terms of the one reservation."""
@@ -130,20 +136,18 @@ class Wish:
             "most": self.most,
         }
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-        return Terms(self.schema(), self.cost, MECHANISM, digest, another_unit=self.another_unit, again=self.again)
+        return Terms(self.schema, self.cost, MECHANISM, digest, another_unit=self.another_unit, again=self.again)
 
     def opened(self, table: Any) -> Table:
         """The private table, opened anew: names and types."""
         if table == "-":
             raise TableError("discover reads the table several times, and standard input only once; give a file")
         name, spoken, views = self.table_name, self.dialect, self.allow_views
-        return open_table(table, name=name, allow_views=views, schema=self.schema(), dialect=spoken)
+        return open_table(table, name=name, allow_views=views, schema=self.schema, dialect=spoken)
 
 
 def read_draft(draft: str | PathLike[str] | Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """A draft as a mapping and as text, from its file or from a mapping."""
-    from sfumato.schema.file import parsed_text, text_of, with_values_from_files
-
     if isinstance(draft, Mapping):
         whole = dict(draft)
         return whole, yaml.safe_dump(whole, sort_keys=False, allow_unicode=True)
@@ -152,7 +156,6 @@ def read_draft(draft: str | PathLike[str] | Mapping[str, Any]) -> tuple[dict[str
         found = parsed_text(text)
         if not isinstance(found, dict):
             raise SchemaError("a draft is made of keys: dataset, privacy_unit and attributes; this holds none")
-        with_values_from_files(found, Path(draft).parent)
     except SchemaError as problem:
         raise SchemaError(f"{draft}: {problem}", kind=problem.kind) from None
     return found, text
@@ -190,8 +193,6 @@ class Discovery:
 
     def schema(self, folder: Path | None = None) -> Schema:
         """The filled schema; refused where a blank is left."""
-        from sfumato.schema.file import with_values_from_files
-
         return Schema.from_dict(with_values_from_files(self.mapping, folder or Path()))
 
 
@@ -232,9 +233,9 @@ def discover(
         ledger=ledger if isinstance(ledger, Ledger) else Ledger(ledger),
         another_unit=another_unit,
         again=again,
+        folder=Path() if isinstance(draft, Mapping) else Path(draft).parent,
     )
-    done = fill(table, wish, step=step)
-    return done.schema(None if isinstance(draft, Mapping) else Path(draft).parent)
+    return fill(table, wish, step=step).schema(wish.folder)
 
 
 def rehearse_fill(table: Any, wish: Wish) -> Account:
