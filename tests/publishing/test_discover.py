@@ -71,6 +71,7 @@ def test_every_blank_is_filled_and_the_schema_carries_the_receipt(book):
     assert (receipt.ledger, receipt.entry, receipt.nonce) == (book.identity(), entry.number, entry.nonce)
     assert (receipt.epsilon, receipt.delta) == (entry.epsilon, entry.delta) == (4, Fraction(1, 10**6))
     assert entry.mechanism == "discover" and entry.state == "published" and entry.contributions == 1
+    assert entry.rho is None  # a threshold's delta follows from none: it is added up
     assert "measures.cost.lower" not in receipt.filled and "measures.cost.upper" in receipt.filled
     assert done.left == [] and Schema.from_dict(yaml.safe_load(done.text)) == schema
 

@@ -59,6 +59,7 @@ class Terms:
     request, again: what is asked for, as a digest of what is public about it; it may be what was asked for last.
     another_unit: the schema's privacy unit may be one that the ledger does not know for this dataset.
     period: of the series that the schema states, as `Series.label` writes it; it must be named if there is one.
+    by_sums: epsilon and delta are spent as such and follow from no rho, as those of looks; so the ledger adds them up.
     """
 
     schema: Schema
@@ -68,6 +69,7 @@ class Terms:
     another_unit: bool = False
     again: bool = True
     period: str | None = None
+    by_sums: bool = False
 
     def __post_init__(self) -> None:
         series = self.schema.series
@@ -93,7 +95,7 @@ class Terms:
             schema.privacy_unit.contributions,
             self.another_unit,
             delta=self.cost.delta,
-            rho=self.cost.budget.rho,
+            rho=None if self.by_sums else self.cost.budget.rho,
             limit_delta=schema.delta,
             limit_rho=schema.rho,
             identity=schema.required_ledger,
@@ -263,6 +265,8 @@ def open_looks(
     opened: opens the table anew, for each look reads it once. The schema of the terms names every column that a look
     will read, with its kind. listed: columns whose values will be asked for, with what each of these looks will take.
     """
+    if not terms.by_sums:
+        raise PrivacyError("looks spend epsilons and deltas, which follow from no rho; reserve them so")
     step("check")
     rehearse_looks(opened, terms, listed, ledger=ledger)
     step("reserve")

@@ -136,7 +136,7 @@ class Wish:
             "most": self.most,
         }
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-        return Terms(self.schema, self.cost, MECHANISM, digest, another_unit=self.another_unit, again=self.again)
+        return Terms(self.schema, self.cost, MECHANISM, digest, self.another_unit, self.again, by_sums=True)
 
     def opened(self, table: Any) -> Table:
         """The private table, opened anew: names and types."""
