@@ -4,17 +4,30 @@ from __future__ import annotations
 
 from decimal import Context, Decimal
 from fractions import Fraction
-from math import exp, log, sqrt
+from math import erfc, exp, log, sqrt
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from sfumato.errors import BudgetError, SchemaError
-from sfumato.kernel.budget import Cost
-from sfumato.kernel.discovering import FoundValue, find_values, largest, threshold_noise, values_schema
+from sfumato.errors import BudgetError, PrivacyError, SchemaError
+from sfumato.kernel.budget import Cost, epsilon_for
+from sfumato.kernel.discovering import (
+    FULL,
+    FoundValue,
+    Held,
+    chance_to_pass,
+    deal,
+    find_values,
+    largest,
+    rounds_of,
+    tail,
+    threshold_noise,
+    values_schema,
+)
 from sfumato.kernel.reading.table import open_table
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
+from sfumato.measurement import Gaussian
 from sfumato.schema.parts import PrivacyUnit
 
 ROW = PrivacyUnit(column=None, contributions=1)
@@ -134,3 +147,109 @@ def test_nothing_is_found_where_nothing_is_there() -> None:
 def test_bytes_that_are_no_text_fall_out_and_noisy_numbers_order_the_rest() -> None:
     found = largest([(7, b"b"), (9, b"\xff"), (7, b"a"), (8, b"c")], 2)
     assert found == [FoundValue("c", 8), FoundValue("a", 7)]
+
+
+# -- Several values a person
+
+
+def discrete_tail(least: int, noise: Gaussian) -> float:
+    """Chance of discrete Gaussian noise of at least so much, summed term by term; logarithms keep it from 0."""
+    reach = np.arange(-60 * int(float(noise.sigma_squared) ** 0.5 + 1), 60 * int(float(noise.sigma_squared) ** 0.5 + 1))
+    densities = np.exp(-(reach.astype(float) ** 2) / (2 * float(noise.sigma_squared)))
+    return float(densities[reach >= least][::-1].sum() / densities.sum())
+
+
+@pytest.mark.parametrize("sigma_squared", [Fraction(1, 2), Fraction(9), Fraction(1000), Fraction(123456, 7)])
+def test_tails_are_bounded_from_above_and_closely(sigma_squared: Fraction) -> None:
+    noise = Gaussian(sigma_squared)
+    for deviations in (1, 3, 5, 7):
+        least = int(deviations * float(sigma_squared) ** 0.5) + 1
+        exact = discrete_tail(least, noise)
+        assert exact * (1 - 1e-9) <= tail(least, noise)
+        if sigma_squared >= 1000 and deviations > 1:
+            assert tail(least, noise) <= 1.3 * exact  # a step less, and the third term of the tail's series
+    assert tail(1, noise) == tail(-5, noise) == 1
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "most"), [("1", "1e-6", 3), ("0.2", "1e-9", 8), ("4", "1e-5", 64)])
+def test_values_of_one_person_alone_pass_with_half_of_delta_at_most(epsilon: str, delta: str, most: int) -> None:
+    """Neighbours in which a person is the only one with his values, however many and however he deals."""
+    cost = Cost.stated(epsilon, delta)
+    rounds = rounds_of(cost, most)
+    sides = list(zip(rounds.noises, rounds.thresholds, strict=True))
+    assert sum(chance_to_pass(least, noise, rounds.one, most) for noise, least in sides) <= cost.delta / 2
+    assert sum(chance_to_pass(least - 1, noise, rounds.one, most) for noise, least in sides) > cost.delta / 2
+    rng = np.random.default_rng(1)
+    dealt = [np.full(d, 1 / sqrt(d)) for d in range(1, most + 1)] + [np.eye(most)[0]]
+    dealt += [one / sqrt(one @ one) for one in rng.random((20, most)) ** 4]
+    for weights in dealt:
+        lost = 0.0
+        for noise, least in sides:
+            sigma = float(noise.sigma_squared) ** 0.5
+            lost += sum(erfc((least - w * rounds.one) / sigma / sqrt(2)) / 2 for w in weights)
+        assert lost <= float(cost.delta) / 2
+
+
+def test_the_noise_of_both_rounds_together_costs_the_other_half() -> None:
+    """zCDP of a weight of squared length one**2 in each round; its (epsilon, delta) by the kernel's conversion."""
+    for epsilon, delta in (("1", "1e-6"), ("0.1", "1e-9"), ("10", "1e-5")):
+        cost = Cost.stated(epsilon, delta)
+        rounds = rounds_of(cost, 5)
+        rho = sum(rounds.one**2 / (2 * noise.sigma_squared) for noise in rounds.noises)
+        assert epsilon_for(rho, cost.delta / 2) <= cost.epsilon - cost.delta
+        assert epsilon_for(rho, cost.delta / 2) >= cost.epsilon * Fraction(999, 1000)
+
+
+def some_people(rng: np.random.Generator, people: int, values: int, most: int) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+    pairs = [(p + 1, v) for p in range(people) for v in rng.permutation(values)[: rng.integers(1, most + 1)]]
+    numbers, places = np.array(pairs, dtype=np.int64).T
+    return places, numbers
+
+
+def test_a_person_moves_weights_by_one_at_most_whatever_the_first_round_said() -> None:
+    """Squares of the differences, exactly, for 200 tables with and without a person and any shares."""
+    rng = np.random.default_rng(2)
+    for _ in range(200):
+        most, values, one = int(rng.integers(2, 9)), 12, int(rng.integers(2**8, 2**24))
+        places, people = some_people(rng, 6, values, most)
+        shares = rng.integers(0, FULL + 1, values) * rng.integers(0, 2, values)
+        stays = people != 6
+        with_all = Held(places, people, values, most).weights(shares, one)
+        without = Held(places[stays], people[stays], values, most).weights(shares, one)
+        moved = (with_all - without).tolist()
+        assert all(by >= 0 for by in moved)
+        assert sum(by * by for by in moved) <= one**2
+        assert {place for place, by in enumerate(moved) if by} <= set(places[~stays].tolist())
+    alone = Held(np.array([0, 1]), np.array([1, 1]), 2, 2).weights(np.array([FULL, FULL]), 2**20)
+    assert alone == pytest.approx(2**20 / sqrt(2), rel=1e-4)  # and hardly less than allowed
+
+
+def test_more_values_of_a_person_than_allowed_are_refused() -> None:
+    for places, people in (([0, 1, 2], [1, 1, 1]), ([0, 0], [1, 1])):
+        with pytest.raises(PrivacyError, match="each person's values"):
+            Held(np.array(places), np.array(people), 3, 2)
+
+
+def test_the_second_round_finds_what_even_dealing_does_not() -> None:
+    """Everybody has a value that all have and one of forty others, of 40 people each; one round needs 26 weights.
+
+    Dealt evenly these have 28, and by the second round 40: nearly all are found instead of two thirds.
+    """
+    people = 1600
+    frame = pd.DataFrame({"who": [f"p{n // 2}" for n in range(2 * people)]})
+    frame["dx"] = ["all"] * (2 * people)
+    frame.loc[1::2, "dx"] = [f"v{n % 40}" for n in range(people)]
+    found = look(frame, PERSON, Cost.stated(1, "1e-6"), 100, 2)
+    assert found[0].value == "all"
+    assert len(found) >= 38  # of 41
+    assert [one.noisy for one in found] == sorted((one.noisy for one in found), reverse=True)
+    assert len(look(frame, PERSON, Cost.stated(1, "1e-6"), 7, 2)) == 7
+
+
+def test_several_values_of_few_people_are_not_found() -> None:
+    """A thousand people with three values each that nobody else has, of whom one has ten thousand rows."""
+    frame = pd.DataFrame({"who": [f"p{n // 3}" for n in range(3000)], "dx": [f"v{n}" for n in range(3000)]})
+    loud = pd.DataFrame({"who": ["loud"] * 10_000, "dx": [f"v{n % 3000}" for n in range(10_000)]})
+    assert look(pd.concat([frame, loud]), PERSON, Cost.stated(1, "1e-9"), 10, 3) == []
+    held = Held(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), 0, 3)
+    assert deal(held, rounds_of(Cost.stated(1, "1e-9"), 3), SystemEntropy())[0].tolist() == []

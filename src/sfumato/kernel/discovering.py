@@ -6,6 +6,13 @@ best chances of being kept; the noise here is the one that has just these chance
 more. Corrected: they are whole numbers out of a power of two, and the loss of the very table that is drawn from is
 worked out before it is used.
 
+Several values a person: each person deals a weight of 1, by its squares, over the values he has, twice. First evenly;
+then what the noisy weights of the first round say is not needed goes to other values: found values get none, and those
+beyond the threshold no more than it takes. This is the second round of MAD2R: Chen, Cohen-Addad, Epasto, Zadimoghaddam,
+"Scalable private partition selection via adaptive weighting" (ICML 2025). Left out: in their rounds excess weight
+also comes back from a value to its people, by which one person moves the weights of values he does not have. Rounded to
+whole numbers that has no bound, and the second round makes up for it (benchmarks/discover.py).
+
 A look is paid for by an epsilon and a delta, which have no rho; whoever calls has reserved them (`kernel/opening.py`).
 Nothing leaves but values that passed, with their noisy numbers.
 """
@@ -16,16 +23,19 @@ from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
+from math import isqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BudgetError, PrivacyError, SchemaError
 from sfumato.frozen import dataclass
-from sfumato.kernel.budget import Cost
+from sfumato.kernel.budget import Cost, rho_for
 from sfumato.kernel.reading.table import Table
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.kernel.sampling.exact import exp_minus
+from sfumato.kernel.sampling.noise import VARIANCES, draw
+from sfumato.measurement import Gaussian
 from sfumato.schema import Schema
 from sfumato.schema.dialect import Dialect
 from sfumato.schema.parts import PrivacyUnit
@@ -34,7 +44,11 @@ Integers = NDArray[np.int64]
 
 SPARE_BITS = 96  # of chances, beyond those of delta: what rounding costs is below 2**-70 of delta
 LARGEST_EPSILON = Fraction(32)  # more is spent as this much: no value is hidden by then
+MOST_A_PERSON = 64  # values; more would be few people's, and dealt thin
 MOST_STEPS = 2**19  # of noise: enough for an epsilon of 0.0001 and a delta of 1e-9
+
+NEEDS_DELTA = "a look at values needs an epsilon and a delta, such as --epsilon 0.2 --delta 1e-9"
+TOO_SMALL = "this epsilon is too small for a look at values; give 0.001 or more"
 
 
 @dataclass(frozen=True)
@@ -68,16 +82,16 @@ def find_values(
     if schema.privacy_unit.column is None:
         values_a_person = 1  # a row has one
     if values_a_person > 1:
-        raise SchemaError("a look takes one value of a person")
+        rounds = rounds_of(cost, values_a_person)
+        values, places, people = table.read_values(schema, key, values_a_person)
+        passed, noisy = deal(Held(places, people, len(values), values_a_person), rounds, entropy)
+        return largest(((noisy[place] // rounds.one, values[place]) for place in np.flatnonzero(passed)), most)
     noise = threshold_noise(cost)
-    values, codes, counts = table.read_values(schema, key, values_a_person)
+    values, places, counts = table.read_values(schema, key, values_a_person)
     people = np.zeros(len(values), dtype=np.int64)
-    people[codes] = counts
+    people[places] = counts
     noisy = people + noise.draw(len(values), entropy)
     return largest(((noisy[place], values[place]) for place in np.flatnonzero(noisy >= noise.threshold)), most)
-
-
-MOST_A_PERSON = 64
 
 
 def largest(passed: Iterable[tuple[int, bytes]], most: int) -> list[FoundValue]:
@@ -139,10 +153,10 @@ def threshold_noise(cost: Cost) -> ThresholdNoise:
     delta; and the chances of not reaching the threshold as much the other way.
     """
     if cost.pure or cost.rho is not None:
-        raise BudgetError("a look at values needs an epsilon and a delta, such as --epsilon 0.2 --delta 1e-9")
+        raise BudgetError(NEEDS_DELTA)
     bits = -(-(int(1 / cost.delta).bit_length() + SPARE_BITS) // 64) * 64
     if 2 * int(1 / cost.delta).bit_length() > MOST_STEPS * cost.epsilon:
-        raise BudgetError("this epsilon is too small for a look at values; give 0.001 or more")
+        raise BudgetError(TOO_SMALL)
     one, times = 1 << bits, _growth(cost.epsilon)
     step = int(cost.delta * one) - 2 * MOST_STEPS  # what rounding each step down or up may cost
     rising = [0]
@@ -171,3 +185,132 @@ def _growth(epsilon: Fraction) -> Fraction:
     """A rational number at or just below exp(epsilon)."""
     work = 128
     return Fraction(1 << work, exp_minus(min(epsilon, LARGEST_EPSILON))(work)[1])
+
+
+# -- Several values a person
+
+FIRST = Fraction(1, 10)  # of rho and of the thresholds' delta that the first round gets
+FULL, SELDOM = 64, 20  # shares that a person deals by: of a value that may pass, and of one that hardly will
+HARDLY = 4  # that is one whose noisy weight is below a fourth of the threshold
+FINEST = 2**24  # units of weight that one person deals; fewer where noise in so fine units would not fit
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # no repr: it holds private rows
+class Held:
+    """Values that people have: the place of a value, and the number of a person, for each. most: of one person."""
+
+    places: Integers
+    people: Integers
+    values: int
+    most: int
+
+    def __post_init__(self) -> None:
+        """Refuse what a person could have too much weight by: a value twice, or too many of them."""
+        each = np.bincount(self.people) if len(self.people) else np.zeros(1, dtype=np.int64)
+        order = np.lexsort((self.places, self.people))
+        twice = (np.diff(self.places[order]) == 0) & (np.diff(self.people[order]) == 0)
+        if each.max() > self.most or twice.any():
+            raise PrivacyError(
+                "the engine did not return each person's values as it was asked to; nothing is published"
+            )
+
+    def weights(self, shares: Integers, one: int) -> Integers:
+        """Weights of all values if each person deals by these shares; the squares of a person's add up to one**2."""
+        own = shares[self.places]
+        squares = np.bincount(self.people, own * own).astype(np.int64)  # sums far below 2**53, so exact as floats
+        # At or above the root times 2**12: one more makes up for a rounding. So weights are rounded down.
+        roots = np.ceil(np.sqrt((squares << 24).astype(np.float64))).astype(np.int64) + 1
+        dealt = np.zeros(self.values, dtype=np.int64)
+        np.add.at(dealt, self.places, (own * one << 12) // roots[self.people])
+        return dealt
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """Noises and thresholds of two rounds in which a person deals a weight of `one` each; all are public."""
+
+    one: int
+    noises: tuple[Gaussian, Gaussian]
+    thresholds: tuple[int, int]
+
+
+@lru_cache(maxsize=16)
+def rounds_of(cost: Cost, most: int) -> Rounds:
+    """Two rounds of dealing over at most so many values a person that are (epsilon, delta)-private together.
+
+    Half of delta is for noise, which is Gaussian, and half for thresholds (docs/privacy.md, theorem 15).
+    """
+    if cost.pure or cost.rho is not None:
+        raise BudgetError(NEEDS_DELTA)
+    half = cost.delta / 2
+    if cost.epsilon <= 2 * half:
+        raise BudgetError(TOO_SMALL)
+    rho = rho_for(cost.epsilon - 2 * half, half)
+    first = FIRST * rho
+    fits = VARIANCES[1] * 2 * first  # the square of `one` at which noise is as large as it can be drawn
+    one = min(FINEST, 1 << (isqrt(int(fits)).bit_length() - 1)) if fits >= 1 else 0
+    if one < 2**8:
+        raise BudgetError(TOO_SMALL)
+    noises = Gaussian(one**2 / (2 * first)), Gaussian(one**2 / (2 * (rho - first)))
+    deltas = FIRST * half, (1 - FIRST) * half
+    thresholds = [_least_threshold(noise, one, most, delta) for noise, delta in zip(noises, deltas, strict=True)]
+    return Rounds(one, noises, (thresholds[0], thresholds[1]))
+
+
+def deal(held: Held, rounds: Rounds, entropy: Entropy) -> tuple[NDArray[np.bool_], Integers]:
+    """Flags of the values that passed in one of two rounds, and noisy weights, those of the first round above others.
+
+    For privacy: what people deal in the second round follows from noisy weights of the first and their own values.
+    """
+    first, second = rounds.thresholds
+    earlier = held.weights(np.full(held.values, FULL, dtype=np.int64), rounds.one)
+    earlier += draw(rounds.noises[0], held.values, entropy)
+    found = earlier >= first
+    enough = second + isqrt(int(rounds.noises[1].sigma_squared))
+    shares = FULL * enough // np.maximum(earlier, enough)
+    shares[HARDLY * earlier < second] = SELDOM
+    shares[found] = 0
+    later = held.weights(shares, rounds.one) + draw(rounds.noises[1], held.values, entropy)
+    return found | (later >= second), np.where(found, earlier, np.minimum(later, first - 1))
+
+
+def _least_threshold(noise: Gaussian, one: int, most: int, delta: Fraction) -> int:
+    """The least threshold that values of one person alone pass with a chance of at most delta, however he deals."""
+    low, high = one, 64 * (one + isqrt(int(noise.sigma_squared)) + 1)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if chance_to_pass(middle, noise, one, most) <= delta else (middle + 1, high)
+    return low
+
+
+def chance_to_pass(threshold: int, noise: Gaussian, one: int, most: int) -> Fraction:
+    """Bound on the chance that one of at most so many values of one person alone reaches a threshold of at least `one`.
+
+    Tails are convex there, so that a weight w passes with at most tail(t) + w / one * (tail(t - one) - tail(t)); and
+    weights whose squares add up to one**2 add up to at most one * sqrt(most).
+    """
+    sum_of_weights = min(Fraction(most), root_above(Fraction(most)))
+    without, with_all = tail(threshold, noise), tail(threshold - one, noise)
+    return (most - sum_of_weights) * without + sum_of_weights * with_all
+
+
+def tail(least: int, noise: Gaussian) -> Fraction:
+    """Bound on the chance of noise of at least so much: that of the continuous Gaussian from `least - 1` on, above.
+
+    Its tail from x on is below density(x) * (1/x - 1/x^3 + 3/x^5), in units of the standard deviation.
+    """
+    if least <= 1:
+        return Fraction(1)
+    x_squared = (least - 1) ** 2 / noise.sigma_squared
+    bits = 512
+    density = Fraction(exp_minus(x_squared / 2)(bits)[1], 1 << bits)
+    over_root = root_above(1 / (TWICE_PI * x_squared))
+    return min(Fraction(1), density * over_root * (1 - 1 / x_squared + 3 / x_squared**2))
+
+
+TWICE_PI = Fraction(6_283_185_307, 10**9)  # just below
+
+
+def root_above(value: Fraction) -> Fraction:
+    """A rational number just above the square root."""
+    return Fraction(isqrt((value.numerator << 256) // value.denominator) + 1, 1 << 128)
