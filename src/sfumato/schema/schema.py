@@ -33,6 +33,7 @@ from sfumato.errors import OldWordWarning, SchemaError
 from sfumato.plain_text import html_block, printable
 from sfumato.schema.attributes import Attribute, Boolean, Category, Column, Declared
 from sfumato.schema.dialect import PLAIN, Dialect, same_name
+from sfumato.schema.discovered import Discovered, bought_in_words
 from sfumato.schema.parts import (
     OLD_SHARE,
     Budget,
@@ -106,6 +107,7 @@ class Schema(Declared):
     series: Series | None = None
     expected_rows: Count | None = None
     file: Dialect | None = None  # how the table's file is written, and synthetic rows are
+    discovered: tuple[Discovered, ...] | None = None  # receipts for keys that were bought from the table
 
     def __init__(self, /, **data: Any) -> None:
         """Keys as in the YAML file; a SchemaError names the key that is wrong and what to do."""
@@ -186,6 +188,16 @@ class Schema(Declared):
     def delta(self) -> Fraction | None:
         """The total delta, if the schema states one."""
         return self.budget.delta if self.budget else None
+
+    @property
+    def required_ledger(self) -> str | None:
+        """The ledger that must pay: the one that the schema names, or that has paid for what was bought."""
+        return self.ledger or next((one.ledger for one in self.discovered or ()), None)
+
+    @property
+    def bought(self) -> str:
+        """The sentence on what of the schema was bought from the table; empty where nothing was."""
+        return bought_in_words(self.discovered or ())
 
     @property
     def running(self) -> bool:

@@ -225,6 +225,13 @@ class Table:
         """Whether values that the schema uses are computed on reading, by a view or a lazy frame."""
         return any(column.derived for column in self._columns(schema).values())
 
+    def rows_of_each(self, schema: Schema) -> Table:
+        """Table with one row for each person of the schema's privacy unit: how many rows they have (`ROWS`)."""
+        from sfumato.kernel.reading.derived import rows_of_each
+
+        unit = self._columns(schema)[schema.privacy_unit.column or ""]
+        return replace(self, engine=rows_of_each(self.engine, unit))
+
     def _used(self, columns: dict[str, Column], unit: str | None) -> list[Column]:
         """The engine's columns that are read; what tells persons apart is worked out for the unit alone."""
         own = {columns[name].reference for name in columns if name == unit}
