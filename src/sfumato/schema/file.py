@@ -235,6 +235,12 @@ def _filled(where: str, attribute: Mapping[Any, Any], folder: Path) -> Mapping[A
     return {**attribute, **found}
 
 
+def read_columns(path: Path) -> dict[str, list[str]]:
+    """The columns of a public CSV file by name."""
+    header, rows = _table(str(path), _text(str(path), path.parent, path.name))
+    return {name: _column(str(path), header, rows, name) for name in header}
+
+
 def _looked_up(given: object, folder: Path) -> object:
     """A look-up table of `with` with the columns of its file written out."""
     if not isinstance(given, Mapping) or "file" not in given:
