@@ -24,7 +24,7 @@ from sfumato.schema.parts import EXACT_IN_A_FLOAT, ColumnName, Count, Declared, 
 from sfumato.schema.remedies import in_plain_words
 from sfumato.schema.schema import Schema
 
-MOST_TABLES = 64
+MOST_TABLES = 32
 OF_ALL = ("dataset", "privacy_unit", "budget", "ledger")  # keys that are stated once, for all tables
 NOT_LINKED = ("series", "per_person")
 _FORM = "write tables: {persons: {source: persons.csv, unit: household_id, key: person_id, attributes: ...}, ...}"
@@ -75,7 +75,7 @@ class TableInGroup:
 
     def to_dict(self) -> dict[str, Any]:
         """The link as a release of linked tables states it, of types that JSON knows."""
-        facts = {"unit": self.unit, "key": self.key, "belongs_to": self.belongs_to, "by": self.by}
+        facts: dict[str, Any] = {"unit": self.unit, "key": self.key, "belongs_to": self.belongs_to, "by": self.by}
         facts |= {"with_parents": list(self.with_parents) or None, "children": self.children}
         stated = {name: value for name, value in facts.items() if value is not None}
         return {**stated, "at_most": self.at_most, "limit": self.limit, "share": decimal(self.share)}
@@ -265,7 +265,7 @@ def _with_parents(
             raise SchemaError(f"tables.{name}.with_parents names {attribute!r}; {parent.name} has {has}")
         if any(one.lower() == attribute.lower() for one in own):
             raise SchemaError(
-                f"tables.{name} has an attribute {attribute!r} and takes that of {parent.name}; rename one, with `column`"
+                f"tables.{name} has an attribute {attribute!r} and takes that of {parent.name}; rename one (`column`)"
             )
         own[attribute] = {key: value for key, value in above["attributes"][attribute].items() if key != "column"}
     return {**mapping, "attributes": own}
