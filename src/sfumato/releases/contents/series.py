@@ -428,11 +428,11 @@ class SeriesContent(ContentOfCells):
 
     def copy_to(self, path: Path) -> Path:
         """Write the whole series to another place, byte for byte."""
-        from sfumato.releases.file.series import copy_series
+        from sfumato.releases.file.series import copy_parts
 
         if self.file is None:
             raise ReleaseFileError("this series is of releases in memory; save each, and add it with `append_part`")
-        copy_series(self.file, path)
+        copy_parts(self.file, path)
         return path
 
     def write(self) -> Written:
