@@ -102,8 +102,8 @@ def check_tables(tables: Sequence[TableRecord]) -> None:
         parent = None if table.belongs_to is None else above.get(table.belongs_to.lower())
         if len({table.belongs_to is None, table.by is None, table.at_most is None}) > 1:
             raise refusal(f"the link of its table {table.name} is not whole")
-        if table.belongs_to is not None and (parent is None or parent.key != table.by):
-            raise refusal(f"its table {table.name} belongs to no table before it, by no key of it")
+        if table.belongs_to is not None and (parent is None or parent.key is None):
+            raise refusal(f"its table {table.name} belongs to no table before it that has a key")
         if parent is not None and table.limit != parent.limit * (table.at_most or 1):
             raise refusal(f"the limit of its table {table.name} is not that of its links")
         if parent is None and table.carried:
