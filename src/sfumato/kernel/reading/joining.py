@@ -1,4 +1,4 @@
-"""`ChildTable`: rows of a table that hang on rows of another, as a table like any other.
+"""`LinkedTable`: rows of a table that hang on rows of another, as a table like any other.
 
 Which rows they are is settled by one SELECT over all tables up to the root, which becomes the FROM of the one statement
 (`derived.py`). From the root down, for each table above:
@@ -21,10 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
+from itertools import pairwise
+from math import prod
 
 from sqlglot import exp
 
-from sfumato.errors import TableError
+from sfumato.errors import PrivacyError, TableError
 from sfumato.frozen import dataclass
 from sfumato.kernel.counts import Aggregate, Rows
 from sfumato.kernel.reading.binning import read_unit
@@ -37,12 +39,7 @@ from sfumato.schema import PrivacyUnit, Schema
 from sfumato.schema.linked import TableInGroup
 
 KEY = "(key of its parent)"  # what a reading takes for the unit of a child's row; it is capped by that
-_FAMILIES = (
-    TEXTS,
-    exp.DataType.INTEGER_TYPES,
-    exp.DataType.FLOAT_TYPES,
-    exp.DataType.REAL_TYPES - exp.DataType.FLOAT_TYPES,
-)
+_FAMILIES = TEXTS, exp.DataType.INTEGER_TYPES, exp.DataType.REAL_TYPES  # types whose values are compared as they are
 
 
 @dataclass(frozen=True)
@@ -54,15 +51,14 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class ChildTable(Table):
-    """Private table whose rows belong to rows of another. above: the tables up to the root, the root first."""
+class LinkedTable(Table):
+    """Private table of a linked schema. chain: the tables from the root down to itself."""
 
-    own: TableInGroup | None = None
-    above: tuple[Placed, ...] = ()
+    chain: tuple[Placed, ...] = ()
 
     def check(self, schema: Schema, period: str | None = None, *, with_people: bool = False) -> None:
         """Refuse, before anything is spent, a schema that these tables cannot serve."""
-        self._joined(schema, 0).check(self._read_as(schema))
+        self._rows(schema, 0).check(self._read_as(schema))
 
     def read(
         self,
@@ -73,27 +69,29 @@ class ChildTable(Table):
         period: str | None = None,
         admit: Admit | None = None,
     ) -> Aggregate | Rows:
-        """Read the rows that hang on rows above, as `Table.read` does; nobody in a series has linked tables."""
-        return self._joined(schema, key).read(self._read_as(schema), key, for_margins=for_margins)
+        """Read the rows that hang on rows above, as `Table.read` does."""
+        return self._rows(schema, key).read(self._read_as(schema), key, for_margins=for_margins)
 
     def look(self, schema: Schema, period: str | None = None) -> Checked:
         """NOT PRIVATE: as `Table.look`, of the rows that hang on rows above."""
-        return self._joined(schema, 0).look(self._read_as(schema))
+        return self._rows(schema, 0).look(self._read_as(schema))
 
     def derived(self, schema: Schema) -> bool:
         """Whether values that the schema uses, or that link tables, are computed on reading."""
-        return self._joined(schema, 0).derived(self._read_as(schema))
+        return any(one.derived for one in self._rows(schema, 0).engine.columns)
 
     def _read_as(self, schema: Schema) -> Schema:
-        """The schema by which rows are read: capped by their parent's key. What is charged is the schema's own."""
-        assert self.own is not None  # noqa: S101 (made by `children_of` alone)
-        unit = PrivacyUnit(column=KEY, contributions=self.own.at_most)
+        """The schema by which rows are read: capped by unit or by their parent's key. The charge is by the limit."""
+        limit, own = prod(place.table.at_most for place in self.chain), self.chain[-1].table
+        if schema.privacy_unit.contributions != limit or schema.series is not None:
+            raise PrivacyError("the limits of a linked table are not those that its schema is charged for")
+        unit = PrivacyUnit(column=own.unit or KEY, contributions=own.at_most)
         return schema.model_copy(update={"privacy_unit": unit})
 
-    def _joined(self, schema: Schema, key: int) -> Table:
-        assert self.own is not None  # noqa: S101
-        chain = [*self.above, Placed(self.own, self.engine)]
-        return Table(join_rows(chain, schema, key, allow_views=self.allow_views), self.allow_views)
+    def _rows(self, schema: Schema, key: int) -> Table:
+        if len(self.chain) == 1:
+            return Table(self.engine, self.allow_views)
+        return Table(join_rows(self.chain, schema, key, allow_views=self.allow_views), self.allow_views)
 
 
 class Level:
@@ -108,6 +106,8 @@ class Level:
     def column(self, role: str, kind: str, wanted: str, *, who: bool = False) -> Column:
         """Column that is used, under its name in the statement. who: with what tells persons apart, where it has it."""
         found = self._source.column(f"tables.{self.table.name}.{role}", kind, wanted, self.table.file)
+        if kind == "unit":
+            _refuse_inexact(found, self.engine.dialect)
         known = self.used.get(found.reference)
         own = found if who or (known is not None and known.who) else replace(found, who=None)
         self.used[own.reference] = own
@@ -133,7 +133,7 @@ def join_rows(chain: Sequence[Placed], schema: Schema, key: int, *, allow_views:
     last = levels[-1]
     holders = [read_unit(levels[0].column("unit", "unit", levels[0].table.unit or "", who=True), engine)]
     keys = list[SQL]()
-    for above, below in zip(levels, levels[1:], strict=False):
+    for above, below in pairwise(levels):
         pair = above.column("key", "unit", above.table.key or ""), below.column("by", "unit", below.table.by or "")
         as_text = _compared_as_text(pair, above, below)
         keys.append(read_unit(pair[0], engine, as_text=as_text))
@@ -176,6 +176,15 @@ def _inherited(name: str, levels: Sequence[Level]) -> Column:
     return levels[number].column(f"attributes.{name}", attribute.type, attribute.column)
 
 
+def _refuse_inexact(key: Column, dialect: str) -> None:
+    """Refuse keys of which two that differ can be equal, 0.0 and -0.0 or 1.0 and 1.00: either could stand for both."""
+    kind = type_of(key, dialect)
+    if kind in exp.DataType.FLOAT_TYPES or (kind in exp.DataType.REAL_TYPES and dialect == "postgres"):
+        raise TableError(
+            f"the column {key.name!r} links tables and is of type {key.type}; convert it to whole numbers or text"
+        )
+
+
 def _compared_as_text(pair: tuple[Column, Column], above: Level, below: Level) -> bool:
     """Whether a key is compared as text: where a source has no types. Two types that differ are refused."""
     kinds = [type_of(one, above.engine.dialect) for one in pair]
@@ -192,12 +201,7 @@ def _compared_as_text(pair: tuple[Column, Column], above: Level, below: Level) -
 
 
 def _held(
-    level: Level,
-    above: exp.Select | None,
-    pair: tuple[SQL, SQL],
-    taken: Sequence[Column],
-    engine: Engine,
-    key: int,
+    level: Level, above: exp.Select | None, pair: tuple[SQL, SQL], taken: Sequence[Column], engine: Engine, key: int
 ) -> exp.Select:
     """SQL of the keys of a table that one holder alone has (k), each with the values that tables below take.
 

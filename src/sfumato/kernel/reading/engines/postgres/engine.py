@@ -286,7 +286,10 @@ class Postgres:
     def _in_transaction(self, statement: exp.Expression, work: Any) -> Any:
         text = self._spelled(statement)
         with self.session.reading() as session:
-            for name, relation in [(self.name, self.relation), *((other.in_full, other.relation) for other in self.others)]:
+            for name, relation in [
+                (self.name, self.relation),
+                *((other.in_full, other.relation) for other in self.others),
+            ]:
                 if described(session, name) != relation:  # what one row means, and what a cast fears, would too
                     raise TableError(f"{session.table} has changed since its columns were looked at; begin again")
             return work(session, text)
