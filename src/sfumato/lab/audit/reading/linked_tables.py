@@ -26,7 +26,7 @@ from sfumato.schema.linked import LinkedSchema, TableInGroup
 
 Part = tuple[str, Row]  # a row and the table that it is of
 Tables = Mapping[str, Sequence[Row]]
-Bring = Callable[[LinkedSchema, Tables, Path], Any]  # write tables somewhere; return what `open_tables` takes
+Bring = Callable[[Tables, Path, bool], Any]  # write tables, with texts for keys or not; return what `open_tables` takes
 TEXTS = ["a", "A", "b", "1", "01", "ß", "ss"]
 COLUMNS = {"persons": ("home", "pid", "age"), "visits": ("pid", "vid", "kind", "cost"), "codes": ("vid", "code")}
 
@@ -37,20 +37,22 @@ def linked_source(
     bring: Bring,
     where: Callable[[str, Path], str] = lambda name, folder: name,
     kind: type[LinkedTable] = LinkedTable,
+    large: float = 0.2,
 ) -> Case:
     """Case of linked tables, of which one child is read.
 
-    where: what the schema says of a table's source. kind: the broken ones are kinds of it.
+    where: what the schema says of a table's source. kind: the broken ones are kinds of it. large: how often one
+    household has far more persons than any limit.
     """
     texts, name = random.random() < 0.5, random.choice(["visits", "visits", "codes"])
     group = _schema(random, {table: where(table, folder) for table in COLUMNS})
     key = (lambda: random.choice(TEXTS)) if texts else (lambda: random.randint(1, 8))
-    parts = tuple(_rows(random, key))
+    parts = tuple(_rows(random, key, large=random.random() < large))
     own = group.tables[name]
 
     def opening(some: Sequence[Part]) -> LinkedTable:
         tables = {table: [row for of, row in some if of == table] for table in COLUMNS}
-        found = open_tables(bring(group, tables, folder), group)[name]
+        found = open_tables(bring(tables, folder, texts), group)[name]
         return kind(found.engine, found.allow_views, found.chain)
 
     return Case(
@@ -86,14 +88,13 @@ def _schema(random: Random, sources: Mapping[str, str]) -> LinkedSchema:
     return LinkedSchema.from_dict({"dataset": "reading", "privacy_unit": unit, "tables": tables})
 
 
-def _rows(random: Random, key: Callable[[], object]) -> list[Part]:
-    """Rows of all tables; now and then a household, a person or a visit has far more than any limit."""
+def _rows(random: Random, key: Callable[[], object], *, large: bool) -> list[Part]:
+    """Rows of all tables. large: one household has most persons."""
 
     def some(value: Callable[[], object], gone: float = 0.1) -> object:
         return None if random.random() < gone else value()
 
     parts = list[Part]()
-    large = random.random() < 0.2
     for _ in range(random.randint(2, 60 if large else 9)):
         home = 1 if large and random.random() < 0.8 else random.choice([None, 1, 1, 2, 2, 3, 3, 4, 4])
         parts.append(("persons", {"home": home, "pid": some(key), "age": some(lambda: random.randint(0, 2))}))
@@ -151,15 +152,14 @@ def _held(rows: Sequence[tuple[object, object, Row]], most: int) -> dict[object,
     return {key: row for _, key, row in there if holders[key] == 1}
 
 
-def as_frames(group: LinkedSchema, tables: Tables, folder: Path) -> dict[str, Any]:
+def as_frames(tables: Tables, folder: Path, texts: bool) -> dict[str, Any]:
     """Tables as Arrow in memory, of types that their rows have; keys of one table are of one type in all."""
-    return {name: _arrow(name, rows, tables) for name, rows in tables.items()}
+    return {name: _arrow(name, rows, texts) for name, rows in tables.items()}
 
 
-def _arrow(name: str, rows: Sequence[Row], tables: Tables) -> Any:
+def _arrow(name: str, rows: Sequence[Row], texts: bool) -> Any:
     import pyarrow as pa
 
-    texts = any(isinstance(row["pid"], str) for of in ("persons", "visits") for row in tables[of])
     kinds = {
         "pid": pa.string() if texts else pa.int64(),
         "cost": pa.float64(),
@@ -169,19 +169,19 @@ def _arrow(name: str, rows: Sequence[Row], tables: Tables) -> Any:
     return pa.table({one: pa.array([row[one] for row in rows], kinds.get(one, pa.int64())) for one in COLUMNS[name]})
 
 
-def as_files(group: LinkedSchema, tables: Tables, folder: Path) -> dict[str, Any]:
+def as_files(tables: Tables, folder: Path, texts: bool) -> dict[str, Any]:
     """The root as a CSV file, children as Parquet: keys are compared as text."""
     import pyarrow.csv as pc
     import pyarrow.parquet as pq
 
-    frames = as_frames(group, tables, folder)
+    frames = as_frames(tables, folder, texts)
     pc.write_csv(frames["persons"], folder / "persons.csv")
     for name in ("visits", "codes"):
         pq.write_table(frames[name], folder / f"{name}.parquet", row_group_size=3)
     return {name: folder / f"{name}.{'csv' if name == 'persons' else 'parquet'}" for name in frames}
 
 
-def as_sqlite(group: LinkedSchema, tables: Tables, folder: Path) -> str:
+def as_sqlite(tables: Tables, folder: Path, texts: bool) -> str:
     """Tables of a SQLite file."""
     path = folder / "linked.sqlite"
     path.unlink(missing_ok=True)
@@ -205,11 +205,10 @@ def in_folder(name: str, folder: Path) -> str:
     return str(folder / f"{name}.parquet")
 
 
-def as_postgres(group: LinkedSchema, tables: Tables, folder: Path) -> str:
+def as_postgres(tables: Tables, folder: Path, texts: bool) -> str:
     """Tables on the PostgreSQL server, texts in columns whose collation takes several for one."""
     from sfumato.lab.audit.reading.server_sources import server_connection, server_url
 
-    texts = any(isinstance(row["pid"], str) for row in tables["persons"])
     kinds = {"pid": "loose_text" if texts else "bigint", "cost": "float8", "kind": "text", "code": "text"}
     connection = server_connection()
     for table, rows in tables.items():
@@ -224,12 +223,12 @@ def as_postgres(group: LinkedSchema, tables: Tables, folder: Path) -> str:
     return server_url()
 
 
-def as_spark(group: LinkedSchema, tables: Tables, folder: Path) -> Any:
+def as_spark(tables: Tables, folder: Path, texts: bool) -> Any:
     """Parquet files that a Spark session reads."""
     import pyarrow.parquet as pq
 
     from sfumato.lab.audit.reading.server_sources import small_session
 
-    for name, frame in as_frames(group, tables, folder).items():
+    for name, frame in as_frames(tables, folder, texts).items():
         pq.write_table(frame, folder / f"{name}.parquet", row_group_size=3)
     return small_session()
