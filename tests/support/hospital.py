@@ -67,7 +67,13 @@ def parts_of(mechanism: str, epsilon: int = 8) -> dict[str, Release]:
     table, more = rows(), dict[str, Any](delta="1e-9") if mechanism == "margins" else {}
     return {
         schema.dataset: release(
-            table[schema.dataset], schema, epsilon, mechanism=mechanism, entropy=TestingEntropy(seed + crc32(mechanism.encode())), again=True, **more
+            table[schema.dataset],
+            schema,
+            epsilon,
+            mechanism=mechanism,
+            entropy=TestingEntropy(seed + crc32(mechanism.encode())),
+            again=True,
+            **more,
         )
         for seed, schema in enumerate((PERSONS, VISITS), 11)
     }

@@ -8,7 +8,6 @@ for each person, is made of sums over cells of several releases with independent
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from sfumato.errors import QueryError
@@ -23,6 +22,7 @@ from sfumato.sql.linked import TABLE, LinkedTable, shared_columns
 if TYPE_CHECKING:
     from sfumato.releases.contents.content import ContentOfCells
     from sfumato.releases.file.linked import LinkedFile
+    from sfumato.releases.release import Release
     from sfumato.releases.rows.from_parts import RowsOfParts
 
 BY_NAME = Series(period="name", unit="person for ever", periods=1)  # parts are told apart by names
@@ -35,7 +35,9 @@ class LinkedContent(SeriesContent):
     along: ClassVar[str] = TABLE
 
     @classmethod
-    def linked(cls, dataset: str, parts: Sequence[Part], tables: Sequence[LinkedTable], file: LinkedFile) -> LinkedContent:
+    def linked(
+        cls, dataset: str, parts: Sequence[Part], tables: Sequence[LinkedTable], file: LinkedFile
+    ) -> LinkedContent:
         """Content of tables, each a part."""
         names = tuple(part.period for part in parts)
         attributes = {TABLE: Category(values=names, column=TABLE)}
@@ -47,6 +49,10 @@ class LinkedContent(SeriesContent):
             measures={name: part for name, part in shared.items() if name in measures},
         )
         return cls(schema, BY_NAME, tuple(parts), file)
+
+    @property
+    def tables(self) -> dict[str, Release]:
+        return {part.period: part.release for part in self.parts}
 
     @property
     def newest(self) -> ContentOfCells:
@@ -63,7 +69,7 @@ class LinkedContent(SeriesContent):
         return {}  # columns of other steps are not shared
 
     def _refuse(self, lacks: str, periods: Sequence[str]) -> NoReturn:
-        name = lacks.split(" was not yet ")[0]
+        name = lacks.split(" was not yet ", maxsplit=1)[0]
         raise QueryError(f"{name} is no column of {' and '.join(periods)}; ask each table by its own columns")
 
     def as_of(self, period: str) -> NoReturn:
@@ -72,6 +78,13 @@ class LinkedContent(SeriesContent):
     @property
     def row_model(self) -> RowsOfParts:
         raise QueryError("rows are drawn table by table: SELECT * FROM one of them, or `sfumato sample` for all")
+
+    @property
+    def limits(self) -> str:
+        """Rows of one privacy unit in each table, in words."""
+        return "at most " + ", ".join(
+            f"{part.schema.privacy_unit.contributions:,} of {part.period}" for part in self.parts
+        )
 
     @property
     def about(self) -> About:

@@ -94,7 +94,7 @@ class LinkedFile(PartsFile):
 
 
 def check_tables(tables: Sequence[TableRecord]) -> None:
-    """Refuse links that no linked schema has: limits multiply along them, and tables stand behind what they belong to."""
+    """Refuse links that no linked schema has: a table stands behind what it belongs to, and limits multiply."""
     above: dict[str, TableRecord] = {}
     for table in tables:
         if table.name.lower() in above:

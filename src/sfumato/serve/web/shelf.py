@@ -10,6 +10,7 @@ from pathlib import Path
 
 from sfumato.errors import SfumatoError
 from sfumato.frozen import dataclass
+from sfumato.releases.linked import Linked
 from sfumato.releases.release import Release
 from sfumato.serve.web.requests import Refusal
 from sfumato.sql import compile_select
@@ -68,6 +69,15 @@ class Shelf:
                 taken.add(name.lower())
             books.append(Book(name, Path(path).name, release))
         return cls(tuple(books))
+
+    @staticmethod
+    def spread(opened: Sequence[tuple[Path, Release]]) -> list[tuple[Path, Release]]:
+        """Releases with their files; of linked tables, each table."""
+        return [
+            (path, one)
+            for path, release in opened
+            for one in (release.served() if isinstance(release, Linked) else [release])
+        ]
 
     def __iter__(self) -> Iterator[Book]:
         return iter(self.books)
