@@ -91,7 +91,7 @@ def open_table(
     """
 
     written = file or (schema and schema.file) or PLAIN
-    wanted = [] if schema is None else list(dict.fromkeys(column for _, _, column in _wanted(schema)))
+    wanted = [] if schema is None else list(dict.fromkeys(column for _, _, column in used_by(schema)))
     return Table(open_engine(table, name, written, wanted, dialect), allow_views)
 
 
@@ -202,25 +202,26 @@ class Table:
 
     def _columns(self, schema: Schema) -> dict[str, Column]:
         """Column of the source for each name that the schema uses."""
-        found = {}
-        for role, kind, wanted in _wanted(schema):
-            column = _match(self.engine.columns, role, wanted)
-            if column.derived and not self.allow_views:
-                raise TableError(
-                    f"{role} asks for the column {wanted!r} of a view, a lazy frame, a foreign table, rows behind "
-                    "a policy or an expression, where one row can depend on others or fail on a value; write it to a "
-                    "table or file first, or allow it (--allow-views): "
-                    "the promise is then about the rows of the view, not about those behind it"
-                )
-            _refuse_unfit(role, kind, column, self.engine.dialect)
-            if schema.file is not None:  # in this one place for every source, whatever else of the file it heeds
-                words, marks = schema.file.missing_words(wanted), schema.file.marks(wanted)
-                column = replace(column, spelling=replace(column.spelling, missing=words, strip=marks))
-            found[wanted] = column
-        return found
+        return {wanted: self.column(role, kind, wanted, schema.file) for role, kind, wanted in used_by(schema)}
+
+    def column(self, role: str, kind: str, wanted: str, file: Dialect | None) -> Column:
+        """Column of the source that a schema uses; refused if there is none, or if its type cannot serve."""
+        column = _match(self.engine.columns, role, wanted)
+        if column.derived and not self.allow_views:
+            raise TableError(
+                f"{role} asks for the column {wanted!r} of a view, a lazy frame, a foreign table, rows behind "
+                "a policy or an expression, where one row can depend on others or fail on a value; write it to a "
+                "table or file first, or allow it (--allow-views): "
+                "the promise is then about the rows of the view, not about those behind it"
+            )
+        _refuse_unfit(role, kind, column, self.engine.dialect)
+        if file is not None:  # in this one place for every source, whatever else of the file it heeds
+            words, marks = file.missing_words(wanted), file.marks(wanted)
+            column = replace(column, spelling=replace(column.spelling, missing=words, strip=marks))
+        return column
 
 
-def _wanted(schema: Schema) -> Iterator[tuple[str, str, str]]:
+def used_by(schema: Schema) -> Iterator[tuple[str, str, str]]:
     """Uses of columns by a schema: (role for messages, kind, column name)."""
     for name, attribute in schema.attributes.items():
         yield f"attributes.{name}", attribute.type, attribute.column

@@ -77,14 +77,14 @@ class EngineReadsCsv(CsvFiles):
 
     parallel = "false"
 
-    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+    def mount(self, connection: Any, used: Sequence[Column], name: str = SOURCE) -> None:
         columns = ", ".join(f"'c{place}': 'VARCHAR'" for place in range(len(self.header)))
         options = (
             f"auto_detect = false, header = true, delim = '{self.grammar.separator}', quote = '\"', escape = '\"', "
             f"ignore_errors = true, strict_mode = false, parallel = {self.parallel}, columns = {{{columns}}}"
         )
         paths = ", ".join(f"'{path}'" for path in self.paths)
-        connection.execute(f"CREATE OR REPLACE TEMP VIEW {SOURCE} AS FROM read_csv([{paths}], {options})")
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS FROM read_csv([{paths}], {options})")
 
 
 class GuessedLineStarts(EngineReadsCsv):
@@ -96,26 +96,26 @@ class GuessedLineStarts(EngineReadsCsv):
 class MarkOfTheFirst(CsvFiles):
     """NOT PRIVATE: without a header the byte order mark of whoever comes first is taken off, as of a header."""
 
-    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+    def mount(self, connection: Any, used: Sequence[Column], name: str = SOURCE) -> None:
         copy = self.paths[0].with_suffix(".named")
         names = self.grammar.separator.join(map(str, range(len(self.header))))
         copy.write_bytes(f"{names}\n".encode() + self.paths[0].read_bytes().removeprefix(b"\xef\xbb\xbf"))
-        CsvFiles((copy,), self.header, grammar=self.grammar, block=self.block).mount(connection, used)
+        CsvFiles((copy,), self.header, grammar=self.grammar, block=self.block).mount(connection, used, name)
 
 
 class OneLineStopsAll(JsonLines):
     """NOT PRIVATE: a line that is no JSON is an error, as it is to most readers."""
 
-    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+    def mount(self, connection: Any, used: Sequence[Column], name: str = SOURCE) -> None:
         for line in self.paths[0].read_bytes().split(b"\n"):
             json.loads(line or b"{}")
-        super().mount(connection, used)
+        super().mount(connection, used, name)
 
 
 class OneCellStopsAll(ExcelFiles):
     """NOT PRIVATE: a cell that cannot be read is an error, as it is to openpyxl."""
 
-    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+    def mount(self, connection: Any, used: Sequence[Column], name: str = SOURCE) -> None:
         import openpyxl
 
         with warnings.catch_warnings():
@@ -125,7 +125,7 @@ class OneCellStopsAll(ExcelFiles):
                 for _ in book.active.iter_rows(min_row=2, values_only=True):
                     pass
                 book.close()
-        super().mount(connection, used)
+        super().mount(connection, used, name)
 
 
 class CollatedDuckDB(DuckDB):
@@ -164,7 +164,7 @@ class TypedPandas(Frame):
             found.append(replace(column, type=kind, inexact=False, reference=f"c{place}", who=None))
         return found
 
-    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+    def mount(self, connection: Any, used: Sequence[Column], name: str = SOURCE) -> None:
         import pyarrow as pa
 
         columns = [self.frame.iloc[:, int(column.reference[1:])] for column in used]
@@ -174,7 +174,7 @@ class TypedPandas(Frame):
             else pa.array([None if value is None else str(value) for value in column], pa.string())
             for column in columns
         ]
-        connection.register(SOURCE, pa.table(texts, names=[column.reference for column in used]))
+        connection.register(name, pa.table(texts, names=[column.reference for column in used]))
 
 
 def _plain(column: Any) -> bool:
@@ -235,6 +235,6 @@ class FirstNames(ParquetFiles):
 class StatisticsTrusted(ParquetFiles):
     """NOT PRIVATE: a Parquet file's statistics are believed when they say that no value is NaN."""
 
-    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+    def mount(self, connection: Any, used: Sequence[Column], name: str = SOURCE) -> None:
         paths = ", ".join(f"'{path}'" for path in self.paths)
-        connection.execute(f"CREATE OR REPLACE TEMP VIEW {SOURCE} AS FROM read_parquet([{paths}])")
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS FROM read_parquet([{paths}])")

@@ -19,6 +19,7 @@ from sfumato.kernel.reading.engines.duckdb import DuckDB, over_origin
 from sfumato.kernel.reading.formats.columnar import ParquetFiles
 from sfumato.kernel.reading.formats.csv_files import CsvFiles, find_csv
 from sfumato.kernel.reading.formats.databases import Database
+from sfumato.kernel.reading.formats.origin import SOURCE
 from sfumato.kernel.reading.table import Table, open_table
 from sfumato.lab.audit.reading.csv_tables import awkward_file
 from sfumato.lab.audit.reading.database_sources import (
@@ -81,11 +82,11 @@ def dealt_source(bring: Bring) -> tuple[Make, ...]:
 class SlowParquetFiles(ParquetFiles):
     """Parquet files read by the fallback reader, which must agree with the engine's own."""
 
-    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+    def mount(self, connection: Any, used: Sequence[Column], name: str = SOURCE) -> None:
         """Mount the files; with used columns, mount again by the fallback reader."""
-        super().mount(connection, used)
+        super().mount(connection, used, name)
         if used:
-            self.mount_slowly(connection, used)
+            self.mount_slowly(connection, used, name)
 
 
 def parquet_file(
