@@ -168,7 +168,7 @@ def linked_in(file: LinkedFile) -> Linked:
     content = LinkedContent.linked(file.head.dataset, parts, tables, file)
     names = dict.fromkeys(each.mechanism for each in file.head.parts)
     private = all(each.private for each in file.head.parts)
-    return Linked(content, ", ".join(names), guarantee_of_tables(file, parts[0].schema), private)
+    return Linked(content, ", ".join(names), guarantee_of_tables(file, parts[0].schema), private, file.head.receipt)
 
 
 def guarantee_of_tables(file: LinkedFile, first: Schema) -> Guarantee:

@@ -153,10 +153,11 @@ def _certified(path: str | PathLike[str], most_cells: int | None) -> tuple[str, 
         first = file.artifact(file.head.parts[0])
         release: Release = linked_in(file)
         first = replace(first, manifest=replace(first.manifest, members={}))
+        receipt = release.receipt
     else:
         assert isinstance(file, SeriesFile)  # noqa: S101 (the other kind)
-        first, release = file.artifact(file.head.parts[-1]), series_in(file)
-    manifest = replace(first.manifest, guarantee=release.guarantee, private=release.private, receipt=None)
+        first, release, receipt = file.artifact(file.head.parts[-1]), series_in(file), None
+    manifest = replace(first.manifest, guarantee=release.guarantee, private=release.private, receipt=receipt)
     return file.digest, manifest, release.content
 
 

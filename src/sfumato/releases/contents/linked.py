@@ -8,6 +8,7 @@ for each person, is made of sums over cells of several releases with independent
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from sfumato.errors import QueryError
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from sfumato.releases.file.linked import LinkedFile
     from sfumato.releases.release import Release
     from sfumato.releases.rows.from_parts import RowsOfParts
+    from sfumato.sql import Select
 
 BY_NAME = Series(period="name", unit="person for ever", periods=1)  # parts are told apart by names
 
@@ -64,6 +66,13 @@ class LinkedContent(SeriesContent):
 
     def complete(self) -> LinkedContent:
         return self
+
+    def asked_by(self, select: Select) -> LinkedContent:
+        if not any(amount.predicate.boxes for amount in select.amounts):  # sums that cancel each other are of no rows
+            return replace(self, parts=self.parts[:1])
+        found = super().asked_by(select)
+        assert isinstance(found, LinkedContent)  # noqa: S101 (it is this one with fewer parts)
+        return found
 
     def _units(self, part: Part) -> dict[str, dict[str, float]]:
         return {}  # columns of other steps are not shared
