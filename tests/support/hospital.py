@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pyarrow as pa
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.publishing.publish import release
 from sfumato.releases.file.linked import TableRecord, write_linked
+from sfumato.releases.linked import Linked
 from sfumato.releases.release import Release, open_release
 from sfumato.schema import Schema
 
@@ -65,23 +67,30 @@ def rows(households: int = 1500) -> dict[str, pa.Table]:
 def parts_of(mechanism: str, epsilon: int = 8) -> dict[str, Release]:
     """Releases of both tables, with noise that is the same in every run."""
     table, more = rows(), dict[str, Any](delta="1e-9") if mechanism == "margins" else {}
+    first = crc32(f"{mechanism} {epsilon}".encode())
     return {
         schema.dataset: release(
-            table[schema.dataset], schema, epsilon, mechanism=mechanism, entropy=TestingEntropy(seed + crc32(mechanism.encode())), again=True, **more
+            table[schema.dataset],
+            schema,
+            epsilon,
+            mechanism=mechanism,
+            entropy=TestingEntropy(first + number),
+            again=True,
+            **more,
         )
-        for seed, schema in enumerate((PERSONS, VISITS), 11)
+        for number, schema in enumerate((PERSONS, VISITS))
     }
 
 
-def linked_file(folder: Path, mechanism: str = "cells") -> Path:
+def linked_file(folder: Path, mechanism: str = "cells", epsilon: int = 8) -> Path:
     """A file of both tables."""
-    from dataclasses import replace
-
-    parts = parts_of(mechanism)
+    parts = parts_of(mechanism, epsilon)
     files = [(link, replace(parts[link.name], published=None).save(folder / f"{link.name}.part")) for link in LINKS]
     write_linked(folder / "linked.sfumato", "hospital", files)
     return folder / "linked.sfumato"
 
 
-def linked(folder: Path, mechanism: str = "cells") -> Any:
-    return open_release(linked_file(folder, mechanism), allow_not_private=True)
+def linked(folder: Path, mechanism: str = "cells", epsilon: int = 8) -> Linked:
+    found = open_release(linked_file(folder, mechanism, epsilon), allow_not_private=True)
+    assert isinstance(found, Linked)
+    return found

@@ -115,7 +115,7 @@ def publish_linked(
                 (_record(linked.tables[name]), made.save(Path(folder, f"{name}.sfumato")))
                 for name, made in done.items()
             ]
-            digest = write_linked(path, linked.dataset, parts)
+            digest = write_linked(path, linked.dataset, parts, {**receipt.to_dict()})
         step("publish")
         book.publish(receipt, digest)
         step("done")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -20,12 +20,16 @@ from sfumato.schema import Schema
 from sfumato.sql.linked import LinkedTable, route
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sfumato.answers.results import Result
+    from sfumato.releases.description import Description
     from sfumato.releases.file.series import PartRecord
 
 _OVERVIEW = re.compile(r"(?: show \s+ (?:all \s+)? tables | describe | desc ) \s* ;?", re.VERBOSE | re.IGNORECASE)
 _DESCRIBED = re.compile(
-    r"""(?: describe (?:\s+ table)? | desc | show \s+ columns \s+ (?: from | in ) ) \s+ (?P<name> "[^"]*" | \w+ ) \s* ;?""",
+    r"""(?: describe (?:\s+ table)? | desc | show \s+ columns \s+ (?: from | in ) )
+        \s+ (?P<name> "[^"]*" | \w+ ) \s* ;?""",
     re.VERBOSE | re.IGNORECASE,
 )
 HEADERS = ("table", "belongs_to", "by", "at_most", "rows_of_a_unit", "columns")
@@ -41,40 +45,74 @@ class Linked(Release):
     def links(self) -> Sequence[TableRecord]:
         """Links between the tables, parents first."""
         assert self.content.file is not None  # noqa: S101 (linked tables are a file)
-        return self.content.file.head.tables  # type: ignore[attr-defined,no-any-return]
+        return self.content.file.head.tables  # type: ignore[no-any-return]
 
-    @cached_property
+    @property
     def tables(self) -> Mapping[str, Release]:
         """Release of each table, by name; parents first."""
-        return _Opened({part.period: part for part in self.content.parts})
+        return self.content.tables
 
     @cached_property
     def _linked(self) -> dict[str, LinkedTable]:
         parts = {part.period: part.schema for part in self.content.parts}
         return {link.name.lower(): linked_table(link, parts[link.name]) for link in self.links}
 
-    def query(self, sql: str, **manner: Any) -> Result:  # type: ignore[override]
-        """Answer a statement about one table, or about several; DESCRIBE and SHOW TABLES list what there is."""
-        if isinstance(sql, str) and _OVERVIEW.fullmatch(sql.strip()):
+    def query(self, sql: str, *, own: str | None = None, **manner: Any) -> Result:
+        """Answer a statement about one table, or about several; DESCRIBE and SHOW TABLES list what there is.
+
+        own: table that is meant by FROM release. manner: as a release of one table takes it.
+        """
+        if _OVERVIEW.fullmatch(str(sql).strip()):
             return self._overview(manner.get("confidence", 0.95))
-        if isinstance(sql, str) and (found := _DESCRIBED.fullmatch(sql.strip())):
+        if found := _DESCRIBED.fullmatch(str(sql).strip()):
             return self.table(found["name"].strip('"')).query("DESCRIBE", **manner)
-        routed = route(sql, self._linked)
-        if len(routed.tables) == 1:
-            return self.tables[routed.tables[0]].query(routed.sql, **manner)
-        return replace(super().query(routed.sql, **manner), counted=self._counted(routed.tables))
+        of, text = self.routed(sql, own)
+        if of is not self:
+            return of.query(text, **manner)
+        return replace(super().query(text, **manner), counted=self._counted)
+
+    def routed(self, sql: str, own: str | None = None) -> tuple[Release, str]:
+        meant = {} if own is None else {"release": self._linked[own.lower()]}
+        found = route(sql, self._linked | meant)
+        return (self.table(found.tables[0]) if len(found.tables) == 1 else self), found.sql
+
+    def served(self) -> list[TableOfLinked]:
+        """Each table as a release by itself, which answers statements about the others too."""
+        return [
+            TableOfLinked(one.content, one.mechanism, one.guarantee, one.private, one.receipt, None, one.options, self)
+            for one in self.tables.values()
+        ]
 
     def table(self, name: str) -> Release:
         """Release of one table."""
-        for one in self.tables:
-            if one.lower() == name.lower():
-                return self.tables[one]
-        raise QueryError(f"there is no table {name!r} here; there are {', '.join(self.tables)}")
+        for part in self.content.parts:
+            if part.period.lower() == name.lower():
+                return part.release
+        there = ", ".join(part.period for part in self.content.parts)
+        raise QueryError(f"there is no table {name!r} here; there are {there}")
 
-    def _counted(self, names: Sequence[str]) -> str:
+    def sample_tables(self, rows: int | None = None, *, seed: int | None = None) -> dict[str, pa.Table]:
+        """Draw synthetic rows of all tables, with keys that match. rows: of each table that belongs to none."""
+        from sfumato.answers.export import as_synthetic
+        from sfumato.releases.rows.linked import draw_linked
+
+        drawn = draw_linked(self.tables, self.links, rows, seed)
+        return {name: as_synthetic(one.rows, name) for name, one in drawn.items()}
+
+    def describe(self, *, confidence: float = 0.95, with_errors: bool = True) -> Description:
+        """Describe all tables together; `tables` has a release for each, which describes itself."""
+        from sfumato.releases.description import example_queries
+
+        found = super().describe(confidence=confidence, with_errors=False)
+        every = tuple(text for one in self.tables.values() for text in example_queries(one.schema)[:2])
+        return replace(found, counted=(), examples=every)
+
+    @property
+    def _counted(self) -> str:
+        """What is counted of each table by rule."""
         from sfumato.schema.schema import counted_in_short
 
-        every = {name: counted_in_short(self.tables[name].content.table_schema) for name in names}
+        every = {name: counted_in_short(one.content.table_schema) for name, one in self.tables.items()}
         return "; ".join(f"of {name}, {rules}" for name, rules in every.items() if rules)
 
     def _overview(self, confidence: float) -> Result:
@@ -95,20 +133,21 @@ class Linked(Release):
         return Result(HEADERS, tuple(rows), confidence, notes=(self.guarantee.statement,))
 
 
-class _Opened(Mapping[str, Release]):
-    """Releases by name, each opened when it is asked for."""
+@dataclass(frozen=True, eq=False, repr=False)
+class TableOfLinked(Release):
+    """One of several linked tables, where each is shown by itself; a statement may name the others. whole: all."""
 
-    def __init__(self, parts: Mapping[str, Part]) -> None:
-        self._parts = parts
+    whole: Linked | None = None
 
-    def __getitem__(self, name: str) -> Release:
-        return self._parts[name].release
+    def routed(self, sql: str) -> tuple[Release, str]:
+        assert self.whole is not None  # noqa: S101 (it is never without)
+        return self.whole.routed(sql, self.schema.dataset)
 
-    def __iter__(self) -> Any:
-        return iter(self._parts)
-
-    def __len__(self) -> int:
-        return len(self._parts)
+    def query(self, sql: str, **manner: Any) -> Result:
+        assert self.whole is not None  # noqa: S101 (it is never without)
+        if str(sql).strip().rstrip("; ").lower() in ("describe", "desc"):
+            return super().query(sql, **manner)
+        return self.whole.query(sql, own=self.schema.dataset, **manner)
 
 
 def linked_table(link: TableRecord, schema: Schema) -> LinkedTable:
@@ -129,7 +168,7 @@ def linked_in(file: LinkedFile) -> Linked:
     content = LinkedContent.linked(file.head.dataset, parts, tables, file)
     names = dict.fromkeys(each.mechanism for each in file.head.parts)
     private = all(each.private for each in file.head.parts)
-    return Linked(content, ", ".join(names), guarantee_of_tables(file, parts[0].schema), private)
+    return Linked(content, ", ".join(names), guarantee_of_tables(file, parts[0].schema), private, file.head.receipt)
 
 
 def guarantee_of_tables(file: LinkedFile, first: Schema) -> Guarantee:
@@ -139,3 +178,15 @@ def guarantee_of_tables(file: LinkedFile, first: Schema) -> Guarantee:
     losses = [Loss(part.epsilon, part.delta, part.rho) for part in file.head.parts]
     found = composed(losses, None)
     return guarantee_of(found.epsilon, whom, delta=found.delta, rho=sum_of_rho(losses) if found.delta else None)
+
+
+def one_table(release: Release, name: str | None) -> Release:
+    """The release of a table that is named, where tables are linked; any other release is that of its one table."""
+    if isinstance(release, Linked):
+        if name is None:
+            there = ", ".join(link.name for link in release.links)
+            raise QueryError(f"this file has several tables: {there}; name one with --table, or take it from .tables")
+        return release.table(name)
+    if name is not None and name.lower() != release.schema.dataset.lower():
+        raise QueryError(f"there is no table {name!r} here; this is a release of {release.schema.dataset} alone")
+    return release

@@ -123,6 +123,10 @@ class Release:
             result = leaning._answer(sql, confidence, strict, manner, errors)
         return replace(result, counted=counted_in_short(self.content.table_schema), errors=errors)
 
+    def routed(self, sql: str) -> tuple[Release, str]:
+        """The release that answers a statement, and the statement as it reads it; of linked tables, one of them."""
+        return self, sql
+
     def _answer(self, sql: str, confidence: float, strict: bool, manner: Manner, errors: bool) -> Result:
         """Answer a statement that is no DESCRIBE."""
         from sfumato.answers.question import Manner
@@ -287,7 +291,8 @@ class Release:
             from sfumato.releases.file.series import open_series
 
             file = open_series(path, most_cells)
-            digest, opened = file.digest, partial(series_in, file)
+            digest: str = file.digest
+            opened: Callable[[], Release] = partial(series_in, file)
         elif is_linked(path):
             from sfumato.releases.file.linked import open_linked
             from sfumato.releases.linked import linked_in

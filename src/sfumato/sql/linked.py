@@ -1,6 +1,6 @@
 """Route a statement about linked tables: to the one table that answers it, or to the sums of several.
 
-`FROM visits JOIN persons USING (person_id)` is `FROM visits` where visits carries the columns of persons that are named.
+`FROM visits JOIN persons USING (person_id)` is `FROM visits` where visits carries the columns of persons it names.
 `COUNT(DISTINCT person_id)` of visits is the number of persons with at least one, where persons counts its visits. A
 statement that is left with several tables is written over all of them together (releases/contents/linked.py), in which
 a column says whose a row is. Everything else is refused by name, with what there is.
@@ -219,7 +219,11 @@ class _Statement:
         if owner is not None and owner is not table and (own is None or own not in table.carried):
             known = owner.column(name) is not None
             if known or name.lower() != (owner.key or "").lower() or name.lower() not in keys:
-                raise self._not_carried(name, owner, table) if known else QueryError(f"no column {name!r} in {owner.name}")
+                raise (
+                    self._not_carried(name, owner, table)
+                    if known
+                    else QueryError(f"no column {name!r} in {owner.name}")
+                )
         elif owner is None and own is None and name.lower() not in keys:
             for one in members.values():
                 if one is not table and one.column(name) is not None:

@@ -23,7 +23,9 @@ from sfumato.sql.linked import TABLE, LinkedTable, shared_columns
 if TYPE_CHECKING:
     from sfumato.releases.contents.content import ContentOfCells
     from sfumato.releases.file.linked import LinkedFile
+    from sfumato.releases.release import Release
     from sfumato.releases.rows.from_parts import RowsOfParts
+    from sfumato.sql import Select
 
 BY_NAME = Series(period="name", unit="person for ever", periods=1)  # parts are told apart by names
 
@@ -35,7 +37,9 @@ class LinkedContent(SeriesContent):
     along: ClassVar[str] = TABLE
 
     @classmethod
-    def linked(cls, dataset: str, parts: Sequence[Part], tables: Sequence[LinkedTable], file: LinkedFile) -> LinkedContent:
+    def linked(
+        cls, dataset: str, parts: Sequence[Part], tables: Sequence[LinkedTable], file: LinkedFile
+    ) -> LinkedContent:
         """Content of tables, each a part."""
         names = tuple(part.period for part in parts)
         attributes = {TABLE: Category(values=names, column=TABLE)}
@@ -49,6 +53,10 @@ class LinkedContent(SeriesContent):
         return cls(schema, BY_NAME, tuple(parts), file)
 
     @property
+    def tables(self) -> dict[str, Release]:
+        return {part.period: part.release for part in self.parts}
+
+    @property
     def newest(self) -> ContentOfCells:
         return self.parts[0].content
 
@@ -59,11 +67,18 @@ class LinkedContent(SeriesContent):
     def complete(self) -> LinkedContent:
         return self
 
+    def asked_by(self, select: Select) -> LinkedContent:
+        if not any(amount.predicate.boxes for amount in select.amounts):  # sums that cancel each other are of no rows
+            return replace(self, parts=self.parts[:1])
+        found = super().asked_by(select)
+        assert isinstance(found, LinkedContent)  # noqa: S101 (it is this one with fewer parts)
+        return found
+
     def _units(self, part: Part) -> dict[str, dict[str, float]]:
         return {}  # columns of other steps are not shared
 
     def _refuse(self, lacks: str, periods: Sequence[str]) -> NoReturn:
-        name = lacks.split(" was not yet ")[0]
+        name = lacks.split(" was not yet ", maxsplit=1)[0]
         raise QueryError(f"{name} is no column of {' and '.join(periods)}; ask each table by its own columns")
 
     def as_of(self, period: str) -> NoReturn:
@@ -72,6 +87,13 @@ class LinkedContent(SeriesContent):
     @property
     def row_model(self) -> RowsOfParts:
         raise QueryError("rows are drawn table by table: SELECT * FROM one of them, or `sfumato sample` for all")
+
+    @property
+    def limits(self) -> str:
+        """Rows of one privacy unit in each table, in words."""
+        return "at most " + ", ".join(
+            f"{part.schema.privacy_unit.contributions:,} of {part.period}" for part in self.parts
+        )
 
     @property
     def about(self) -> About:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from sfumato.answers.question import Kinds, Manner
     from sfumato.answers.results import Result
     from sfumato.measurement import Noise
-    from sfumato.releases.file.series import SeriesFile
+    from sfumato.releases.file.series import PartsFile
     from sfumato.releases.release import Release
     from sfumato.releases.rows.from_parts import RowsOfParts
     from sfumato.sql import Select
@@ -112,11 +112,11 @@ class SeriesContent(ContentOfCells):
     schema: Schema
     series: Series
     parts: tuple[Part, ...]
-    file: SeriesFile | None = None  # that they are in, where they are
+    file: PartsFile | None = None  # that they are in, where they are
     leans: Mapping[str, float | None] = field(default_factory=dict)  # periods opened so far that lean: `spread_beside`
 
     @classmethod
-    def of(cls, parts: Sequence[Part], file: SeriesFile | None = None) -> SeriesContent:
+    def of(cls, parts: Sequence[Part], file: PartsFile | None = None) -> SeriesContent:
         """Series of parts in the order of publication; of several with one period the last one counts."""
         newest = parts[-1].schema
         if newest.series is None:

@@ -15,7 +15,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from sfumato.errors import ReleaseFileError
 from sfumato.frozen import dataclass
@@ -72,11 +72,15 @@ class TableRecord:
 
 @record
 class LinkedHead:
-    """What a file of linked tables says of itself: dataset, links, and an entry for each table in the same order."""
+    """What a file of linked tables says of itself: dataset, links, and an entry for each table in the same order.
+
+    receipt: of the one reservation that paid for all tables.
+    """
 
     dataset: Text
     tables: Annotated[list[TableRecord], Field(min_length=1, max_length=MOST_TABLES)]
     parts: Annotated[list[PartRecord], Field(min_length=1, max_length=MOST_TABLES)]
+    receipt: dict[str, JsonValue] | None = None
     format: Literal["sfumato linked tables"] = "sfumato linked tables"
     version: Literal[1] = 1
     written_by: Text = field(default=f"sfumato {__version__}")
@@ -94,7 +98,7 @@ class LinkedFile(PartsFile):
 
 
 def check_tables(tables: Sequence[TableRecord]) -> None:
-    """Refuse links that no linked schema has: limits multiply along them, and tables stand behind what they belong to."""
+    """Refuse links that no linked schema has: a table stands behind what it belongs to, and limits multiply."""
     above: dict[str, TableRecord] = {}
     for table in tables:
         if table.name.lower() in above:
@@ -146,7 +150,10 @@ def check_head(head: LinkedHead) -> None:
 
 
 def write_linked(
-    path: str | os.PathLike[str], dataset: str, tables: Sequence[tuple[TableRecord, str | os.PathLike[str]]]
+    path: str | os.PathLike[str],
+    dataset: str,
+    tables: Sequence[tuple[TableRecord, str | os.PathLike[str]]],
+    receipt: dict[str, JsonValue] | None = None,
 ) -> str:
     """Write a file of linked tables whole or not at all; return its digest. tables: each with its release file."""
     bodies, parts, unit = list[bytes](), list[PartRecord](), set[str | None]()
@@ -160,6 +167,6 @@ def write_linked(
         unit.add(artifact.schema.privacy_unit.column)
     if len(unit) > 1:
         raise ReleaseFileError("linked tables have one privacy unit, by one column; state it once", kind="input")
-    head = LinkedHead(dataset, [table for table, _ in tables], parts)
+    head = LinkedHead(dataset, [table for table, _ in tables], parts, receipt)
     check_head(head)
     return write_parts(Path(path), TABLES_FILE, head, bodies)

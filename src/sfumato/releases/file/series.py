@@ -179,7 +179,7 @@ def parse_head(raw: bytes) -> tuple[Head, str]:
     """Parse an untrusted head; refuse everything that `head_bytes` would not write, and a broken chain."""
     head, digest = checked_head(raw, Head, SIGNED_VERSION)
     try:
-        series = Series(**head.series)  # type: ignore[arg-type]
+        series = Series(**head.series)
         labels = [series.label(part.period) == part.period for part in head.parts]
     except (SchemaError, ValueError, TypeError) as error:
         raise refusal(f"its series is not valid: {error}") from None
