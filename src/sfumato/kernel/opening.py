@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -137,6 +137,49 @@ def open_curator(
     held = table.read(schema, key, for_margins=for_margins, period=terms.period, admit=admit)
     carried = None if past is None else _carried(past, receipt, terms)
     return Opened(curator_of(schema, held, budget, entropy, carried=carried), receipt)
+
+
+@dataclass(frozen=True)
+class Share:
+    """One of several tables that are opened on one reservation, with the part of the budget that it may spend."""
+
+    table: Table
+    schema: Schema
+    budget: Budget
+    for_margins: bool = False
+
+
+def open_shares(
+    shares: Sequence[Share], terms: Terms, *, ledger: Ledger, entropy: Entropy, step: Step, nonce: str
+) -> Iterator[Opened]:
+    """Reserve the cost once, then open one table after another, each with its part of the cost.
+
+    terms: those of all tables together; their schema says dataset, privacy unit and total.
+    """
+    step("check")
+    check_shares(shares, terms)
+    step("reserve")
+    receipt = ledger.reserve(terms.wanted, nonce)
+    step("read")
+    for share in shares:
+        key = int.from_bytes(entropy.bytes(7), "big")
+        held = share.table.read(share.schema, key, for_margins=share.for_margins)
+        yield Opened(curator_of(share.schema, held, share.budget, entropy), receipt)
+
+
+def check_shares(shares: Sequence[Share], terms: Terms) -> None:
+    """Refuse what names and types of any table refuse, and parts that together are more than the cost."""
+    whole = terms.cost.budget
+    # What one person loses over all tables is at most the sum: of epsilons, or of rho, of which epsilon^2 / 2 is one.
+    spent = [one.budget.amount if whole.is_pure else _rho_of(one.budget) for one in shares]
+    if any(one.budget.is_pure < whole.is_pure for one in shares) or sum(spent) > whole.amount:
+        raise PrivacyError("the parts of a budget are more than what is reserved; nothing is read")
+    for share in shares:
+        share.table.check(share.schema)
+
+
+def _rho_of(budget: Budget) -> Fraction:
+    return budget.amount**2 / 2 if budget.is_pure else budget.amount
 
 
 def rehearse(table: Table, terms: Terms, *, ledger: Ledger) -> Account:

@@ -160,6 +160,11 @@ class Schema(Declared):
         """The schema that a mapping with the keys of the YAML file describes."""
         if not isinstance(mapping, Mapping):
             raise SchemaError("a schema is made of keys: dataset, privacy_unit and attributes; this holds none")
+        if "tables" in mapping:
+            raise SchemaError(
+                "it describes linked tables, and one table is asked for; give it to release, check or plan with the "
+                "folder or the database of its tables (docs/linked.md)"
+            )
         _refuse_blanks(mapping)
         return cls(**mapping)
 
