@@ -135,12 +135,21 @@ def test_a_number_and_itself_share_their_noise(noisy):
         ),
         ("SELECT * FROM visits UNION ALL SELECT * FROM persons", "name the columns"),
         ("SELECT COUNT(*) FROM visits AS OF '2026-01'", "no series"),
+        (
+            "SELECT (SELECT COUNT(*) FROM persons) AS p, * FROM (PIVOT visits ON ill USING COUNT(*))",
+            "PIVOT in a statement",
+        ),
         ("DESCRIBE patients", "there are persons, visits"),
     ],
 )
 def test_what_is_not_known_is_refused_by_name(noisy, sql, says):
     with pytest.raises(QueryError, match=says):
         noisy.query(sql)
+
+
+def test_a_pivot_is_of_the_table_that_it_names(noisy):
+    wide = noisy.query("PIVOT visits ON ill USING COUNT(*) GROUP BY region")
+    assert wide.rows == noisy.tables["visits"].query("PIVOT visits ON ill USING COUNT(*) GROUP BY region").rows
 
 
 def test_tables_are_listed(noisy):
