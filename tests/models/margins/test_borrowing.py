@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from curators import curator_of
 
+from sfumato.answers.local_level import Prediction, Walk, positive_fit
 from sfumato.dbapi import connect
 from sfumato.errors import QueryError
 from sfumato.kernel.budget import Cost
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.models.margins.borrowing import Periods, Prediction, Walk, borrowed, evened, positive_fit
+from sfumato.models.margins.borrowing import Periods, borrowed, evened
 from sfumato.models.margins.content import Margins
 from sfumato.models.margins.measure import margins
 from sfumato.releases.contents.series import Part, SeriesContent
@@ -99,7 +100,9 @@ def test_covariances_between_periods_are_those_of_a_smoother(drift, within):
         others = np.arange(months) != at
         seen = (counts + alone * np.eye(months))[np.ix_(others, others)]
         errors.append(walk[at, at] - walk[at, others] @ np.linalg.solve(seen, walk[others, at]))
-    found = [Walk(drift**2, 1.5, months).shared(*map(np.array, (rows, e, scatter, alone))) for e in errors]
+    found = [
+        Walk(drift**2, 1.5, months).shared(*map(np.array, (drift**2 * rows**2, e, scatter, alone))) for e in errors
+    ]
     assert np.mean(found) == pytest.approx(pairs, rel=within)
 
 
