@@ -1,6 +1,6 @@
 """Borrow strength along time: the marginals of one period, estimated with what other periods say of them.
 
-Model: local levels (answers/local_level.py) of all tables of one and two attributes. Forward and backward Kalman filters
+Model: local levels (answers/local_level.py) of all tables of one and two attributes. Forward and backward filters
 over the noisy tables of the other periods give a prediction of every cell of a period that shares no noise with it. A
 value, or a cell, that jumps lets go of its past.
 

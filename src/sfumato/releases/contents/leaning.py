@@ -5,20 +5,20 @@ neighbours of an ordered axis, then single values. The components of a cube y ar
 
     z_T = (G_1 x ... x G_d) y,   G = R_l - R_l E_(l-1),   y = sum over T of (G_1 x ... x G_d)^T z_T
 
-for every choice T of a level l on each axis, with R_l the normalised indicators of the blocks (a multilevel analysis of
-variance). So a margin that moves as a whole is one component's drift, and no cell's. Each entry of each component is a
-local level, with drift and scatter learned from the components of as many axes; the total does not lean.
+for every choice T of a level l on each axis, with R_l the normalised indicators of the blocks (a multilevel analysis
+of variance). So a margin that moves as a whole is one component's drift, and no cell's. Each entry of a component is a
+local level, with drift and scatter learned from all of its entries; the total does not lean.
 
-Estimate. With r the variance of an entry's noise, e that of its prediction by other periods, s of the scatter of counts,
+Estimate. With r the variance of an entry's noise, e that of its prediction by other periods, s that of scatter,
 
     weight w = r / (r + e + s),    z = own + w (predicted - own),    variance = (1 - w)^2 r + w^2 (e + s)
 
-A weighted sum of cells has a weight q_T = (G_1 x ... x G_d) q on each entry. Its own noise is that of the fit inside for
-the weights q - sum of G^T w G q, and entries are predicted with independent errors: sum of q_T^2 w^2 (e + s) / (share of
-an entry's variance that the projection leaves). Where the fit inside has errors of a model, of which a part comes again
-in every period, only what changes between periods (`fresh`, learned like drift) is taken to be noise.
+A weighted sum q of cells has the weights G q on the entries. Its own noise is that of the fit inside, for the weights
+q - sum of G^T w G q. Entries are predicted with independent errors: sum of (G q)^2 w^2 (e + s) / share, with the share
+of a block's variance that the projection leaves. Where the fit inside has errors of a model, of which a part comes
+again in every period, only what changes between periods is taken to be noise (`fresh`, learned like drift).
 
-All of it works on published numbers: nothing is spent, and guaranteed intervals are those of the fit inside. Own method.
+All of it works on published numbers: nothing is spent. Guaranteed intervals are those of the fit inside. Own method.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from sfumato.answers.fit import Arrays, ByModel, Errors, Fit, FitReader, Grouped, Inside, NoisyCells, Sets
+from sfumato.answers.fit import ByModel, Errors, Fit, FitReader, Grouped, Inside, NoisyCells, Sets
 from sfumato.answers.fitted_noise import at_once
 from sfumato.answers.local_level import LEAST, Prediction, Walk, learned
 from sfumato.arrays import Codes, Flags, Floats
@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from sfumato.answers.noise_sum import Find
 
 MOST_CELLS = 2**12  # of a cube that leans: errors of all of its cells are then worked out in seconds
-FINER = 4  # blocks of an ordered axis, of each block of the level above
+FINER = 2  # blocks of an ordered axis, of each block of the level above
+SURE = 2.0  # standard errors of a drift that are added to it: few periods do not show all of it
 LOOKS = 8  # entries of a component by which its noise is known, where cells have no noise of their own
 
 
@@ -104,17 +105,7 @@ class Components:
 
     @property
     def size(self) -> int:
-        return self.parts[-1].stop
-
-    @cached_property
-    def order(self) -> Codes:
-        """Number of axes along which an entry's component varies; beyond that a mark of blocks of neighbours."""
-        found = np.zeros(self.size, dtype=np.int64)
-        for levels, part in zip(self.every, self.parts, strict=True):
-            varying = [(axis, level) for axis, level in zip(self.axes, levels, strict=True) if level is not axis[0]]
-            coarse = any(level is not axis[-1] for axis, level in varying)
-            found[part] = len(varying) + coarse * (len(self.axes) + 1)
-        return found
+        return int(self.parts[-1].stop)
 
     def split(self, columns: Floats, *, whole: bool = False) -> Floats:
         """Components of columns on the cells, (entries, columns); whole: sums of blocks, with all that is coarser."""
@@ -242,9 +233,9 @@ class Levels:
         self._steps, self._rows = self.components.variances(blocks**2), self.components.variances(blocks / length)
         self.fresh = np.ones(self.components.size)
         self.step, self.scatter = np.zeros(self.components.size), np.zeros(self.components.size)
-        for order in np.unique(self.components.order).tolist():
-            mine = np.flatnonzero((self.components.order == order) & (self.components.share > 0.0))
-            if order and len(mine):
+        for part in self.components.parts[1:]:
+            mine = part.start + np.flatnonzero(self.components.share[part])
+            if len(mine):
                 self._learn(mine, modelled=any(each.modelled for each in seen))
 
     def _learn(self, mine: Codes, *, modelled: bool) -> None:
@@ -261,7 +252,7 @@ class Levels:
             self.fresh[mine] = min(max(above, 0.0), 1.0)
             noise = noise * self.fresh[mine[0]]
         (drift, scatter), error = learned(square, noise, lags * np.tile(self._steps[mine], len(pairs)), rows)
-        self.step[mine] = (drift + error) * self._steps[mine]
+        self.step[mine] = (drift + SURE * error) * self._steps[mine]
         self.scatter[mine] = scatter * self._rows[mine]
 
     def predicted(self, at: int) -> Prediction:
@@ -307,7 +298,8 @@ class LeaningFit(ByModel):
         levels, own, inner = Levels(seen), seen[at], fits[at]
         components, told, scale = levels.components, levels.predicted(at), seen[at].total / levels.rows
         scatter, step, noise = levels.scatter * scale, levels.step * scale**2, levels.fresh * own.noise
-        known = np.isfinite(told.variance) & (components.share > 0.0) & (components.order > 0)
+        known = np.isfinite(told.variance) & (components.share > 0.0)
+        known[0] = False  # the total
         error = np.where(known, told.variance, 0.0)
         weight = np.where(known, noise / np.maximum(noise + error + scatter, LEAST), 0.0)
         if not weight.any():
