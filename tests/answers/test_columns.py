@@ -155,7 +155,7 @@ def test_a_standard_error_is_no_larger_than_the_interval_shown_allows(mechanism)
             assert z * one.stderr <= farther * (1 + 1e-9)
             lowered += z * one.stderr >= farther * (1 - 1e-9)
         assert one.stderr == pytest.approx(hypot(one.noise, one.model))
-    assert lowered > 5
+    assert lowered > 3  # else nothing was looked at
 
 
 def test_ends_in_the_place_of_wider_ones_take_both_parts_of_the_error_with_them():

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from sfumato.answers.bivariate import refuse_bins
 from sfumato.answers.distinct import check_settled
 from sfumato.answers.evaluate import Evaluation, View
 from sfumato.answers.formulas import estimates_by_rule
@@ -273,6 +274,8 @@ def select_as(
     largest: list[tuple[str, ...]] = []
 
     def rework(column: Column, estimates: list[Estimate], at: Evaluation) -> list[Estimate]:
+        if surely:
+            refuse_bins(column, content.schema)
         if not surely and not largest and column.numerator and any(one.model > 0.0 for one in estimates):
             largest.append(at.view.noises.largest_model_part(at.sum_of(column.numerator), at.groups) or ())
         if source is not None:

@@ -321,6 +321,7 @@ class Evaluation:
     groups: Groups
     confidence: float
     undetermined: list[Column] = field(default_factory=list)  # asked, and not to be had from what was measured
+    shared: dict[object, Any] = field(default_factory=dict)  # sums and their noise that several columns rest on
 
     @cached_property
     def group(self) -> Codes:

@@ -15,10 +15,11 @@ from typing import Protocol, Self, TypeVar
 
 import numpy as np
 
+from sfumato.answers.bivariate import relations
 from sfumato.answers.distinct import distinct_values
 from sfumato.answers.evaluate import Evaluation, Terms
 from sfumato.answers.fieller import NORMAL, SMOOTH, Functional, Interval, Noises, Shared, Term
-from sfumato.answers.function_interval import Function, function_interval
+from sfumato.answers.function_interval import Dual, Function, function_interval
 from sfumato.answers.noise_sum import Ends
 from sfumato.answers.quantiles import quantiles
 from sfumato.answers.results import Estimate
@@ -26,7 +27,7 @@ from sfumato.answers.spreads import spreads
 from sfumato.arrays import Floats
 from sfumato.frozen import dataclass
 from sfumato.sql import Amount, Column, Formula
-from sfumato.sql.plan import Distinct, Extreme, Quantile
+from sfumato.sql.plan import Bivariate, Distinct, Extreme, Quantile
 
 
 class Number(Protocol):
@@ -50,26 +51,6 @@ def work_out(part: Formula | Column | float, of: Callable[[Column | float], N]) 
     return left * right if part.operator == "*" else left / right
 
 
-@dataclass(frozen=True, eq=False)
-class Dual:
-    """Dual number: a value and its gradient with respect to some sums, (sums,)."""
-
-    value: float
-    slope: Floats
-
-    def __add__(self, other: Dual) -> Dual:
-        return Dual(self.value + other.value, self.slope + other.slope)
-
-    def __mul__(self, other: Dual) -> Dual:
-        return Dual(self.value * other.value, self.slope * other.value + other.slope * self.value)
-
-    def __truediv__(self, other: Dual) -> Dual:
-        if other.value == 0.0:
-            return Dual(nan, np.full_like(self.slope, nan))
-        value = self.value / other.value
-        return Dual(value, (self.slope - value * other.slope) / other.value)
-
-
 def estimates_by_rule(column: Column, evaluation: Evaluation) -> list[Estimate]:
     """Estimate a column that is no ratio of sums, for every present group: by formula or as a statistic."""
     if isinstance(column.rule, Formula):
@@ -79,6 +60,9 @@ def estimates_by_rule(column: Column, evaluation: Evaluation) -> list[Estimate]:
         estimates = _extremes(column.rule, evaluation)
     elif isinstance(column.rule, Quantile):
         estimates = quantiles(column, column.rule, evaluation)
+    elif isinstance(column.rule, Bivariate):
+        with np.errstate(all="ignore"):
+            estimates = relations(column, column.rule, evaluation)
     elif isinstance(column.rule, Distinct):
         estimates = distinct_values(column.rule, evaluation)
     else:

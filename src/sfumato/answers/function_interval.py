@@ -12,18 +12,47 @@ further is taken.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import hypot, isfinite, sqrt
+from math import hypot, isfinite, nan, sqrt
 
 import numpy as np
 
 from sfumato.answers.fieller import Functional, Interval, Noises, Term, side_by_side
 from sfumato.arrays import Floats
+from sfumato.frozen import dataclass
 
 Function = Callable[[Floats], tuple[float, Floats]]  # value and gradient at some sums
 
 ROUNDS = 60  # in which an end is found, or it is not
 CLOSE = 1e-4  # of the distance from value to end: moves that no longer matter
 HALF_SPEED = 8  # rounds after which only half of each move is made, so that swings die out
+
+
+@dataclass(frozen=True, eq=False)
+class Dual:
+    """Dual number: a value and its gradient with respect to some sums, (sums,)."""
+
+    value: float
+    slope: Floats
+
+    def __add__(self, other: Dual) -> Dual:
+        return Dual(self.value + other.value, self.slope + other.slope)
+
+    def __sub__(self, other: Dual) -> Dual:
+        return Dual(self.value - other.value, self.slope - other.slope)
+
+    def __mul__(self, other: Dual) -> Dual:
+        return Dual(self.value * other.value, self.slope * other.value + other.slope * self.value)
+
+    def __truediv__(self, other: Dual) -> Dual:
+        if other.value == 0.0:
+            return Dual(nan, np.full_like(self.slope, nan))
+        value = self.value / other.value
+        return Dual(value, (self.slope - value * other.slope) / other.value)
+
+    def root(self) -> Dual:
+        """Square root; NaN where it is not positive."""
+        value = sqrt(self.value) if self.value > 0.0 else nan
+        return Dual(value, self.slope / (2.0 * value))
 
 
 def function_interval(

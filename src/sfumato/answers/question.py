@@ -348,6 +348,9 @@ def cell_weights(amount: Amount, schema: Schema, codes: Mapping[str, Codes], siz
                     sure * greatest + torn * np.maximum(greatest, 0.0),
                 )
             }
+        if amount.present is not None:  # of rows that have a measure
+            every = parts["count"]
+            parts[missing_of(amount.present)] = Weights(*(-end for end in (every.value, every.low, every.high)))
     return {of: weights.times(amount.factor) for of, weights in parts.items()}
 
 

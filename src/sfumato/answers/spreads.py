@@ -94,7 +94,7 @@ class ValueCounts:
     def sum(self, factor: Factor) -> Sum:
         """Weights of a sum over the rows, each times factor(group, value)."""
         groups = self.evaluation.groups
-        split: ByStatistic = {"count": _times(self.base, factor(self.evaluation.group, self.code))}
+        split: ByStatistic = {"count": times(self.base, factor(self.evaluation.group, self.code))}
         if self.evaluation.view.suppressed is None:
             return Sum(split, {}, {}, np.zeros(groups.number))
         shares, unseen = self.rests
@@ -123,7 +123,7 @@ class ValueCounts:
         return value.reshape(shape), low.reshape(shape), high.reshape(shape)
 
 
-def _times(base: Weights, factor: Floats) -> Weights:
+def times(base: Weights, factor: Floats) -> Weights:
     """Multiply weights by a factor for each cell, (cells,); low and high swap where it is negative."""
     if base.exact:
         return Weights.exactly(base.value * factor)

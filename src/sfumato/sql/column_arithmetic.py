@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Literal
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.schema import Schema
-from sfumato.sql.plan import Amount, Bounds, Column, Distinct, Extreme, Formula, Kind, Quantile, Spread, ratio_bounds
+from sfumato.sql.plan import (
+    Amount,
+    Bivariate,
+    Bounds,
+    Column,
+    Distinct,
+    Extreme,
+    Formula,
+    Kind,
+    Quantile,
+    Spread,
+    ratio_bounds,
+)
 from sfumato.sql.scope import bare, number, unsupported
 
 if TYPE_CHECKING:
@@ -17,7 +29,10 @@ if TYPE_CHECKING:
 
 Amounts = tuple[Amount, ...]
 
-LINEAR = "a column is made of COUNT, SUM, AVG, MEDIAN, QUANTILE, MIN, MAX, VARIANCE and STDDEV by + - * and /"
+LINEAR = (
+    "a column is made of COUNT, SUM, AVG, MEDIAN, QUANTILE, MIN, MAX, VARIANCE, STDDEV, CORR, COVAR_ and REGR_ "
+    "functions by + - * and /"
+)
 LARGEST = 1e20  # that an aggregate is multiplied with, or that is added to it
 
 
@@ -93,7 +108,7 @@ TOO_MANY = f"a column is made of more than {MOST_COLUMNS} averages or counts; as
 class Single:
     """A statistic, times a constant."""
 
-    rule: Quantile | Spread | Distinct
+    rule: Quantile | Spread | Bivariate | Distinct
     scale: float = 1.0
 
 
@@ -196,7 +211,7 @@ def column_of(value: Value, schema: Schema) -> Column:
     if isinstance(value, Single):
         check_sizes(value.scale)
         rule = value.rule
-        kinds: dict[type, Kind] = {Quantile: "quantile", Distinct: "distinct"}
+        kinds: dict[type, Kind] = {Quantile: "quantile", Distinct: "distinct", Bivariate: "ratio"}
         spread: Kind = "stddev" if isinstance(rule, Spread) and rule.root else "variance"
         return Column("", (), scale=value.scale, kind=kinds.get(type(rule), spread), rule=rule)
     if isinstance(value, Largest):
@@ -246,7 +261,7 @@ def _refuse_dates(value: Mixed, schema: Schema) -> None:
 def _dates(value: Value, schema: Schema) -> list[float]:
     """The signs of the dates in a value, those that are subtracted from each other left out."""
     if isinstance(value, Single):
-        if isinstance(value.rule, Distinct):
+        if isinstance(value.rule, Distinct | Bivariate):
             return []
         return [value.scale] if schema.domain[value.rule.of].kind == "date" else []
     if isinstance(value, Largest):

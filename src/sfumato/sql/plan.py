@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
-from sfumato.domain import Domain
+from sfumato.domain import Axis, Domain
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
@@ -44,6 +44,21 @@ class Spread:
     of: str
     sample: bool = True
     root: bool = False
+    grouped: bool = True
+
+
+@dataclass(frozen=True)
+class Bivariate:
+    """A statistic of two columns: their covariance or correlation, or least squares of `of` on `by`.
+
+    of: an attribute, or a measure (`measured`) where the statistic needs no squares of it. by: an attribute.
+    """
+
+    predicate: Predicate
+    of: str
+    by: str
+    statistic: str
+    measured: bool = False
     grouped: bool = True
 
 
@@ -105,7 +120,7 @@ class Column:
     scale: float = 1.0
     bounds: tuple[float, float] | None = None
     kind: Kind = "count"
-    rule: Formula | Quantile | Spread | Extreme | Distinct | None = None
+    rule: Formula | Quantile | Spread | Bivariate | Extreme | Distinct | None = None
     difference: bool = False
 
     @property
@@ -116,7 +131,8 @@ class Column:
         if isinstance(self.rule, Distinct):
             return tuple(amount for column in self.rule.counts for amount in column.numerator)
         if self.rule is not None:
-            return (Amount(self.rule.predicate, self.rule.of, grouped=self.rule.grouped),)
+            names = (self.rule.of, self.rule.by) if isinstance(self.rule, Bivariate) else (self.rule.of,)
+            return tuple(Amount(self.rule.predicate, name, grouped=self.rule.grouped) for name in names)
         return self.numerator + (self.denominator or ())
 
     @property
@@ -125,6 +141,9 @@ class Column:
         if isinstance(self.rule, Formula | Extreme):
             for column in self.rule.columns:
                 yield from column.counted_by
+        elif isinstance(self.rule, Bivariate):
+            yield self.amounts[1], (self.rule.by,)
+            yield self.amounts[0], (self.rule.by,) if self.rule.measured else (self.rule.of, self.rule.by)
         else:
             values = (self.rule.of,) if isinstance(self.rule, Quantile | Spread) else ()
             yield from ((amount, values) for amount in self.amounts)
@@ -291,7 +310,7 @@ def statistic_notes(columns: Iterable[Column], schema: Schema) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _rules(column: Column) -> Iterator[Quantile | Spread | Distinct]:
+def _rules(column: Column) -> Iterator[Quantile | Spread | Bivariate | Distinct]:
     if isinstance(column.rule, Formula | Extreme):
         for part in column.rule.columns:
             yield from _rules(part)
@@ -299,15 +318,23 @@ def _rules(column: Column) -> Iterator[Quantile | Spread | Distinct]:
         yield column.rule
 
 
-def _notes(rule: Quantile | Spread | Distinct, schema: Schema) -> Iterator[str]:
+def _notes(rule: Quantile | Spread | Bivariate | Distinct, schema: Schema) -> Iterator[str]:
     if isinstance(rule, Distinct):
         yield (
             f"the number of values of {rule.of} is that of the {len(rule.predicates):,} listed ones that surely have "
             "rows, all taken together; the high end of its interval counts those that may have rows too"
         )
         return
+    if isinstance(rule, Bivariate):
+        names = [name for name in (rule.of, rule.by) if name in schema.domain and _by_bins(schema.domain[name])]
+        if names:
+            yield (
+                f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} known by bins only: rows are taken at the "
+                "middle of their bin, and the interval allows for a smooth spread inside"
+            )
+        return
     axis = schema.domain[rule.of]
-    binned = bool(axis.kind == "number" or axis.timed or (axis.edges[1:] - axis.edges[:-1] > 1.0).any())
+    binned = _by_bins(axis)
     if isinstance(rule, Spread):
         if binned:
             yield (
@@ -325,6 +352,11 @@ def _notes(rule: Quantile | Spread | Distinct, schema: Schema) -> Iterator[str]:
             f"{axis.name} is known by its bins only: a quantile takes rows as spread evenly inside a bin, and its "
             "interval reaches to the ends of bins"
         )
+
+
+def _by_bins(axis: Axis) -> bool:
+    """Whether values of an attribute are known by bins only."""
+    return bool(axis.kind == "number" or axis.timed or (axis.edges[1:] - axis.edges[:-1] > 1.0).any())
 
 
 _SUFFIXES = ("", "_stderr", "_low", "_high", "_real")  # what an answer appends to the name of an aggregate

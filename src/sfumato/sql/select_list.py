@@ -1,6 +1,7 @@
 """Select list to columns: aggregates, statistics, and arithmetic of them.
 
-Statistics are MEDIAN, QUANTILE, MIN, MAX, VARIANCE, STDDEV and COUNT(DISTINCT unit), of an attribute in some rows.
+Statistics are MEDIAN, QUANTILE, MIN, MAX, VARIANCE, STDDEV and COUNT(DISTINCT unit), of an attribute in some rows;
+CORR, COVAR and REGR of two.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from sfumato.sql.column_arithmetic import (
     times,
 )
 from sfumato.sql.expressions import read_classes
-from sfumato.sql.plan import Amount, Column, Distinct, Quantile, Spread
+from sfumato.sql.plan import Amount, Bivariate, Column, Distinct, Quantile, Spread
 from sfumato.sql.predicates import check_clauses, compare, read_condition, rows_without, table_scope, where
 from sfumato.sql.rows import RowAmount, read_row_amount, rows_with_value
 from sfumato.sql.scope import Scope, bare, in_words, keeps_numbers, nodes_in, number, quoted, unsupported
@@ -39,6 +40,17 @@ _SPREADS = {  # sample or not, root or not
     "stddev": (True, True),
     "stddevsamp": (True, True),
     "stddevpop": (False, True),
+}
+_RELATIONS = {  # of two columns: what each is called, and whether it needs squares of the first
+    "corr": ("corr", True),
+    "covarpop": ("covar_pop", False),
+    "covarsamp": ("covar_samp", False),
+    "regrslope": ("regr_slope", False),
+    "regrintercept": ("regr_intercept", False),
+    "regrr2": ("regr_r2", True),
+    "regrsxx": ("regr_sxx", False),
+    "regrsyy": ("regr_syy", True),
+    "regrsxy": ("regr_sxy", False),
 }
 _NAMES = {
     "approxquantile": "quantile",
@@ -64,6 +76,8 @@ _INSTEAD = {  # what to write for an aggregate that a release cannot give
 
 def statistic_name(node: exp.Expression, rule: Any) -> str:
     """median_age, min_age, stddev_age, ...: what a column is called that has no alias."""
+    if isinstance(rule, Bivariate):
+        return f"{rule.statistic}_{rule.of}_{rule.by}"
     return f"{_NAMES.get(node.key, node.key)}_{rule.of}"
 
 
@@ -166,6 +180,53 @@ def _spread(node: exp.Expression, scope: Scope, within: Predicate) -> Single:
     return Single(Spread(within & rows, of, sample, root))
 
 
+def _relation(node: exp.Expression, scope: Scope, within: Predicate) -> Single:
+    """CORR(y, x), COVAR_POP, REGR_SLOPE and the like, over the rows that have both."""
+    statistic, squares = _RELATIONS[node.key]
+    of, by, rows = _two(node, scope)
+    schema = scope.schema
+    if of not in schema.domain and by in schema.domain and not squares:
+        return Single(Bivariate(within & rows, of, by, statistic, measured=True))
+    if of in schema.domain and by not in schema.domain and statistic.startswith("covar"):
+        return Single(Bivariate(within & rows, by, of, statistic, measured=True))
+    for name in (of, by):
+        if name not in schema.domain:
+            raise _of_a_measure(quoted(node), name, scope)
+    return Single(Bivariate(within & rows, of, by, statistic))
+
+
+def _regression_part(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio:
+    """REGR_COUNT(y, x), REGR_AVGX and REGR_AVGY: over the rows that have both."""
+    of, by, rows = _two(node, scope)
+    measured = [name for name in (of, by) if name not in scope.schema.domain]
+    if len(measured) == 2:
+        raise _of_a_measure(quoted(node), by, scope)
+    kept = next((name for name in measured if scope.schema.measures[name].missing == "keep"), None)
+    counted = (Amount(within & rows, None, present=kept),)
+    if node.key == "regrcount":
+        return Ratio(counted)
+    of = by if node.key == "regravgx" else of
+    return Ratio((Amount(within & rows, of, present=None if of == kept else kept),), counted)
+
+
+def _two(node: exp.Expression, scope: Scope) -> tuple[str, str, Predicate]:
+    """The two columns that a statistic is of, and the rows that have both."""
+    names, rows = [], Predicate.everything()
+    for one in (bare(node.this), bare(node.args["expression"])):
+        if one.key != "column":
+            raise unsupported(f"{in_words(one)} inside {quoted(node)}", "write the names of two columns")
+        name = scope.name_of(one)
+        kind = scope.schema.domain[name].kind if name in scope.schema.domain else "number"
+        if kind not in ("integer", "number"):
+            raise QueryError(
+                f"{quoted(node)}: {name} is of type {kind}; write two columns of numbers, or compare groups with "
+                f"AVG ... GROUP BY {name}"
+            )
+        names.append(name)
+        rows &= ~rows_without(name, scope)
+    return names[0], names[1], rows
+
+
 def _attribute(function: exp.Expression, node: Any, scope: Scope) -> tuple[str, Predicate]:
     """The attribute that a statistic is of, and its rows: all, or those that CASE does not leave NULL."""
     node = bare(node)
@@ -224,7 +285,9 @@ STATISTICS: dict[str, Callable[[Any, Scope, Predicate], Single]] = {
     "withingroup": _within_group,
     **dict.fromkeys(("quantile", "percentilecont", "percentiledisc", "approxquantile"), _quantile),
     **dict.fromkeys(_SPREADS, _spread),
+    **dict.fromkeys(_RELATIONS, _relation),
 }
+_OF_TWO = ("regrcount", "regravgx", "regravgy")
 
 
 _TOTAL = "windows are totals over groups, SUM(COUNT(*)) OVER (PARTITION BY ...), and ranks of groups"
@@ -301,7 +364,7 @@ def _amounts(rows: RowAmount) -> tuple[Amount, ...]:
 
 
 def _filter(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
-    if node.this.key not in ("count", "countif", "sum", "avg", *STATISTICS):
+    if node.this.key not in ("count", "countif", "sum", "avg", *_OF_TWO, *STATISTICS):
         raise unsupported(f"FILTER on {in_words(node.this)}", LINEAR)
     return read_value(node.this, scope, within & read_condition(node.args["expression"].this, scope))
 
@@ -391,5 +454,6 @@ _READERS: dict[str, Callable[[Any, Scope, Predicate], Value]] = {
     "filter": _filter,
     "window": _window,
     "subquery": _subquery,
+    **dict.fromkeys(_OF_TWO, _regression_part),
     **STATISTICS,
 }

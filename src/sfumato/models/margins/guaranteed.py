@@ -281,8 +281,10 @@ class Boxes:
             pair: self._by_misfit(pair, box, OF_MISFITS * tail / len(pairs), upper=upper) for pair in pairs
         }
         guess, fitted = self._expected(early, late, box), box.fitted(late)[0]
-        every = list((_uppers if upper else _lowers)(late, far, guess, fitted))
-        bounds = _ranked(every, guess, fitted, upper=upper)[:MOST_BOUNDS]
+        candidates = (_uppers if upper else _lowers)(late, far, guess, fitted)
+        # None pays its part of the tail twice.
+        distinct = {(bound.constant, bound.weights.tobytes()): bound for bound in candidates}
+        bounds = _ranked(list(distinct.values()), guess, fitted, upper=upper)[:MOST_BOUNDS]
         parts = [left / 2 ** min(number + 1, len(bounds) - 1) for number in range(len(bounds))]
         return list(zip(parts, bounds, strict=True))
 
