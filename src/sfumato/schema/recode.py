@@ -60,7 +60,16 @@ _TIMES = {
     **{"dayofmonth": "day", "day_of_month": "day", "weekofyear": "week", "week_of_year": "week"},
     **{"dayofweek": "dow", "day_of_week": "dow", "dayofweekiso": "isodow", "day_of_week_iso": "isodow"},
 }
-_TWICE = {"number text": 4, "dow": 2, "nullif": 2, "age": 3, "diff": 2, "round": 1, "words": 1}  # uses of a part
+_TWICE = {
+    "number text": 4,
+    "dow": 2,
+    "nullif": 2,
+    "age": 3,
+    "diff": 2,
+    "round": 3,
+    "floor": 3,
+    "ceil": 3,
+}  # uses of a part
 KNOWN = (
     "comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, IS NULL, CASE, COALESCE, NULLIF, LEAST, GREATEST, + - * /, ABS, "
     "FLOOR, CEIL, ROUND, EXTRACT, DATE_TRUNC, DATE_DIFF, AGE_ON, LOWER, UPPER, TRIM, SUBSTR, LEFT, LENGTH, || and CAST"

@@ -214,7 +214,13 @@ def _quotient(parts: list[SQL], _: Any) -> SQL:
 
 def _round(parts: list[SQL], digits: int) -> SQL:
     tens = double(10**digits)
-    return exp.paren(over(exp.Floor(this=exp.paren(parts[0]) * tens + double(0.5)), tens))
+    return exp.paren(over(_whole(exp.Floor, exp.paren(exp.paren(parts[0]) * tens + double(0.5))), tens))
+
+
+def _whole(kind: type[exp.Func], value: SQL) -> SQL:
+    """SQL of FLOOR or CEIL of a number. From 2^52 on it is whole already, and Spark's would stop at 2^63."""
+    small = exp.LT(this=exp.Abs(this=value), expression=double(2.0**52))
+    return choose([(small, cast(kind(this=value.copy()), "double"))], value.copy())  # type: ignore[arg-type]
 
 
 def _words(parts: list[SQL], _: Any) -> SQL:
@@ -260,10 +266,6 @@ def _binary(kind: type[exp.Binary]) -> Writer:
     return lambda parts, _: exp.paren(kind(this=parts[0], expression=parts[1]))
 
 
-def _unary(kind: type[exp.Func]) -> Writer:
-    return lambda parts, _: kind(this=parts[0])  # type: ignore[return-value]
-
-
 def _first_of(kind: type[exp.Expression], **how: Any) -> Writer:
     return lambda parts, _: kind(this=parts[0], expressions=parts[1:], **how)
 
@@ -285,7 +287,9 @@ _WRITERS: dict[str, Writer] = {
     **{op: _binary(kind) for op, kind in {"=": exp.EQ, "<>": exp.NEQ, "<": exp.LT, "<=": exp.LTE}.items()},
     **{op: _binary(kind) for op, kind in {">": exp.GT, ">=": exp.GTE, "and": exp.And, "or": exp.Or}.items()},
     **{op: _binary(kind) for op, kind in {"+": exp.Add, "-": exp.Sub, "*": exp.Mul, "||": exp.DPipe}.items()},
-    **{op: _unary(kind) for op, kind in {"abs": exp.Abs, "floor": exp.Floor, "ceil": exp.Ceil}.items()},
+    "abs": lambda parts, _: exp.Abs(this=parts[0]),
+    "floor": lambda parts, _: _whole(exp.Floor, parts[0]),
+    "ceil": lambda parts, _: _whole(exp.Ceil, parts[0]),
     **{"least": _first_of(exp.Least, ignore_nulls=True), "greatest": _first_of(exp.Greatest, ignore_nulls=True)},
     **{"coalesce": _first_of(exp.Coalesce), "in": lambda parts, _: exp.paren(_first_of(exp.In)(parts, _))},
     "between": lambda parts, _: exp.paren(exp.Between(this=parts[0], low=parts[1], high=parts[2])),

@@ -33,6 +33,9 @@ from sfumato.schema.dialect import PLAIN, Dialect, same_name
 from sfumato.schema.row_rules import columns_read
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from sfumato.kernel.reading.checking import Checked
 
 
@@ -169,11 +172,7 @@ class Table:
         people = admit is not None
         how = {"row_by_row": row_by_row, "with_people": people}
         statement = aggregate_statement(schema, engine, columns, key, period=period, **how)
-        unit = {columns[name].reference for name in columns if name == schema.privacy_unit.column and not people}
-        used = [
-            column if column.reference in unit else replace(column, who=None)  # worked out where they are used
-            for column in used_columns(engine, columns)
-        ]
+        used = _used(engine, columns, None if people else schema.privacy_unit.column)
         try:
             if admit is None:
                 return checked(engine.run(statement, used), schema, row_by_row=row_by_row)
@@ -188,6 +187,34 @@ class Table:
         """Read as `read` does, and aggregate by cell wherever cells can be numbered."""
         found = self.read(schema, key, period=period, admit=admit)
         return found.gathered if isinstance(found, Rows) else found
+
+    def check_values(self, schema: Schema, most: int) -> None:
+        """Refuse, before anything is spent, a look at values that this table cannot serve; see `read_values`."""
+        from sfumato.kernel.reading.statement import values_statement
+
+        self.check(schema)
+        engine, columns = self._reading(schema)
+        people = schema.privacy_unit.column is not None and most > 1
+        engine.check(values_statement(schema, engine, columns, 0, most, with_people=people))
+
+    def read_values(
+        self, schema: Schema, key: int, most: int
+    ) -> tuple[list[bytes], NDArray[np.int64], NDArray[np.int64]]:
+        """Read the different values of a schema's one attribute, a category whatever it lists, at most `most` a person.
+
+        The values rise by their bytes. Where a person, or row, has one value, each has its number of people; where
+        there can be several, there is a place among the values and the number of a person for each that a person has.
+        key: chooses which values of a person are kept; draw it afresh for every reading.
+        """
+        from sfumato.kernel.reading.statement import as_values, values_statement
+
+        engine, columns = self._reading(schema)
+        people = schema.privacy_unit.column is not None and most > 1
+        statement = values_statement(schema, engine, columns, key, most, with_people=people)
+        try:
+            return as_values(engine.run(statement, _used(engine, columns, schema.privacy_unit.column)))
+        finally:
+            engine.close()
 
     def look(self, schema: Schema, period: str | None = None) -> Checked:
         """NOT PRIVATE: counts of values that the schema leaves out, clips or cannot read, for the curator alone.
@@ -206,6 +233,13 @@ class Table:
         read += [self._source(schema, *one) for one in _asked(schema) if same_name(one[2]) not in made]
         return any(column.derived for column in read)
 
+    def rows_of_each(self, schema: Schema) -> Table:
+        """Table with one row for each person of the schema's privacy unit: how many rows they have (`ROWS`)."""
+        from sfumato.kernel.reading.derived import rows_of_each
+
+        engine, columns = self._reading(schema)
+        return replace(self, engine=rows_of_each(engine, columns[schema.privacy_unit.column or ""]))
+
     def _reading(self, schema: Schema) -> tuple[Engine, dict[str, Column]]:
         """The engine over the rows that the schema's rules derive, and its column for each name in use."""
         engine, uses = self.engine, list(_asked(schema))
@@ -221,10 +255,14 @@ class Table:
         from sfumato.kernel.reading.people import per_person
 
         engine = per_person(engine, schema.people, columns, schema)
-        return engine, _fitting(engine, list(_wanted(schema)))
+        return engine, _fitting(engine, list(used_by(schema)))
 
     def _source(self, schema: Schema, role: str, kind: str, wanted: str) -> Column:
         """Column of the source itself by its name, if it can serve."""
+        return self.column(role, kind, wanted, schema.file)
+
+    def column(self, role: str, kind: str, wanted: str, file: Dialect | None) -> Column:
+        """Column of the source that a schema uses; refused if there is none, or if its type cannot serve."""
         column = _match(self.engine.columns, role, wanted)
         if column.derived and not self.allow_views:
             raise TableError(
@@ -234,8 +272,8 @@ class Table:
                 "the promise is then about the rows of the view, not about those behind it"
             )
         _refuse_unfit(role, kind, column, self.engine.dialect)
-        if schema.file is not None:  # in this one place for every source, whatever else of the file it heeds
-            words, marks = schema.file.missing_words(wanted), schema.file.marks(wanted)
+        if file is not None:  # in this one place for every source, whatever else of the file it heeds
+            words, marks = file.missing_words(wanted), file.marks(wanted)
             column = replace(column, spelling=replace(column.spelling, missing=words, strip=marks))
         return column
 
@@ -250,11 +288,18 @@ def _fitting(engine: Engine, uses: Sequence[tuple[str, str, str]]) -> dict[str, 
 
 
 def _asked(schema: Schema) -> Iterator[tuple[str, str, str]]:
-    """Uses of the table's own columns, as `_wanted` has them: by the schema, or by the rule that makes its columns."""
-    return _wanted(schema) if schema.people is None else schema.people.reads
+    """Uses of the table's own columns, as `used_by` has them: by the schema, or by the rule that makes its columns."""
+    return used_by(schema) if schema.people is None else schema.people.reads
 
 
-def _wanted(schema: Schema) -> Iterator[tuple[str, str, str]]:
+def _used(engine: Engine, columns: dict[str, Column], unit: str | None) -> list[Column]:
+    """The engine's columns that are read; what tells persons apart is worked out for the unit alone."""
+    own = {columns[name].reference for name in columns if name == unit}
+    used = used_columns(engine, columns)
+    return [column if column.reference in own else replace(column, who=None) for column in used]
+
+
+def used_by(schema: Schema) -> Iterator[tuple[str, str, str]]:
     """Uses of columns by a schema: (role for messages, kind, column name)."""
     for name, attribute in schema.attributes.items():
         yield f"attributes.{name}", attribute.type, attribute.column
@@ -267,7 +312,7 @@ def _wanted(schema: Schema) -> Iterator[tuple[str, str, str]]:
 
 
 def _read(schema: Schema) -> Iterator[tuple[str, str, str]]:
-    """Uses of columns of the source by the schema's rules, as in `_wanted`."""
+    """Uses of columns of the source by the schema's rules, as in `used_by`."""
     for name, wanted, kind in columns_read(schema.made) if schema.made else ():
         yield f"the rule for {name}", ROLES[kind], wanted
 
