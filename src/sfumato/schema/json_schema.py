@@ -196,7 +196,7 @@ def json_schema() -> Fragment:
     """
     whole = _object(Schema)
     parts: dict[str, Fragment] = {
-        "privacy_unit": {"anyOf": [{"const": "row"}, _object(PrivacyUnit)]},
+        "privacy_unit": {"anyOf": [{"const": "row"}, _object(PrivacyUnit) | {"required": ["column"]}]},
         "budget": _object(Budget) | {"oneOf": [{"required": ["epsilon"]}, {"required": ["rho"]}]},
         "attributes": {"type": "object", "minProperties": 1, "additionalProperties": _attribute()},
         "measures": {"type": "object", "additionalProperties": _object(Measure)},
