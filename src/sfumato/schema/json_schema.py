@@ -206,6 +206,8 @@ def json_schema() -> Fragment:
     }
     for key, part in parts.items():
         whole["properties"][key] = {"description": _KEYS[key][1], **part}
+    stated = {"anyOf": [{"const": "row"}, {"required": ["contributions"]}]}  # by per_person it is 1
+    whole |= {"if": {"not": {"required": ["per_person"]}}, "then": {"properties": {"privacy_unit": stated}}}
     return {"$schema": DRAFT, "title": "Sfumato schema", "description": "What is public about a table.", **whole}
 
 
