@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -11,8 +12,8 @@ from pathlib import Path
 import pytest
 from thinned import of_this_commit
 
-from sfumato.lab.audit.reading.attack import attack_source, reading_finding
-from sfumato.lab.audit.reading.sources import SOURCES
+from sfumato.lab.audit.reading.attack import attack_source, attack_values, reading_finding
+from sfumato.lab.audit.reading.sources import SOURCES, csv_source
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -34,6 +35,24 @@ def test_no_unit_moves_more_than_is_charged_by_many_pairs(name, full):
     assert found.complaints == ()
     assert found.pairs >= 6
     assert found.largest == 1  # rows of one unit do reach what is charged, so the pairs are worth something
+
+
+def test_a_look_at_values_without_a_cap_is_found():
+    """Of people with several values more leave than were asked for; within a hundred pairs of CSV files."""
+
+    def uncapped(random, folder):
+        case = csv_source(random, folder)
+
+        def opening(parts):
+            table = case.open(parts)
+            read = table.read_values
+            object.__setattr__(table, "read_values", lambda schema, key, most: read(schema, key, 60 if most > 1 else 1))
+            return table
+
+        return replace(case, open=opening)
+
+    found = attack_source("CSV", uncapped, 100, patient=False, attack=attack_values)
+    assert "more values than were asked for" in found.complaints[0]
 
 
 def test_an_attack_stops_at_the_first_complaint_unless_it_is_patient():
