@@ -238,7 +238,7 @@ class Rounds:
 def rounds_of(cost: Cost, most: int) -> Rounds:
     """Two rounds of dealing over at most so many values a person that are (epsilon, delta)-private together.
 
-    Half of delta is for noise, which is Gaussian, and half for thresholds (docs/privacy.md, theorem 15).
+    Half of delta is for noise, which is Gaussian, and half for thresholds (docs/privacy.md, theorem 16).
     """
     if cost.pure or cost.rho is not None:
         raise BudgetError(NEEDS_DELTA)
