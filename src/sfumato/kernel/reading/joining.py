@@ -234,12 +234,19 @@ def _one_each(rows: exp.Select, own: dict[str, Column], engine: Engine, key: int
     """SQL of one row for each pair of holder and key, chosen by a hash of the row; rows that tie are equal."""
     if not own:
         return rows.distinct(copy=False)
-    texts = [engine.bytes_of(engine.safe_cast(column(name), one, "text")) for name, one in own.items()]
-    drawn = engine.scramble([column("h"), column("k"), *texts, whole(key % 2**63)])
-    place = _numbered([column("h"), column("k")], [drawn, *(text.copy() for text in texts)])
+    values = [_in_order(one, engine) for one in own.values()]
+    drawn = engine.scramble([column("h"), column("k"), *values, whole(key % 2**63)])
+    place = _numbered([column("h"), column("k")], [drawn, *(value.copy() for value in values)])
     rows = select([*map(column, ("h", "k", *own)), named(place, "place")], rows)
     first = exp.EQ(this=column("place"), expression=whole(1))
     return select([*map(column, ("h", "k", *own))], rows).where(first, copy=False)
+
+
+def _in_order(one: Column, engine: Engine) -> SQL:
+    """SQL of a raw value by which rows can be put in an order in which only equal ones tie: text by its bytes."""
+    if type_of(one, engine.dialect) in exp.DataType.INTEGER_TYPES:
+        return column(one.reference)
+    return engine.bytes_of(engine.safe_cast(column(one.reference), one, "text"))
 
 
 def _numbered(of: list[SQL], by: list[SQL]) -> SQL:
