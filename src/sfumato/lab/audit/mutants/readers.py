@@ -249,7 +249,7 @@ class EditedRows(LinkedTable):
         """Change the SQL of the rows."""
 
     def joined(self, schema: Schema, key: int) -> Table:
-        return Table(_Edited(super().joined(schema, key).engine, self.edit), self.allow_views)  # type: ignore[arg-type]
+        return Table(_Edited(super().joined(schema, key).engine, self.edit), self.allow_views)
 
 
 class _Edited:
