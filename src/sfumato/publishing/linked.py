@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import PrivacyError, QueryError, SchemaError, TableError
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Cost
+from sfumato.kernel.ledger.book import Unit
 from sfumato.kernel.ledger.ledger import Account, telling_what_stays
 from sfumato.kernel.opening import Share, Step, Terms, check_shares, open_shares
 from sfumato.kernel.reading.engines import Engine, is_spark
@@ -25,10 +26,10 @@ from sfumato.kernel.reading.joining import LinkedTable, Placed
 from sfumato.kernel.reading.table import open_engine
 from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
 from sfumato.publishing.prepare import Prepared, Request, check_place, digest_of_request, name_of_table, prepare
-from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.file.artifact import keep_earlier
 from sfumato.releases.file.linked import TableRecord, write_linked
-from sfumato.releases.release import Release
+from sfumato.releases.file.manifest import guarantee_of
+from sfumato.releases.release import Release, open_release
 from sfumato.schema.linked import LinkedSchema, TableInGroup
 
 if TYPE_CHECKING:
@@ -104,8 +105,13 @@ def publish_linked(
             content = was.mechanism.run(opened.curator, share.schema, share.budget, was.workload)
             if not opened.curator.charge.fullest <= opened.curator.charge.limit:
                 raise PrivacyError("the mechanism spent more than was reserved; nothing is published")
-            promise = describe_guarantee(
-                share.budget, share.schema, was.cost, derived=share.table.derived(share.schema)
+            whose = Unit(share.schema.privacy_unit.column).in_words(share.schema.privacy_unit.contributions)
+            promise = guarantee_of(
+                was.cost.epsilon,
+                whose,
+                delta=was.cost.delta,
+                rho=share.budget.rho,
+                derived=share.table.derived(share.schema),
             )
             done[name] = Release(content, was.mechanism.name, promise, source.private, options=was.options)
         step("write")
@@ -120,6 +126,15 @@ def publish_linked(
         book.publish(receipt, digest)
         step("done")
         return PublishedTables(path, kept, prepared, done, receipt)
+
+
+def release_linked(
+    base: Any, linked: LinkedSchema, request: Request, *, step: Step, entropy: Entropy | None = None
+) -> Release:
+    """Publish linked tables and hand back what anyone may see; `save` writes its file."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = publish_linked(base, linked, request, Path(folder, "linked.sfumato"), step=step, entropy=entropy)
+        return open_release(made.path, allow_not_private=True)  # an open file can be read after its folder is gone
 
 
 def rehearse_linked(

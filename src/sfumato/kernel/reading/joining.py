@@ -58,7 +58,7 @@ class LinkedTable(Table):
 
     def check(self, schema: Schema, period: str | None = None, *, with_people: bool = False) -> None:
         """Refuse, before anything is spent, a schema that these tables cannot serve."""
-        self._rows(schema, 0).check(self._read_as(schema))
+        self.joined(schema, 0).check(self.read_as(schema))
 
     def read(
         self,
@@ -70,17 +70,17 @@ class LinkedTable(Table):
         admit: Admit | None = None,
     ) -> Aggregate | Rows:
         """Read the rows that hang on rows above, as `Table.read` does."""
-        return self._rows(schema, key).read(self._read_as(schema), key, for_margins=for_margins)
+        return self.joined(schema, key).read(self.read_as(schema), key, for_margins=for_margins)
 
     def look(self, schema: Schema, period: str | None = None) -> Checked:
         """NOT PRIVATE: as `Table.look`, of the rows that hang on rows above."""
-        return self._rows(schema, 0).look(self._read_as(schema))
+        return self.joined(schema, 0).look(self.read_as(schema))
 
     def derived(self, schema: Schema) -> bool:
         """Whether values that the schema uses, or that link tables, are computed on reading."""
-        return any(one.derived for one in self._rows(schema, 0).engine.columns)
+        return any(one.derived for one in self.joined(schema, 0).engine.columns)
 
-    def _read_as(self, schema: Schema) -> Schema:
+    def read_as(self, schema: Schema) -> Schema:
         """The schema by which rows are read: capped by unit or by their parent's key. The charge is by the limit."""
         limit, own = prod(place.table.at_most for place in self.chain), self.chain[-1].table
         if schema.privacy_unit.contributions != limit or schema.series is not None:
@@ -88,7 +88,8 @@ class LinkedTable(Table):
         unit = PrivacyUnit(column=own.unit or KEY, contributions=own.at_most)
         return schema.model_copy(update={"privacy_unit": unit})
 
-    def _rows(self, schema: Schema, key: int) -> Table:
+    def joined(self, schema: Schema, key: int) -> Table:
+        """The rows that hang on rows above, as a table. For the audit, whose broken ones are kinds of this."""
         if len(self.chain) == 1:
             return Table(self.engine, self.allow_views)
         return Table(join_rows(self.chain, schema, key, allow_views=self.allow_views), self.allow_views)
