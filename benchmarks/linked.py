@@ -243,7 +243,15 @@ def run(case: Case, releases: int, epsilon: int) -> None:
                 database.execute(f"SELECT COUNT(*) FROM {case.by_hand[name]} WHERE {where}").fetchone()[0]
                 for name, where in asked
             ]
-        book, spent, errors, held = Ledger(folder / "ledger"), [], [], []
+            quotients = [
+                (
+                    f"(SELECT COUNT(*) FROM {name} WHERE {where}) / (SELECT COUNT(*) FROM {asked[0][0]})",
+                    true / rows[asked[0][0]],
+                )
+                for (name, where), true in zip(asked, truth, strict=True)
+                if name != asked[0][0]
+            ][:20]
+        book, spent, errors, held, ratios = Ledger(folder / "ledger"), [], [], [], []
         for number in range(releases):
             request = Request(schema.head, epsilon=epsilon, ledger=book, again=True)
             path = folder / f"{number}.sfumato"
@@ -257,6 +265,9 @@ def run(case: Case, releases: int, epsilon: int) -> None:
                 ((found,),) = opened.query(f"SELECT COUNT(*) AS n FROM {name} WHERE {where}").rows
                 errors.append((name, abs(found.value - true), true))
                 held.append(found.low <= true <= found.high)
+            for sql, true in quotients:
+                ((found,),) = opened.query(f"SELECT {sql} AS n").rows
+                ratios.append(found.low <= true <= found.high)
         for name in rows:
             mine = [(error, true) for one, error, true in errors if one == name]
             middle = np.median([error for error, _ in mine])
@@ -264,10 +275,13 @@ def run(case: Case, releases: int, epsilon: int) -> None:
                 f"  {name}: at most {schema.tables[name].limit} rows of a unit; median error {middle:,.0f} rows, "
                 f"{100 * np.median([error / true for error, true in mine]):.2f} % of the count"
             )
-        print(f"  coverage of {len(held):,} intervals of 95 %: {100 * np.mean(held):.1f} %")
+        print(
+            f"  coverage of 95 % intervals: {100 * np.mean(held):.1f} % of {len(held):,} counts, "
+            f"{100 * np.mean(ratios):.1f} % of {len(ratios):,} quotients of counts of two tables"
+        )
         read, whole = (min(each) for each in zip(*spent, strict=True))
         print(
-            f"  CPU: reading {read:.2f} s, joined GROUP BYs by hand, without limits, {hand:.2f} s: {read / hand:.1f} times; "
+            f"  CPU: reading {read:.2f} s, joined GROUP BYs by hand {hand:.2f} s, {read / hand:.1f} times; "
             f"whole release {whole:.1f} s"
         )
 

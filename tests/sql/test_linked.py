@@ -7,7 +7,7 @@ from math import hypot, isclose
 
 import duckdb
 import pytest
-from hospital import ILLS, linked, rows
+from hospital import ILLS, linked_once, rows
 
 from sfumato.answers.results import Estimate
 from sfumato.errors import QueryError
@@ -19,14 +19,14 @@ VISITS_EACH = "SELECT {} COUNT(*) / COUNT(DISTINCT person_id) AS n FROM visits {
 
 
 @pytest.fixture
-def exact(tmp_path):
+def exact():
     """Tables with hardly any noise: at epsilon 400 a count is off by one about once in 10^7 cells of persons."""
-    return linked(tmp_path, "cells", epsilon=400)
+    return linked_once("cells", 400)
 
 
 @pytest.fixture
-def noisy(tmp_path):
-    return linked(tmp_path, "cells", epsilon=8)
+def noisy():
+    return linked_once()
 
 
 def values(result):
@@ -135,12 +135,21 @@ def test_a_number_and_itself_share_their_noise(noisy):
         ),
         ("SELECT * FROM visits UNION ALL SELECT * FROM persons", "name the columns"),
         ("SELECT COUNT(*) FROM visits AS OF '2026-01'", "no series"),
+        (
+            "SELECT (SELECT COUNT(*) FROM persons) AS p, * FROM (PIVOT visits ON ill USING COUNT(*))",
+            "PIVOT in a statement",
+        ),
         ("DESCRIBE patients", "there are persons, visits"),
     ],
 )
 def test_what_is_not_known_is_refused_by_name(noisy, sql, says):
     with pytest.raises(QueryError, match=says):
         noisy.query(sql)
+
+
+def test_a_pivot_is_of_the_table_that_it_names(noisy):
+    wide = noisy.query("PIVOT visits ON ill USING COUNT(*) GROUP BY region")
+    assert wide.rows == noisy.tables["visits"].query("PIVOT visits ON ill USING COUNT(*) GROUP BY region").rows
 
 
 def test_tables_are_listed(noisy):

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import PrivacyError, SchemaError
+from sfumato.errors import BudgetError, PrivacyError, SchemaError
 from sfumato.frozen import dataclass
-from sfumato.kernel.budget import Budget, Cost
+from sfumato.kernel.budget import Budget, Cost, conversion_gap, order_for
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.counts import Aggregate, Rows
 from sfumato.kernel.curator import Curator
@@ -81,6 +81,12 @@ class Terms:
                 f"the schema states a series, published {series.period} by {series.period}; name the series' file and "
                 "the period of this table (--series, --period), or take `series` out of the schema"
             )
+        if self.schema.running and self.cost.delta and not _adds_up(self.cost):
+            raise BudgetError(
+                "running: true needs an epsilon that is not small beside delta, so that parts add up; give a smaller "
+                "delta, such as 1e-9",
+                kind="budget",
+            )
 
     @property
     def wanted(self) -> Wanted:
@@ -103,6 +109,11 @@ class Terms:
             again=self.again,
             period=self.period,
         )
+
+
+def _adds_up(cost: Cost) -> bool:
+    """Whether sums of epsilons and deltas hold for parts that share noise (docs/privacy.md, theorem 14)."""
+    return conversion_gap(order_for(cost.epsilon, cost.delta), cost.delta) >= 0
 
 
 def unit_of(schema: Schema) -> Unit:
@@ -203,7 +214,7 @@ def _carried(past: PastNoise, receipt: Receipt, terms: Terms) -> Carried:
         raise SchemaError("running totals are for a series that states how many periods are planned")
     counted = {key: part for key, part in schema.to_dict().items() if key not in NOT_COUNTED}
     about = hashlib.sha256(json.dumps(counted).encode()).hexdigest()
-    return Carried(past, receipt, terms.period, series.periods, about)
+    return Carried(past, receipt, terms.period, series.periods, about, schema.together)
 
 
 def _checked(table: Table, terms: Terms, ledger: Ledger) -> tuple[Register | None, PastNoise | None]:

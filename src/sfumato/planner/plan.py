@@ -156,7 +156,20 @@ def make_plan(
         assert spent is not None  # noqa: S101 (one of the two was given)
         plan = _plan_for_epsilon(question, spent, only, step, every=every)
     over_time = _over_time(schema, only, Cost(spent, chance)) if spent is not None else ()
-    return replace(plan, tilted=bool(counts.named), stated=statements is not None, over_time=over_time)
+    remarks = (*plan.remarks, *_about_spreading(schema))
+    return replace(plan, tilted=bool(counts.named), stated=statements is not None, over_time=over_time, remarks=remarks)
+
+
+def _about_spreading(schema: Schema) -> Iterator[str]:
+    """Remark where running: true does not serve totals, because a person may be in many of the periods."""
+    series = schema.series
+    if series is None or not series.running or series.periods is None:
+        return
+    many = f"a person may be in {schema.together:,} of the {series.periods:,} planned periods"
+    if not schema.running:
+        yield f"running: true changes nothing here: {many}, and noise drawn anew then serves totals best."
+    elif (found := Running(series.periods, schema.together)).totals()[-1] >= found.anew()[-1]:
+        yield f"Noise drawn anew in every period would serve totals better, because {many}: leave running out."
 
 
 def plan_tables(
@@ -203,7 +216,7 @@ def _over_time(schema: Schema, mechanism: Mechanism | None, cost: Cost) -> tuple
     share = cost.budget.split(*schema.weights.values())[0]
     contributions = schema.privacy_unit.contributions
     unit = noise_for(share, contributions, l1=Fraction(1), l2_squared=Fraction(1)).continuous_variance ** 0.5
-    found = Running(periods)
+    found = Running(periods, schema.together)
     totals, anew, single = found.totals(), found.anew(), found.single()
     told = sorted({*(many for many in SHOWN_PERIODS if many < periods), periods})
     rows = ((many, totals[many - 1], anew[many - 1], single[many - 1]) for many in told)

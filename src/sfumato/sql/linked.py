@@ -21,6 +21,7 @@ from sfumato.sql.scope import SCHEMAS, bare, quoted, unsupported
 if TYPE_CHECKING:
     from sqlglot import exp
 
+RELEASE = "release"  # name of all tables together
 TABLE = "linked_table"  # column that says whose a row is, where several tables are asked together
 
 
@@ -66,13 +67,14 @@ def route(text: str, tables: Mapping[str, LinkedTable]) -> Routed:
         written = _Statement(tree, tables)
         for select in list(tree.find_all(exp.Select)):
             written.read(select)
-        for table in written.base_tables(tree):
-            written.found(table)  # of a statement that is no SELECT, or of FROM in other places
-        named = tuple(dict.fromkeys(written.named))
+        elsewhere = [written.found(table).name for table in written.base_tables(tree)]  # such as of PIVOT visits ON ill
+        named = tuple(dict.fromkeys((*written.named, *elsewhere)))
         if len(named) <= 1:
             return Routed(tree.sql(dialect="duckdb") if written.changed else text, named)
         for select in list(tree.find_all(exp.Select)):
             written.tell_apart(select)
+        if any(table.name != RELEASE for table in written.base_tables(tree)):
+            raise unsupported("PIVOT in a statement about several tables", "ask each in a statement of its own")
         return Routed(tree.sql(dialect="duckdb"), named)
 
 
@@ -296,11 +298,11 @@ class _Statement:
         source = select.args.get("from_") or select.args.get("from")
         joins = select.args.get("joins") or []
         (node,) = [one for one in (source.this, *(join.this for join in joins)) if self.is_base(one)]
-        if node.args.get("pivots") or (select.args.get("pivots")):
+        if node.args.get("pivots"):
             raise unsupported("PIVOT in a statement about several tables", "ask each in a statement of its own")
         self._refuse_apart(select, self.tables[name.lower()])
         called = node.alias or node.name
-        node.set("this", exp.to_identifier("release"))
+        node.set("this", exp.to_identifier(RELEASE))
         node.set("db", None)
         node.set("alias", exp.TableAlias(this=exp.to_identifier(called, quoted=True)))
         if id(select) not in self.both:

@@ -324,7 +324,7 @@ class SeriesContent(ContentOfCells):
             told = f"as of {self.parts[-1].period}: estimates lean on other periods as far as the parts themselves say"
             gained = [each for each in leaning if each is not None]
             if gained:
-                told += f"; standard errors of cells of two columns are {np.mean(gained):.2f} of those without"
+                told += f"; standard errors of {self.newest.compared} are {np.mean(gained):.2f} of those without"
             result = replace(result, notes=(*result.notes, told))
         if not gaps:
             return result
