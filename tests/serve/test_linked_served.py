@@ -55,10 +55,12 @@ def test_over_the_wire(shelf):
         joined = raw.ask(
             "SELECT COUNT(*) AS n FROM public.visits v JOIN public.persons p USING (person_id) WHERE p.age < 40"
         )
+        shown = raw.ask("SHOW TABLES")
         plain = raw.ask("SELECT COUNT(*) AS n FROM visits WHERE age < 40")
         both = raw.ask("SELECT (SELECT COUNT(*) FROM visits) / (SELECT COUNT(*) FROM persons) AS n")
-    found = b" ".join(body for kind, body in tables if kind == b"D")
-    assert b"persons" in found and b"visits" in found
+    for told in (tables, shown):
+        found = b" ".join(body for kind, body in told if kind == b"D")
+        assert b"persons" in found and b"visits" in found
 
     def rows(told):
         return [body for kind, body in told if kind == b"D"]

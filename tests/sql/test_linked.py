@@ -7,7 +7,7 @@ from math import hypot, isclose
 
 import duckdb
 import pytest
-from hospital import ILLS, linked, rows
+from hospital import ILLS, linked_once, rows
 
 from sfumato.answers.results import Estimate
 from sfumato.errors import QueryError
@@ -19,14 +19,14 @@ VISITS_EACH = "SELECT {} COUNT(*) / COUNT(DISTINCT person_id) AS n FROM visits {
 
 
 @pytest.fixture
-def exact(tmp_path):
+def exact():
     """Tables with hardly any noise: at epsilon 400 a count is off by one about once in 10^7 cells of persons."""
-    return linked(tmp_path, "cells", epsilon=400)
+    return linked_once("cells", 400)
 
 
 @pytest.fixture
-def noisy(tmp_path):
-    return linked(tmp_path, "cells", epsilon=8)
+def noisy():
+    return linked_once()
 
 
 def values(result):
