@@ -66,7 +66,7 @@ class Linked(Release):
         if _OVERVIEW.fullmatch(str(sql).strip()):
             return self._overview(manner.get("confidence", 0.95))
         if found := _DESCRIBED.fullmatch(str(sql).strip()):
-            return self.table(found["name"].strip('"')).query("DESCRIBE", **manner)
+            return one_table(self, found["name"].strip('"')).query("DESCRIBE", **manner)
         of, text = self.routed(sql, own, manner.get("tables") or ())
         if of is not self:
             return of.query(text, **manner)
@@ -79,9 +79,11 @@ class Linked(Release):
         return (self.table(found.tables[0]) if len(found.tables) == 1 else self), found.sql
 
     def served(self) -> list[TableOfLinked]:
-        """Each table as a release by itself, which answers statements about the others too."""
+        """Each table as a release by itself, with the promise of all, which answers statements about the others too."""
         return [
-            TableOfLinked(one.content, one.mechanism, one.guarantee, one.private, one.receipt, None, one.options, self)
+            TableOfLinked(
+                one.content, one.mechanism, self.guarantee, one.private, self.receipt, None, one.options, self
+            )
             for one in self.tables.values()
         ]
 
@@ -187,12 +189,15 @@ def guarantee_of_tables(file: LinkedFile, first: Schema) -> Guarantee:
 
 
 def one_table(release: Release, name: str | None) -> Release:
-    """The release of a table that is named, where tables are linked; any other release is that of its one table."""
+    """The release of a table that is named, where tables are linked; any other release is that of its one table.
+
+    What it promises is what all tables of the file promise together, for a reader of one has the others too.
+    """
     if isinstance(release, Linked):
         if name is None:
             there = ", ".join(link.name for link in release.links)
             raise QueryError(f"this file has several tables: {there}; name one with --table, or take it from .tables")
-        return release.table(name)
+        return replace(release.table(name), guarantee=release.guarantee, receipt=release.receipt)
     if name is not None and name.lower() != release.schema.dataset.lower():
         raise QueryError(f"there is no table {name!r} here; this is a release of {release.schema.dataset} alone")
     return release
