@@ -200,13 +200,13 @@ def _reading(
     return made or broken, partial(attacked, ours, pairs), partial(attacked, theirs, min(20, pairs))
 
 
-def _linked(broken: type[LinkedTable]) -> Sides:
-    """Reading audit of linked tables that are joined wrongly, and as they are."""
+def _linked(broken: type[LinkedTable], *, crowded: bool = False) -> Sides:
+    """Reading audit of linked tables that are joined wrongly, and as they are. crowded: as `linked_source` has it."""
 
     def make(random: Random, folder: Path, kind: type[LinkedTable]) -> Case:
-        return linked_source(random, folder, as_frames, kind=kind, large=0.4)
+        return linked_source(random, folder, as_frames, kind=kind, crowded=crowded)
 
-    return _reading(make, broken, LinkedTable)
+    return _reading(make, broken, LinkedTable, 40)
 
 
 FINE = Fraction(3, 4)
@@ -243,8 +243,8 @@ _CHECKS: dict[str, Sides] = {
     "views like tables": _reading(limited_view, True, False, 5, made=limited_view),
     "types found out too late": _reading(wide_decimals, readers.UnknownDecimals, Frame, 5),
     "columns A and a": _reading(names_in_two_cases, readers.FirstNames, ParquetFiles, 4),
-    "any number of rows above": _linked(readers.AnyNumberAbove),
-    "any number of rows below": _linked(readers.AnyNumberBelow),
+    "any number of rows above": _linked(readers.AnyNumberAbove, crowded=True),
+    "any number of rows below": _linked(readers.AnyNumberBelow, crowded=True),
     "keys of two households": _linked(readers.SharedKeys),
     "orphans that count": _linked(readers.OrphansCounted),
     "statistics believed": _reading(
