@@ -119,7 +119,8 @@ class Schema(Declared):
         """Keys as in the YAML file; a SchemaError names the key that is wrong and what to do."""
         data = {key: part for key, part in data.items() if part is not None or key in ("attributes", "privacy_unit")}
         _refuse_blanks(data)
-        data = {"with_" if key == "with" else key: part for key, part in with_one_row(data).items()}
+        data = with_one_row(data) if data.get("per_person") is not None else data
+        data = {"with_" if key == "with" else key: part for key, part in data.items()}
         try:
             super().__init__(**data)
         except ValidationError as problem:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.lines import Lines
+from sfumato.kernel.reading.derived import Derived
 from sfumato.lab.audit.attacks.recorder import Recorder
 
 HOOKS: dict[type, dict[str, str]] = {
@@ -32,5 +33,6 @@ HOOKS: dict[type, dict[str, str]] = {
     },
     Lines: {"_counts": "the private rows, by line and cell"},
     Charge: {"_loads": "what each cell has borne so far", "_denominator": "in which parts that is counted"},
+    Derived: {"_rows": "the SELECT that makes rows out of a table's, in which a mutant changes one thing"},
     Recorder: {"_Recorder__inner": "the curator that is written down"},
 }
