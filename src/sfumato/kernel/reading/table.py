@@ -203,22 +203,18 @@ class Table:
 
     def derived(self, schema: Schema) -> bool:
         """Whether values that the schema uses are computed on reading, by a view or a lazy frame."""
-        made = {same_name(name) for name in schema.made}
-        read = [self._source(schema, *one) for one in _read(schema)]
-        read += [self._source(schema, *one) for one in _wanted(schema) if same_name(one[2]) not in made]
-        return any(column.derived for column in read)
+        uses = [*_read(schema), *(use for use in _wanted(schema) if use[2] not in schema.made)]
+        return any(self._source(schema, *use).derived for use in uses)
 
     def _reading(self, schema: Schema) -> tuple[Engine, dict[str, Column]]:
         """The engine over the rows that the schema's rules derive, and its column for each name in use."""
         uses = list(_wanted(schema))
         if not schema.made:
             return self.engine, {wanted: self._source(schema, role, kind, wanted) for role, kind, wanted in uses}
-        from sfumato.kernel.reading.recoding import recoded
+        from sfumato.kernel.reading.recoding import with_made_columns
 
-        engine = recoded(self.engine, schema.made, uses, lambda *use: self._source(schema, *use))
-        columns = {}
+        engine, columns = with_made_columns(self.engine, schema.made, uses, lambda *use: self._source(schema, *use))
         for role, kind, wanted in uses:
-            columns[wanted] = _match(engine.columns, role, wanted)
             _refuse_unfit(role, kind, columns[wanted], engine.dialect)
         return engine, columns
 
