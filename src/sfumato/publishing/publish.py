@@ -305,7 +305,7 @@ def describe_guarantee(budget: Budget, schema: Schema, cost: Cost | None = None,
     """
     cost = cost or Cost.of(budget)
     unit = Unit(schema.privacy_unit.column).in_words(schema.privacy_unit.contributions)
-    return guarantee_of(cost.epsilon, unit, delta=cost.delta, rho=budget.rho, derived=derived)
+    return guarantee_of(cost.epsilon, unit, delta=cost.delta, rho=budget.rho, derived=derived, bought=schema.bought)
 
 
 def _mark_published(ledger: Ledger, receipt: Receipt, step: Step) -> Callable[[str], None]:

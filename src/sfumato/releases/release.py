@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.answers.question import Manner
+    from sfumato.answers.regression import Regression
     from sfumato.answers.results import Estimate, Result
     from sfumato.releases.description import Description
     from sfumato.releases.file.series import PartRecord, SeriesFile
@@ -197,6 +198,21 @@ class Release:
             else 'SELECT COUNT(*) AS "count" FROM release',
             confidence=confidence,
         )
+
+    def regress(
+        self, formula: str, *, where: str | None = None, confidence: float = 0.95, population: bool = False
+    ) -> Regression:
+        """Least squares, such as "income ~ age + C(region) + age:sex", with intervals of the coefficients.
+
+        where: condition on rows, as in SQL behind WHERE. population: intervals are about the population that the rows
+        were drawn from, not about this table.
+        """
+        from sfumato.answers.regression import regress
+        from sfumato.releases.contents.content import ContentOfCells
+
+        if not isinstance(self.content, ContentOfCells):
+            raise QueryError("this kind of release has no cells to regress on; release margins or cells for that")
+        return regress(self.content, formula, where=where, confidence=confidence, population=population)
 
     def predict(self, rows: Any, *, confidence: float = 0.95) -> pa.Table:
         """Predictions of a published model, one for each row of a path, a pandas, polars or Arrow frame.

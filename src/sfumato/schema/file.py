@@ -110,8 +110,24 @@ def read_yaml_with_places(path: Path) -> tuple[object, dict[tuple[str, ...], Pla
     """Read a YAML file, and where each of its keys and values stands, by the keys that lead to it."""
     content = _content(path)
     parsed = _parsed(content)
-    node = yaml.compose(content.decode("utf-8-sig"), _Loader)
-    return parsed, dict(_places(node, ()))
+    return parsed, places_in(content.decode("utf-8-sig"))
+
+
+def parsed_text(text: str) -> object:
+    """Read YAML from a text, by the rules of a file."""
+    return _parsed(text.encode())
+
+
+def places_in(text: str) -> dict[tuple[str, ...], Place]:
+    """Where each key and value of a YAML text stands, by the keys that lead to it."""
+    return dict(_places(yaml.compose(text, _Loader), ()))
+
+
+def text_of(path: Path) -> str:
+    """The text of a YAML file that can be read."""
+    content = _content(path)
+    _parsed(content)
+    return content.decode("utf-8-sig")
 
 
 Place = tuple[tuple[int, int], tuple[int, int]]  # line and column of a key, and of its value

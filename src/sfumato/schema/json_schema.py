@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from sfumato.schema.attributes import KINDS
 from sfumato.schema.dialect import Dialect
+from sfumato.schema.discovered import Discovered
 from sfumato.schema.parts import Budget, Declared, Measure, PrivacyUnit, field_of, keys_of
 from sfumato.schema.schema import Schema
 from sfumato.schema.series import Series
@@ -165,7 +166,14 @@ _KEYS: dict[str, tuple[Fragment, str]] = {
     "periods": (_COUNT, "How many periods are planned."),
     "Series.column": (_NAME, "Which column says the period of a row, where one table holds several."),
     "running": (_FLAG, "true: sums over many periods are as exact as can be, single periods less so."),
+    "per_person": (_NAME, "SQL that makes one row of each person's many: SELECT id, COUNT(*) AS n FROM t GROUP BY id."),
     "file": ({}, "How the table's file is written."),
+    "discovered": ({}, "Receipts for what `sfumato discover` bought from the table; leave them as they are."),
+    "Discovered.epsilon": (_NUMBER, "What was paid for the keys, from the dataset's budget."),
+    "Discovered.delta": (_NUMBER, "What was paid in delta."),
+    "entry": (_COUNT, "The entry of the ledger that paid."),
+    "nonce": ({"type": "string", "pattern": "^[0-9a-f]{32}$"}, "The nonce of that entry."),
+    "filled": (_list(_NAME), "The keys that were bought."),
     "recode": (
         _pairs({"anyOf": [_NAME, *_ROW_RULES]}),
         "Columns made of each row by a public rule: {hour: EXTRACT(HOUR FROM t)}.",
@@ -191,6 +199,7 @@ def json_schema() -> Fragment:
         "measures": {"type": "object", "additionalProperties": _object(Measure)},
         "series": _object(Series),
         "file": _object(Dialect),
+        "discovered": {"type": "array", "minItems": 1, "items": _object(Discovered)},
     }
     for key, part in parts.items():
         whole["properties"][key] = {"description": _KEYS[key][1], **part}

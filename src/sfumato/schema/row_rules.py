@@ -27,6 +27,7 @@ from sfumato.schema.attributes import Attribute, Boolean, Category, Date
 from sfumato.schema.attributes.lists import LOWER, UPPER, as_number
 from sfumato.schema.dialect import same_name
 from sfumato.schema.parts import Measure, column_name, shown
+from sfumato.schema.per_person import PersonRule
 from sfumato.schema.recode import (
     WORDS,
     Expression,
@@ -58,6 +59,9 @@ class Ruled(Protocol):
     measures: dict[str, Measure]
     recode: Recodes | None
     with_: LookUps | None
+
+    @property
+    def people(self) -> PersonRule | None: ...
 
 
 @dataclass(frozen=True)
@@ -206,7 +210,10 @@ def _refuse_twice(rules: Mapping[str, Rule], name: str) -> None:
 
 
 def _kinds(schema: Ruled) -> list[tuple[str, Kind]]:
-    """Kinds of values that attributes and measures need, by their columns."""
+    """Kinds of values that attributes and measures need, or the rule of rows a person, by their columns."""
+    if schema.people is not None:
+        leaves = schema.people.leaves
+        return [(one.value, one.kind) for one in leaves if one.kind is not None and one.kind != "text"]
     found: list[tuple[str, Kind]] = [(one.column, "number") for one in schema.measures.values()]
     for one in schema.attributes.values():
         if isinstance(one, Date):

@@ -33,6 +33,7 @@ from sfumato.errors import OldWordWarning, SchemaError
 from sfumato.plain_text import html_block, printable
 from sfumato.schema.attributes import Attribute, Boolean, Category, Column, Declared
 from sfumato.schema.dialect import PLAIN, Dialect, same_name
+from sfumato.schema.discovered import Discovered, bought_in_words
 from sfumato.schema.parts import (
     OLD_SHARE,
     Budget,
@@ -48,6 +49,7 @@ from sfumato.schema.parts import (
     missing_of,
     shown,
 )
+from sfumato.schema.per_person import PersonRule, checked_text, rule_of, with_one_row
 from sfumato.schema.remedies import REMEDIES, UNIT_FORMS, blanks_of, counted, in_plain_words, path_of
 from sfumato.schema.row_rules import LookUps, Recodes, Rule, in_words, rules_of
 from sfumato.schema.rules import Combinations, Functions, rules_in_words, structure_of
@@ -106,8 +108,10 @@ class Schema(Declared):
     impossible: Combinations | None = None
     follows: Functions | None = None
     series: Series | None = None
+    per_person: Annotated[str, PlainValidator(checked_text)] | None = None  # SQL that makes a person's rows one
     expected_rows: Count | None = None
     file: Dialect | None = None  # how the table's file is written, and synthetic rows are
+    discovered: tuple[Discovered, ...] | None = None  # receipts for keys that were bought from the table
     recode: Recodes | None = None
     with_: LookUps | None = None  # `with` in the file
 
@@ -115,7 +119,7 @@ class Schema(Declared):
         """Keys as in the YAML file; a SchemaError names the key that is wrong and what to do."""
         data = {key: part for key, part in data.items() if part is not None or key in ("attributes", "privacy_unit")}
         _refuse_blanks(data)
-        data = {"with_" if key == "with" else key: part for key, part in data.items()}
+        data = {"with_" if key == "with" else key: part for key, part in with_one_row(data).items()}
         try:
             super().__init__(**data)
         except ValidationError as problem:
@@ -126,6 +130,7 @@ class Schema(Declared):
             refusal.mistakes = mistakes
             raise refusal from None
         _ = self.domain  # refuses attributes that are too long
+        _ = self.people  # refuses one that does not go with the attributes or the unit
         self._refuse_names_that_are_taken()
         self._refuse_words_that_are_listed()
         self._refuse_a_unit_that_is_made()
@@ -179,9 +184,7 @@ class Schema(Declared):
         """The schema as a release carries it: of the table's file, how rows are written in it."""
         if self.file is None:
             return self
-        used = {part.column for part in (*self.attributes.values(), *self.measures.values())}
-        used |= {column for rule in self.made.values() for column in rule.columns}
-        file = self.file.without_names(used | {self.privacy_unit.column or ""})
+        file = self.file.without_names(self.columns_read)
         return self.model_copy(update={"file": None if file == PLAIN else file})
 
     @property
@@ -193,6 +196,16 @@ class Schema(Declared):
     def delta(self) -> Fraction | None:
         """The total delta, if the schema states one."""
         return self.budget.delta if self.budget else None
+
+    @property
+    def required_ledger(self) -> str | None:
+        """The ledger that must pay: the one that the schema names, or that has paid for what was bought."""
+        return self.ledger or next((one.ledger for one in self.discovered or ()), None)
+
+    @property
+    def bought(self) -> str:
+        """The sentence on what of the schema was bought from the table; empty where nothing was."""
+        return bought_in_words(self.discovered or ())
 
     @property
     def running(self) -> bool:
@@ -224,6 +237,19 @@ class Schema(Declared):
     def made(self) -> dict[str, Rule]:
         """The rules of columns that `recode` and `with` make, each after those that it uses."""
         return rules_of(self) if self.recode or self.with_ else {}
+
+    @property
+    def columns_read(self) -> set[str]:
+        """Columns of the table that are read."""
+        parts = (*self.attributes.values(), *self.measures.values())
+        used = {part.column for part in parts} if self.people is None else {name for _, _, name in self.people.reads}
+        used |= {column for rule in self.made.values() for column in rule.columns}
+        return used | {self.privacy_unit.column or ""}
+
+    @cached_property
+    def people(self) -> PersonRule | None:
+        """How many rows of a person become one, as `per_person` states; None where it states nothing."""
+        return None if self.per_person is None else rule_of(self)
 
     @property
     def units(self) -> dict[str, int]:
@@ -307,9 +333,7 @@ class Schema(Declared):
         file = self.file
         if file is None:
             return
-        parts = (*self.attributes.values(), *self.measures.values())
-        used = {same_name(column) for column in (*(part.column for part in parts), self.privacy_unit.column or "")}
-        used |= {same_name(column) for rule in self.made.values() for column in rule.columns}
+        used = set(map(same_name, self.columns_read))
         for key in ("missing", "strip"):
             words = getattr(file, key)
             odd = [name for name in words if same_name(name) not in used] if isinstance(words, dict) else []
@@ -403,7 +427,10 @@ def what_is_counted(schema: Schema) -> tuple[str, ...]:
     """
     unit, (unread, unlisted) = schema.privacy_unit, _left_out(schema)
     rules = in_words(schema)[:MOST_NAMED] if schema.made else []
-    if unit.column is not None:
+    if schema.per_person is not None:
+        whole = " ".join(schema.per_person.split())
+        rules.append(f"each {printable(unit.column or '')} is one row, of all its rows: {printable(whole)}")
+    elif unit.column is not None:
         verb = "is" if unit.contributions == 1 else "are"
         rules.append(f"at most {_rows(unit.contributions)} of each {printable(unit.column)} {verb} counted")
     if unread:
@@ -432,6 +459,8 @@ def counted_in_short(schema: Schema) -> str:
     """
     unit = schema.privacy_unit
     rules = [] if unit.column is None else [f"at most {_rows(unit.contributions)} of each {printable(unit.column)}"]
+    if schema.per_person is not None:
+        rules = [f"each {printable(unit.column or '')} once, by all its rows"]
     series = schema.series
     if series is not None and series.promise.most is not None and not series.promise.alone:
         many = "1 period" if series.promise.most == 1 else f"{series.promise.most} periods"

@@ -33,6 +33,9 @@ from sfumato.schema.dialect import PLAIN, Dialect, same_name
 from sfumato.schema.row_rules import columns_read
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from sfumato.kernel.reading.checking import Checked
 
 
@@ -93,9 +96,7 @@ def open_table(
     """
 
     written = file or (schema and schema.file) or PLAIN
-    wanted = (
-        [] if schema is None else list(dict.fromkeys(column for _, _, column in (*_wanted(schema), *_read(schema))))
-    )
+    wanted = [] if schema is None else list(dict.fromkeys(column for _, _, column in (*_asked(schema), *_read(schema))))
     return Table(open_engine(table, name, written, wanted, dialect), allow_views)
 
 
@@ -171,18 +172,14 @@ class Table:
         people = admit is not None
         how = {"row_by_row": row_by_row, "with_people": people}
         statement = aggregate_statement(schema, engine, columns, key, period=period, **how)
-        unit = {columns[name].reference for name in columns if name == schema.privacy_unit.column and not people}
-        used = [
-            column if column.reference in unit else replace(column, who=None)  # worked out where they are used
-            for column in used_columns(engine, columns)
-        ]
+        used = _used(engine, columns, None if people else schema.privacy_unit.column)
         try:
             if admit is None:
                 return checked(engine.run(statement, used), schema, row_by_row=row_by_row)
             rows = checked(admitted(engine.run(statement, used), admit), schema, row_by_row=True)
             return rows.gathered if isinstance(rows, Rows) and not row_by_row else rows
         finally:
-            self.engine.close()
+            engine.close()
 
     def aggregate(
         self, schema: Schema, key: int, *, period: str | None = None, admit: Admit | None = None
@@ -190,6 +187,34 @@ class Table:
         """Read as `read` does, and aggregate by cell wherever cells can be numbered."""
         found = self.read(schema, key, period=period, admit=admit)
         return found.gathered if isinstance(found, Rows) else found
+
+    def check_values(self, schema: Schema, most: int) -> None:
+        """Refuse, before anything is spent, a look at values that this table cannot serve; see `read_values`."""
+        from sfumato.kernel.reading.statement import values_statement
+
+        self.check(schema)
+        engine, columns = self._reading(schema)
+        people = schema.privacy_unit.column is not None and most > 1
+        engine.check(values_statement(schema, engine, columns, 0, most, with_people=people))
+
+    def read_values(
+        self, schema: Schema, key: int, most: int
+    ) -> tuple[list[bytes], NDArray[np.int64], NDArray[np.int64]]:
+        """Read the different values of a schema's one attribute, a category whatever it lists, at most `most` a person.
+
+        The values rise by their bytes. Where a person, or row, has one value, each has its number of people; where
+        there can be several, there is a place among the values and the number of a person for each that a person has.
+        key: chooses which values of a person are kept; draw it afresh for every reading.
+        """
+        from sfumato.kernel.reading.statement import as_values, values_statement
+
+        engine, columns = self._reading(schema)
+        people = schema.privacy_unit.column is not None and most > 1
+        statement = values_statement(schema, engine, columns, key, most, with_people=people)
+        try:
+            return as_values(engine.run(statement, _used(engine, columns, schema.privacy_unit.column)))
+        finally:
+            engine.close()
 
     def look(self, schema: Schema, period: str | None = None) -> Checked:
         """NOT PRIVATE: counts of values that the schema leaves out, clips or cannot read, for the curator alone.
@@ -203,20 +228,33 @@ class Table:
 
     def derived(self, schema: Schema) -> bool:
         """Whether values that the schema uses are computed on reading, by a view or a lazy frame."""
-        uses = [*_read(schema), *(use for use in _wanted(schema) if use[2] not in schema.made)]
+        uses = [*_read(schema), *(use for use in _asked(schema) if use[2] not in schema.made)]
         return any(self._source(schema, *use).derived for use in uses)
+
+    def rows_of_each(self, schema: Schema) -> Table:
+        """Table with one row for each person of the schema's privacy unit: how many rows they have (`ROWS`)."""
+        from sfumato.kernel.reading.derived import rows_of_each
+
+        engine, columns = self._reading(schema)
+        return replace(self, engine=rows_of_each(engine, columns[schema.privacy_unit.column or ""]))
 
     def _reading(self, schema: Schema) -> tuple[Engine, dict[str, Column]]:
         """The engine over the rows that the schema's rules derive, and its column for each name in use."""
-        uses = list(_wanted(schema))
-        if not schema.made:
-            return self.engine, {wanted: self._source(schema, role, kind, wanted) for role, kind, wanted in uses}
-        from sfumato.kernel.reading.recoding import with_made_columns
+        engine, uses = self.engine, list(_asked(schema))
+        if schema.made:
+            from sfumato.kernel.reading.recoding import with_made_columns
 
-        engine, columns = with_made_columns(self.engine, schema.made, uses, lambda *use: self._source(schema, *use))
-        for role, kind, wanted in uses:
-            _refuse_unfit(role, kind, columns[wanted], engine.dialect)
-        return engine, columns
+            engine, columns = with_made_columns(engine, schema.made, uses, lambda *use: self._source(schema, *use))
+            for role, kind, wanted in uses:
+                _refuse_unfit(role, kind, columns[wanted], engine.dialect)
+        else:
+            columns = {wanted: self._source(schema, role, kind, wanted) for role, kind, wanted in uses}
+        if schema.people is None:
+            return engine, columns
+        from sfumato.kernel.reading.people import per_person
+
+        engine = per_person(engine, schema.people, columns, schema)
+        return engine, _fitting(engine, list(_wanted(schema)))
 
     def _source(self, schema: Schema, role: str, kind: str, wanted: str) -> Column:
         """Column of the source itself by its name, if it can serve."""
@@ -233,6 +271,27 @@ class Table:
             words, marks = schema.file.missing_words(wanted), schema.file.marks(wanted)
             column = replace(column, spelling=replace(column.spelling, missing=words, strip=marks))
         return column
+
+
+def _fitting(engine: Engine, uses: Sequence[tuple[str, str, str]]) -> dict[str, Column]:
+    """Column of derived rows for each name in use, if it can serve."""
+    columns = {}
+    for role, kind, wanted in uses:
+        columns[wanted] = _match(engine.columns, role, wanted)
+        _refuse_unfit(role, kind, columns[wanted], engine.dialect)
+    return columns
+
+
+def _asked(schema: Schema) -> Iterator[tuple[str, str, str]]:
+    """Uses of the table's own columns, as `_wanted` has them: by the schema, or by the rule that makes its columns."""
+    return _wanted(schema) if schema.people is None else schema.people.reads
+
+
+def _used(engine: Engine, columns: dict[str, Column], unit: str | None) -> list[Column]:
+    """The engine's columns that are read; what tells persons apart is worked out for the unit alone."""
+    own = {columns[name].reference for name in columns if name == unit}
+    used = used_columns(engine, columns)
+    return [column if column.reference in own else replace(column, who=None) for column in used]
 
 
 def _wanted(schema: Schema) -> Iterator[tuple[str, str, str]]:

@@ -35,6 +35,7 @@ from sfumato.releases.signature import (
     read_signature,
     signature_beside,
 )
+from sfumato.schema.discovered import as_receipt, cost_in_words
 from sfumato.schema.parts import Budget
 from sfumato.version import __version__
 
@@ -71,7 +72,7 @@ class Certificate(Certified):
                 "noise": list(self.noises),
                 "publishes": self.content.about.extent,
             },
-            "budget": {**total, "receipt": about.receipt},
+            "budget": {**total, "receipt": about.receipt, **_bought(self)},
             "software": {
                 "written_by": about.written_by,
                 "format_version": about.version,
@@ -181,6 +182,33 @@ def _total(stated: Budget) -> str:
     return "" if amount is None else f"{kind} {readable(amount)}"
 
 
+def _bought(of: Certificate) -> dict[str, Any]:
+    """Receipts of what the schema was filled with, and what they and the release cost together."""
+    receipts, promised = of.schema.discovered or (), of.manifest.guarantee
+    if not receipts:
+        return {}
+    together = {
+        kind: readable(getattr(promised, kind) + sum(getattr(one, kind) for one in receipts))
+        for kind in ("epsilon", "delta")
+    }
+    return {"discovered": [as_receipt(one) for one in receipts], "with_this_release": together}
+
+
+def _bought_in_words(of: Certificate) -> list[tuple[str, str]]:
+    found = [
+        (
+            "bought before",
+            f"{cost_in_words([one])} for {', '.join(one.filled)} (ledger {one.ledger}, entry {one.entry})",
+        )
+        for one in of.schema.discovered or ()
+    ]
+    if not found:
+        return []
+    sums = _bought(of)["with_this_release"]
+    delta = f", delta {sums['delta']}" if sums["delta"] != "0" else ""
+    return [*found, ("with this release", f"epsilon {sums['epsilon']}{delta}")]
+
+
 def facts_of(of: Certificate) -> list[tuple[str, str]]:
     """List the statements of a certificate as names and texts."""
     about, promised, unit = of.manifest, of.manifest.guarantee, of.schema.privacy_unit
@@ -200,6 +228,7 @@ def facts_of(of: Certificate) -> list[tuple[str, str]]:
         ("holds", of.content.about.extent),
         ("total budget", "" if stated is None else f"{_total(stated)}, as the schema states it"),
         ("ledger", receipt_in_words(about.receipt)),
+        *_bought_in_words(of),
         ("written by", f"{about.written_by}, format {about.version}"),
         ("file", f"{of.file}, {of.bytes:,} bytes"),
         ("sha256 of file", of.sha256),

@@ -252,7 +252,9 @@ def _released(sources: Sequence[Source], content: Content, *, disjoint: bool) ->
     schema, releases = sources[0].release.schema, [source.release for source in sources]
     epsilon, delta, rho = cost_of_parts(parts, by_row=schema.privacy_unit.column is None)
     views = any("view" in each.guarantee.neighbours for each in releases)
-    promise = guarantee_of(epsilon, releases[0].guarantee.unit, delta=delta, rho=rho, derived=views)
+    promise = guarantee_of(
+        epsilon, releases[0].guarantee.unit, delta=delta, rho=rho, derived=views, bought=schema.bought
+    )
     names = [*dict.fromkeys(part.mechanism for part in parts)]
     private = all(each.private for each in releases)
     receipt = combined_receipt(schema.dataset, parts, epsilon, delta)
