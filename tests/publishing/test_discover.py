@@ -215,6 +215,16 @@ def test_later_releases_name_what_was_bought_and_charge_the_same_account(book, t
         sf.release(TABLE, schema, 1, mechanism="cells", ledger=other)
 
 
+def test_what_is_said_of_the_file_holds_for_looks(book, tmp_path):
+    lines = ["pid;age;town", *(f"{place};{place % 50},0 y;{'NA' if place % 3 else 'Bern'}" for place in range(3000))]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    file = {"delimiter": ";", "decimal": ",", "missing": {"town": ["NA"]}, "strip": {"age": ["y"]}}
+    draft = {key: part for key, part in DRAFT.items() if key != "measures"} | {"file": file}
+    schema = filled(book, table=tmp_path / "t.csv", draft=draft).schema()
+    assert schema.attributes["town"].listed == ("Bern",)
+    assert (schema.attributes["age"].lower, schema.attributes["age"].upper) == (0, 50)
+
+
 def test_a_draft_is_read_from_its_file_with_lists_beside_it(book, tmp_path):
     (tmp_path / "towns.txt").write_text("Aa\nBern\n")
     draft = {**DRAFT, "attributes": {**DRAFT["attributes"], "town": {"type": "category", "values": "towns.txt"}}}

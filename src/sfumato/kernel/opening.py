@@ -229,13 +229,12 @@ class Looks:
         self, column: str, epsilon: Fraction, delta: Fraction, *, most: int, values_a_person: int
     ) -> list[FoundValue]:
         """Values of a column that enough people have (kernel/discovering.py), for this epsilon and delta."""
-        from sfumato.kernel.discovering import find_values, values_schema
+        from sfumato.kernel.discovering import find_values
 
         self._take(epsilon, delta)
-        schema = values_schema(column, self._schema.privacy_unit, self._schema.file)
         return find_values(
             self._opened(),
-            schema,
+            _schema_of_values(column, self._schema),
             Cost(epsilon, delta),
             most=most,
             values_a_person=values_a_person,
@@ -248,6 +247,14 @@ class Looks:
 
     def _key(self) -> int:
         return int.from_bytes(self._entropy.bytes(7), "big")
+
+
+def _schema_of_values(column: str, schema: Schema) -> Schema:
+    """Schema of a look at the values of a column, with what the file says of it and of the unit."""
+    from sfumato.kernel.discovering import values_schema
+
+    file = schema.file and schema.file.without_names({column, schema.privacy_unit.column or ""})
+    return values_schema(column, schema.privacy_unit, file)
 
 
 def open_looks(
@@ -277,11 +284,14 @@ def rehearse_looks(
     opened: Callable[[], Table], terms: Terms, listed: Sequence[tuple[str, Cost]], *, ledger: Ledger
 ) -> Account:
     """Refuse what `open_looks` would refuse from names and types; reserves nothing and reads no row."""
-    from sfumato.kernel.discovering import threshold_noise, values_schema
+    from sfumato.kernel.discovering import MOST_A_PERSON, rounds_of, threshold_noise
 
+    unit = terms.schema.privacy_unit
     for column, cost in listed:
         threshold_noise(cost)
+        if unit.column is not None:
+            rounds_of(cost, MOST_A_PERSON)
         with opened() as table:
-            table.check_values(values_schema(column, terms.schema.privacy_unit, terms.schema.file), 1)
+            table.check_values(_schema_of_values(column, terms.schema), 1 if unit.column is None else 2)
     with opened() as table:
         return rehearse(table, terms, ledger=ledger)

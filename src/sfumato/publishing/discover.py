@@ -44,7 +44,6 @@ from sfumato.schema.parts import PrivacyUnit, shown
 
 MECHANISM = "discover"
 MOST_VALUES = 200
-MOST_OF_A_PERSON = 1  # different values of a person that a look takes
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,6 +260,8 @@ def fill(table: Any, wish: Wish, *, step: Step, entropy: Entropy | None = None) 
 
 
 def _findings(looks: Looks, wish: Wish, schema: Schema) -> list[Finding]:
+    from sfumato.kernel.discovering import MOST_A_PERSON
+
     unit, settings = schema.privacy_unit, Settings()
     spent = schema.epsilon or wish.cost.epsilon
     rows, found = unit.contributions, list[Finding]()
@@ -270,7 +271,7 @@ def _findings(looks: Looks, wish: Wish, schema: Schema) -> list[Finding]:
                 one = _contributions(looks, blank, epsilon, spent, settings)
                 rows = one.found.get(blank.wanted[0], 1)
             elif blank.kind == "values":
-                one = _values(looks, blank, (epsilon, delta), min(rows, MOST_OF_A_PERSON), wish, schema)
+                one = _values(looks, blank, (epsilon, delta), min(rows, MOST_A_PERSON), wish, schema)
             else:
                 one = _bounds(looks, blank, epsilon, schema, wish.draft, settings)
         except TableError as problem:  # what the other looks found is paid for, and kept
