@@ -65,6 +65,14 @@ AS_OF = typer.Option(
     show_default=False,
     metavar="PERIOD",
 )
+WITH = typer.Option(
+    None,
+    "--with",
+    metavar="FILE",
+    help="A small public CSV file that the statement may join, called as the file is: --with chapters.csv, "
+    "JOIN chapters ON ... May be repeated.",
+    show_default=False,
+)
 UNBIASED = typer.Option(False, "--unbiased", help="Answer from the noisy measurements alone, without a model.")
 
 
@@ -88,6 +96,7 @@ def query(
     selected: bool = SELECTED,
     unbiased: bool = UNBIASED,
     as_of: str | None = AS_OF,
+    tables: list[Path] | None = WITH,
     most_cells: int | None = MOST_CELLS,
     require_signature: Path | None = SIGNED,
     strict: bool = typer.Option(False, "--strict", help="Refuse conditions that cut through a bin."),
@@ -118,6 +127,7 @@ def query(
                         selected=selected,
                         unbiased=unbiased,
                         as_of=as_of,
+                        tables={path.name.partition(".")[0]: path for path in tables or ()},
                     )
                 )
     answers = list(zip(asked.texts, results, strict=True))

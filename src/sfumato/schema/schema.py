@@ -44,11 +44,14 @@ from sfumato.schema.parts import (
     bounds_of,
     column_name,
     decimal,
+    field_of,
     keys_of,
     missing_of,
     shown,
 )
+from sfumato.schema.per_person import PersonRule, checked_text, rule_of, with_one_row
 from sfumato.schema.remedies import REMEDIES, UNIT_FORMS, blanks_of, counted, in_plain_words, path_of
+from sfumato.schema.row_rules import LookUps, Recodes, Rule, in_words, rules_of
 from sfumato.schema.rules import Combinations, Functions, rules_in_words, structure_of
 from sfumato.schema.series import PERIOD, Series
 
@@ -105,14 +108,18 @@ class Schema(Declared):
     impossible: Combinations | None = None
     follows: Functions | None = None
     series: Series | None = None
+    per_person: Annotated[str, PlainValidator(checked_text)] | None = None  # SQL that makes a person's rows one
     expected_rows: Count | None = None
     file: Dialect | None = None  # how the table's file is written, and synthetic rows are
     discovered: tuple[Discovered, ...] | None = None  # receipts for keys that were bought from the table
+    recode: Recodes | None = None
+    with_: LookUps | None = None  # `with` in the file
 
     def __init__(self, /, **data: Any) -> None:
         """Keys as in the YAML file; a SchemaError names the key that is wrong and what to do."""
         data = {key: part for key, part in data.items() if part is not None or key in ("attributes", "privacy_unit")}
         _refuse_blanks(data)
+        data = {"with_" if key == "with" else key: part for key, part in with_one_row(data).items()}
         try:
             super().__init__(**data)
         except ValidationError as problem:
@@ -123,8 +130,10 @@ class Schema(Declared):
             refusal.mistakes = mistakes
             raise refusal from None
         _ = self.domain  # refuses attributes that are too long
+        _ = self.people  # refuses one that does not go with the attributes or the unit
         self._refuse_names_that_are_taken()
         self._refuse_words_that_are_listed()
+        self._refuse_a_unit_that_is_made()
         _ = self.structure  # refuses rules that do not go with the attributes
 
     @classmethod
@@ -175,8 +184,7 @@ class Schema(Declared):
         """The schema as a release carries it: of the table's file, how rows are written in it."""
         if self.file is None:
             return self
-        used = {part.column for part in (*self.attributes.values(), *self.measures.values())}
-        file = self.file.without_names(used | {self.privacy_unit.column or ""})
+        file = self.file.without_names(self.columns_read)
         return self.model_copy(update={"file": None if file == PLAIN else file})
 
     @property
@@ -224,6 +232,24 @@ class Schema(Declared):
     def structure(self) -> Structure | None:
         """Combinations of cells that no row can have, as `impossible` and `follows` state; None where neither does."""
         return structure_of(self) if self.impossible or self.follows else None
+
+    @cached_property
+    def made(self) -> dict[str, Rule]:
+        """The rules of columns that `recode` and `with` make, each after those that it uses."""
+        return rules_of(self) if self.recode or self.with_ else {}
+
+    @property
+    def columns_read(self) -> set[str]:
+        """Columns of the table that are read."""
+        parts = (*self.attributes.values(), *self.measures.values())
+        used = {part.column for part in parts} if self.people is None else {name for _, _, name in self.people.reads}
+        used |= {column for rule in self.made.values() for column in rule.columns}
+        return used | {self.privacy_unit.column or ""}
+
+    @cached_property
+    def people(self) -> PersonRule | None:
+        """How many rows of a person become one, as `per_person` states; None where it states nothing."""
+        return None if self.per_person is None else rule_of(self)
 
     @property
     def units(self) -> dict[str, int]:
@@ -307,8 +333,7 @@ class Schema(Declared):
         file = self.file
         if file is None:
             return
-        parts = (*self.attributes.values(), *self.measures.values())
-        used = {same_name(column) for column in (*(part.column for part in parts), self.privacy_unit.column or "")}
+        used = set(map(same_name, self.columns_read))
         for key in ("missing", "strip"):
             words = getattr(file, key)
             odd = [name for name in words if same_name(name) not in used] if isinstance(words, dict) else []
@@ -325,6 +350,14 @@ class Schema(Declared):
                         f"attributes.{name} lists {word!r}, which file.missing says is no value; drop one, or state "
                         "missing by column, such as {age: [NA]}"
                     )
+
+    def _refuse_a_unit_that_is_made(self) -> None:
+        unit, made = self.privacy_unit.column, self.made  # which refuses rules that do not go together
+        if unit is not None and same_name(unit) in map(same_name, made):
+            raise SchemaError(
+                f"privacy_unit names the column {unit!r}, which a rule makes; name a column of the table itself, as "
+                "the promise is about whoever it names"
+            )
 
     @cached_property
     def group_columns(self) -> dict[str, tuple[str, tuple[str | None, ...]]]:
@@ -367,7 +400,8 @@ def axis_sizes(mapping: Mapping[str, Any]) -> list[int]:
 
 def _as_json(value: object) -> Any:
     if isinstance(value, Declared):
-        return {key: _as_json(part) for key in keys_of(type(value)) if (part := getattr(value, key)) is not None}
+        every = ((key, getattr(value, field_of(type(value), key))) for key in keys_of(type(value)))
+        return {key: _as_json(part) for key, part in every if part is not None}
     if isinstance(value, dict):
         return {key: _as_json(part) for key, part in value.items()}
     if isinstance(value, tuple) and {*map(type, value)} <= {str, int}:
@@ -392,8 +426,11 @@ def what_is_counted(schema: Schema) -> tuple[str, ...]:
     values beyond the bounds count at the bound: age from 0 to 9
     """
     unit, (unread, unlisted) = schema.privacy_unit, _left_out(schema)
-    rules = []
-    if unit.column is not None:
+    rules = in_words(schema)[:MOST_NAMED] if schema.made else []
+    if schema.per_person is not None:
+        whole = " ".join(schema.per_person.split())
+        rules.append(f"each {printable(unit.column or '')} is one row, of all its rows: {printable(whole)}")
+    elif unit.column is not None:
         verb = "is" if unit.contributions == 1 else "are"
         rules.append(f"at most {_rows(unit.contributions)} of each {printable(unit.column)} {verb} counted")
     if unread:
@@ -422,6 +459,8 @@ def counted_in_short(schema: Schema) -> str:
     """
     unit = schema.privacy_unit
     rules = [] if unit.column is None else [f"at most {_rows(unit.contributions)} of each {printable(unit.column)}"]
+    if schema.per_person is not None:
+        rules = [f"each {printable(unit.column or '')} once, by all its rows"]
     series = schema.series
     if series is not None and series.promise.most is not None and not series.promise.alone:
         many = "1 period" if series.promise.most == 1 else f"{series.promise.most} periods"

@@ -52,7 +52,9 @@ class Derived:
         """SQL of the derived rows."""
         from sqlglot import exp
 
-        return exp.Subquery(this=self._rows.copy(), alias=exp.TableAlias(this=exp.to_identifier("derived")))
+        rows = exp.Subquery(this=self._rows.copy(), alias=exp.TableAlias(this=exp.to_identifier("derived")))
+        rows.meta["columns"] = self._columns  # whose types Spark's casts depend on
+        return rows
 
     def run(self, statement: exp.Expression, used: Sequence[Column]) -> pa.Table:
         """Run the statement; the columns that the engine reads are the rule's, whichever of its own are used."""

@@ -115,7 +115,7 @@ def aggregate_statement(
         rows = _capped(rows, [*cells, *steps], schema.privacy_unit.contributions, engine, key, carried)
     if row_by_row:
         return rows
-    sums = [named(_clipped_sum(column(step)), f"s{place}") for place, step in enumerate(steps)]
+    sums = [named(clipped_sum(column(step)), f"s{place}") for place, step in enumerate(steps)]
     gathered = select([column("cell"), named(exp.Count(this=exp.Star()), "n"), *sums], rows)
     gathered.set("group", exp.Group(expressions=[column("cell")]))
     gathered.set("order", exp.Order(expressions=[exp.Ordered(this=column("cell"))]))
@@ -369,7 +369,9 @@ def _capped(
     return select([*map(column, wanted)], numbered).where(column("place") <= whole(most), copy=False)
 
 
-def _clipped_sum(steps: SQL) -> SQL:
+def clipped_sum(steps: SQL) -> SQL:
+    """SQL of a sum of whole numbers in 38 digits, clipped to 64 bits."""
+
     def wide(value: SQL) -> SQL:
         return cast(value, "decimal(38, 0)")
 

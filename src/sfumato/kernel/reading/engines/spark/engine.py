@@ -303,7 +303,11 @@ _PLAIN = "DECIMAL(38, 21)"  # 17 digits before the point and 17 after three zero
 
 def in_sparks_words(statement: SQL, columns: Sequence[Column]) -> SQL:
     """Rewrite the statement for Spark. columns: of the source, whose types determine casts."""
-    kinds = {column.reference: exp.DataType.build(column.type or "string", dialect="spark").this for column in columns}
+    derived = [column for node in statement.find_all(exp.Subquery) for column in node.meta.get("columns", ())]
+    kinds = {
+        column.reference: exp.DataType.build(column.type or "string", dialect="spark").this
+        for column in (*columns, *derived)
+    }
 
     statement = statement.copy()
     for node in reversed(list(statement.walk())):  # from the inside out: what is replaced is not looked at again
