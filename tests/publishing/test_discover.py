@@ -109,13 +109,33 @@ def test_a_look_beyond_the_reservation_or_of_another_unit_is_refused(book):
     by_person = by_row.model_copy(update={"privacy_unit": one.schema.privacy_unit})
     with pytest.raises(PrivacyError, match="another unit"):
         looks.curator(by_row, Fraction(1))
-    with pytest.raises(PrivacyError, match="each has one count"):
-        looks.people(by_person, Fraction(1))
+    with pytest.raises(PrivacyError, match="another unit"):
+        looks.values(by_row, Fraction(1), Fraction(1, 10**6), most=3, values_a_person=1)
     looks.curator(by_person, Fraction(3))
     with pytest.raises(PrivacyError, match="more than was reserved"):
         looks.curator(by_person, Fraction(2))
     with pytest.raises(PrivacyError, match="more than was reserved"):
-        looks.values("town", Fraction(1, 2), Fraction(1, 10**5), most=3, values_a_person=1)
+        looks.values(by_person, Fraction(1, 2), Fraction(1, 10**5), most=3, values_a_person=1)
+
+
+def test_columns_that_rules_make_can_be_asked_for(book):
+    draft = {
+        "dataset": "visits",
+        "privacy_unit": {"column": "pid"},
+        "budget": {"epsilon": 9},
+        "recode": {"decade": "FLOOR(age / 10)"},
+        "attributes": {"decade": {"type": "integer"}},
+    }
+    schema = filled(book, draft=draft).schema()
+    assert (schema.attributes["decade"].lower, schema.attributes["decade"].upper) in {(0, 9), (0, 10)}
+    assert schema.privacy_unit.contributions > 1
+    people = {**draft, "recode": None, "attributes": {"visits": {"type": "integer"}}}
+    people["per_person"] = "SELECT pid, COUNT(*) AS visits FROM visits GROUP BY pid"
+    del people["recode"]
+    (found,) = filled(book, draft=people, seed=9).findings
+    assert found.found["attributes", "visits", "lower"] <= 1 and found.found["attributes", "visits", "upper"] in range(
+        4, 12
+    )
 
 
 def test_nothing_is_read_before_the_reservation_and_a_failed_look_keeps_it(book, monkeypatch):

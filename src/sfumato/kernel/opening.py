@@ -201,7 +201,7 @@ class Looks:
 
     def __init__(self, opened: Callable[[], Table], terms: Terms, receipt: Receipt, entropy: Entropy) -> None:
         self.receipt = receipt
-        self._opened, self._schema, self._entropy = opened, terms.schema, entropy
+        self._opened, self._unit, self._entropy = opened, terms.schema.privacy_unit.column, entropy
         self._epsilon, self._delta = terms.cost.epsilon, terms.cost.delta
 
     def _take(self, epsilon: Fraction, delta: Fraction = Fraction(0)) -> Budget:
@@ -212,29 +212,21 @@ class Looks:
 
     def curator(self, schema: Schema, epsilon: Fraction) -> Curator:
         """Curator of the table's rows under a schema of the same unit, which can spend this epsilon and no more."""
-        if schema.privacy_unit.column != self._schema.privacy_unit.column:
-            raise PrivacyError("a look protects another unit than the one that was reserved for")
-        return self._read(self._opened(), schema, self._take(epsilon))
-
-    def people(self, schema: Schema, epsilon: Fraction) -> Curator:
-        """Curator of a table with one row for each person: how many rows they have, under the name `ROWS`.
-
-        schema: of that table, so that its unit is a row (docs/privacy.md, section 10).
-        """
-        if self._schema.privacy_unit.column is None or schema.privacy_unit.column is not None:
-            raise PrivacyError("rows are counted for each person where a column names persons, and each has one count")
-        return self._read(self._opened().rows_of_each(self._schema), schema, self._take(epsilon))
+        self._refuse_another_unit(schema)
+        budget = self._take(epsilon)
+        return curator_of(schema, self._opened().read(schema, self._key()), budget, self._entropy)
 
     def values(
-        self, column: str, epsilon: Fraction, delta: Fraction, *, most: int, values_a_person: int
+        self, schema: Schema, epsilon: Fraction, delta: Fraction, *, most: int, values_a_person: int
     ) -> list[FoundValue]:
-        """Values of a column that enough people have (kernel/discovering.py), for this epsilon and delta."""
+        """Values that enough people have (kernel/discovering.py) of a schema's one attribute, a category."""
         from sfumato.kernel.discovering import find_values
 
+        self._refuse_another_unit(schema)
         self._take(epsilon, delta)
         return find_values(
             self._opened(),
-            _schema_of_values(column, self._schema),
+            schema,
             Cost(epsilon, delta),
             most=most,
             values_a_person=values_a_person,
@@ -242,25 +234,18 @@ class Looks:
             entropy=self._entropy,
         )
 
-    def _read(self, table: Table, schema: Schema, budget: Budget) -> Curator:
-        return curator_of(schema, table.read(schema, self._key()), budget, self._entropy)
+    def _refuse_another_unit(self, schema: Schema) -> None:
+        if schema.privacy_unit.column != self._unit:
+            raise PrivacyError("a look protects another unit than the one that was reserved for")
 
     def _key(self) -> int:
         return int.from_bytes(self._entropy.bytes(7), "big")
 
 
-def _schema_of_values(column: str, schema: Schema) -> Schema:
-    """Schema of a look at the values of a column, with what the file says of it and of the unit."""
-    from sfumato.kernel.discovering import values_schema
-
-    file = schema.file and schema.file.without_names({column, schema.privacy_unit.column or ""})
-    return values_schema(column, schema.privacy_unit, file)
-
-
 def open_looks(
     opened: Callable[[], Table],
     terms: Terms,
-    listed: Sequence[tuple[str, Cost]],
+    trials: Sequence[tuple[Schema, Cost | None]],
     *,
     ledger: Ledger,
     entropy: Entropy,
@@ -269,29 +254,31 @@ def open_looks(
 ) -> Looks:
     """Reserve the cost of several looks at a table, after what names and types refuse; no row is read here.
 
-    opened: opens the table anew, for each look reads it once. The schema of the terms names every column that a look
-    will read, with its kind. listed: columns whose values will be asked for, with what each of these looks will take.
+    opened: opens the table anew, for each look reads it once. trials: schemas like those of the looks; with what it
+    will take where one is at values.
     """
     if not terms.by_sums:
         raise PrivacyError("looks spend epsilons and deltas, which follow from no rho; reserve them so")
     step("check")
-    rehearse_looks(opened, terms, listed, ledger=ledger)
+    rehearse_looks(opened, terms, trials, ledger=ledger)
     step("reserve")
     return Looks(opened, terms, ledger.reserve(terms.wanted, nonce), entropy)
 
 
 def rehearse_looks(
-    opened: Callable[[], Table], terms: Terms, listed: Sequence[tuple[str, Cost]], *, ledger: Ledger
+    opened: Callable[[], Table], terms: Terms, trials: Sequence[tuple[Schema, Cost | None]], *, ledger: Ledger
 ) -> Account:
     """Refuse what `open_looks` would refuse from names and types; reserves nothing and reads no row."""
     from sfumato.kernel.discovering import MOST_A_PERSON, rounds_of, threshold_noise
 
-    unit = terms.schema.privacy_unit
-    for column, cost in listed:
-        threshold_noise(cost)
-        if unit.column is not None:
-            rounds_of(cost, MOST_A_PERSON)
+    for schema, cost in trials:
+        several = schema.privacy_unit.column is not None
         with opened() as table:
-            table.check_values(_schema_of_values(column, terms.schema), 1 if unit.column is None else 2)
+            table.check(schema)
+            if cost is not None:
+                threshold_noise(cost)
+                table.check_values(schema, 2 if several else 1)
+        if cost is not None and several:
+            rounds_of(cost, MOST_A_PERSON)
     with opened() as table:
         return rehearse(table, terms, ledger=ledger)

@@ -52,7 +52,8 @@ def blanks_to_buy(draft: Mapping[str, Any]) -> list[Blank]:
     """The blanks of a draft that a private look can fill; any other blank is refused, with what to write."""
     found: dict[tuple[str, str], Blank] = {}
     unit = draft.get("privacy_unit")
-    if isinstance(unit, Mapping) and unit.get("column") and unit.get(CONTRIBUTIONS) is None:
+    one_row = draft.get("per_person") is not None  # of each person, by rule
+    if isinstance(unit, Mapping) and unit.get("column") and unit.get(CONTRIBUTIONS) is None and not one_row:
         path = ("privacy_unit", CONTRIBUTIONS)
         found[path] = Blank(CONTRIBUTIONS, CONTRIBUTIONS, str(unit["column"]), "integer", (path[:1],), (path,))
     for room in ("attributes", "measures"):

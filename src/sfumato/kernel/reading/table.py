@@ -233,13 +233,6 @@ class Table:
         read += [self._source(schema, *one) for one in _asked(schema) if same_name(one[2]) not in made]
         return any(column.derived for column in read)
 
-    def rows_of_each(self, schema: Schema) -> Table:
-        """Table with one row for each person of the schema's privacy unit: how many rows they have (`ROWS`)."""
-        from sfumato.kernel.reading.derived import rows_of_each
-
-        engine, columns = self._reading(schema)
-        return replace(self, engine=rows_of_each(engine, columns[schema.privacy_unit.column or ""]))
-
     def _reading(self, schema: Schema) -> tuple[Engine, dict[str, Column]]:
         """The engine over the rows that the schema's rules derive, and its column for each name in use."""
         engine, uses = self.engine, list(_asked(schema))
