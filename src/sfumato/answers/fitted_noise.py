@@ -10,6 +10,7 @@ a group is a box of attribute values; by `errors_by_group`; by dense weights ove
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -232,6 +233,16 @@ class FittedNoise(NoiseSource):
             result.append(cache[same])
         return result
 
+    def recurring(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Floats | None:
+        """Covariances of what other parts err by too, of fits that lean on them; None of any other model's errors."""
+        asked = {of for side in sides for kind in (side.split, side.whole) for of in kind}
+        touched = [fit for fit in self.fits if fit.of in asked]
+        leaning = [fit for fit in touched if hasattr(fit, "recurring")]
+        if not leaning or not all(fit.exact for fit in touched if fit not in leaning):
+            return None
+        terms = replace(self, fits=tuple(fit.recurring for fit in leaning)).terms(sides, cells, groups)
+        return np.stack([covariance_of(each, 3 * len(sides)) for each in terms])
+
     def _of_statistic(self, query: SumWeights, present: Codes) -> Sequence[Terms]:
         """Noise terms of each present group in one statistic, by the quickest way that the fit offers."""
         fit, result = query.fit, dict[int, Terms]()
@@ -286,6 +297,14 @@ class FittedNoise(NoiseSource):
         weighed = spread_over(self.domain, query.names, each.reshape(len(inside), len(present) * ends))
         order = [[place * ends + end for end in query.answer] for place in range(len(present))]
         return noises_of(query.fit, weighed, order)
+
+
+def covariance_of(terms: Terms, ends: int) -> Floats:
+    """Covariance of the ends of some sums, (ends, ends), by their noise terms."""
+    found = np.zeros((ends, ends))
+    for term in terms or ():
+        found += term.noise.variance * term.multiplicity * np.outer(term.weights, term.weights)
+    return found
 
 
 def _weights(by_statistic: ByStatistic, of: str, end: str, size: int) -> Floats:

@@ -58,6 +58,7 @@ SIMULTANEOUS = typer.Option(False, "--simultaneous", help="Make intervals hold f
 SELECTED = typer.Option(
     True, "--selected/--no-selected", help="Widen intervals of rows that noisy values chose (LIMIT, HAVING, ranks)."
 )
+TABLE = typer.Option(None, "--table", help="Of linked tables: the one that is meant.", show_default=False)
 AS_OF = typer.Option(
     None,
     "--as-of",

@@ -12,16 +12,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import PrivacyError, SchemaError
+from sfumato.errors import BudgetError, PrivacyError, SchemaError
 from sfumato.frozen import dataclass
-from sfumato.kernel.budget import Budget, Cost
+from sfumato.kernel.budget import Budget, Cost, conversion_gap, order_for
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.counts import Aggregate, Rows
 from sfumato.kernel.curator import Curator
@@ -81,6 +81,12 @@ class Terms:
                 f"the schema states a series, published {series.period} by {series.period}; name the series' file and "
                 "the period of this table (--series, --period), or take `series` out of the schema"
             )
+        if self.schema.running and self.cost.delta and not _adds_up(self.cost):
+            raise BudgetError(
+                "running: true needs an epsilon that is not small beside delta, so that parts add up; give a smaller "
+                "delta, such as 1e-9",
+                kind="budget",
+            )
 
     @property
     def wanted(self) -> Wanted:
@@ -103,6 +109,11 @@ class Terms:
             again=self.again,
             period=self.period,
         )
+
+
+def _adds_up(cost: Cost) -> bool:
+    """Whether sums of epsilons and deltas hold for parts that share noise (docs/privacy.md, theorem 14)."""
+    return conversion_gap(order_for(cost.epsilon, cost.delta), cost.delta) >= 0
 
 
 def unit_of(schema: Schema) -> Unit:
@@ -139,6 +150,49 @@ def open_curator(
     return Opened(curator_of(schema, held, budget, entropy, carried=carried), receipt)
 
 
+@dataclass(frozen=True)
+class Share:
+    """One of several tables that are opened on one reservation, with the part of the budget that it may spend."""
+
+    table: Table
+    schema: Schema
+    budget: Budget
+    for_margins: bool = False
+
+
+def open_shares(
+    shares: Sequence[Share], terms: Terms, *, ledger: Ledger, entropy: Entropy, step: Step, nonce: str
+) -> Iterator[Opened]:
+    """Reserve the cost once, then open one table after another, each with its part of the cost.
+
+    terms: those of all tables together; their schema says dataset, privacy unit and total.
+    """
+    step("check")
+    check_shares(shares, terms)
+    step("reserve")
+    receipt = ledger.reserve(terms.wanted, nonce)
+    step("read")
+    for share in shares:
+        key = int.from_bytes(entropy.bytes(7), "big")
+        held = share.table.read(share.schema, key, for_margins=share.for_margins)
+        yield Opened(curator_of(share.schema, held, share.budget, entropy), receipt)
+
+
+def check_shares(shares: Sequence[Share], terms: Terms) -> None:
+    """Refuse what names and types of any table refuse, and parts that together are more than the cost."""
+    whole = terms.cost.budget
+    # What one person loses over all tables is at most the sum: of epsilons, or of rho, of which epsilon^2 / 2 is one.
+    spent = [one.budget.amount if whole.is_pure else _rho_of(one.budget) for one in shares]
+    if any(one.budget.is_pure < whole.is_pure for one in shares) or sum(spent) > whole.amount:
+        raise PrivacyError("the parts of a budget are more than what is reserved; nothing is read")
+    for share in shares:
+        share.table.check(share.schema)
+
+
+def _rho_of(budget: Budget) -> Fraction:
+    return budget.amount**2 / 2 if budget.is_pure else budget.amount
+
+
 def rehearse(table: Table, terms: Terms, *, ledger: Ledger) -> Account:
     """Refuse what `open_curator` would refuse from names and types; reserves nothing and reads no row."""
     _checked(table, terms, ledger)
@@ -160,7 +214,7 @@ def _carried(past: PastNoise, receipt: Receipt, terms: Terms) -> Carried:
         raise SchemaError("running totals are for a series that states how many periods are planned")
     counted = {key: part for key, part in schema.to_dict().items() if key not in NOT_COUNTED}
     about = hashlib.sha256(json.dumps(counted).encode()).hexdigest()
-    return Carried(past, receipt, terms.period, series.periods, about)
+    return Carried(past, receipt, terms.period, series.periods, about, schema.together)
 
 
 def _checked(table: Table, terms: Terms, ledger: Ledger) -> tuple[Register | None, PastNoise | None]:

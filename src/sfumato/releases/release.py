@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,7 +16,7 @@ from sfumato.frozen import dataclass
 from sfumato.plain_text import printable
 from sfumato.queries import Queries
 from sfumato.releases.contents.content import Content, Written, kind_named
-from sfumato.releases.file.artifact import Artifact, is_series, read_artifact, write_artifact
+from sfumato.releases.file.artifact import Artifact, is_linked, is_series, read_artifact, write_artifact
 from sfumato.releases.file.manifest import (
     BLOCKS,
     DETAILED_VERSION,
@@ -124,6 +125,10 @@ class Release:
             leaning = replace(self, content=self.content.as_of(period))
             result = leaning._answer(sql, confidence, strict, manner, errors, tables)
         return replace(result, counted=counted_in_short(self.content.table_schema), errors=errors)
+
+    def routed(self, sql: str) -> tuple[Release, str]:
+        """The release that answers a statement, and the statement as it reads it; of linked tables, one of them."""
+        return self, sql
 
     def _answer(
         self,
@@ -315,17 +320,22 @@ class Release:
             from sfumato.releases.file.series import open_series
 
             file = open_series(path, most_cells)
-            if require_signature is not None:
-                from sfumato.releases.signature import check_signature
+            digest: str = file.digest
+            opened: Callable[[], Release] = partial(series_in, file)
+        elif is_linked(path):
+            from sfumato.releases.file.linked import open_linked
+            from sfumato.releases.linked import linked_in
 
-                check_signature(path, file.digest, require_signature)
-            return series_in(file)
-        artifact = read_artifact(Path(path), most_cells)
+            tables = open_linked(path, most_cells)
+            digest, opened = tables.digest, partial(linked_in, tables)
+        else:
+            artifact = read_artifact(Path(path), most_cells)
+            digest, opened = artifact.digest, partial(release_in, artifact)
         if require_signature is not None:
             from sfumato.releases.signature import check_signature
 
-            check_signature(path, artifact.digest, require_signature)
-        return release_in(artifact)
+            check_signature(path, digest, require_signature)
+        return opened()
 
     def refuse_unless_private(self) -> Release:
         """Stop a release made with a testing generator from being served as if it protected anyone."""

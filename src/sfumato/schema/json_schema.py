@@ -162,7 +162,10 @@ _KEYS: dict[str, tuple[Fragment, str]] = {
     ),
     "series": ({}, "A table that is published again for every period."),
     "period": ({}, "How long one period is; names have no calendar."),
-    "unit": (_NAME, "Whose presence is hidden: person in a month, person in at most 6 months, or person for ever."),
+    "unit": (
+        _NAME,
+        "Whose presence is hidden: person (or row) in a month, person in at most 6 months, or person for ever.",
+    ),
     "periods": (_COUNT, "How many periods are planned."),
     "Series.column": (_NAME, "Which column says the period of a row, where one table holds several."),
     "running": (_FLAG, "true: sums over many periods are as exact as can be, single periods less so."),

@@ -53,7 +53,7 @@ from sfumato.schema.per_person import PersonRule, checked_text, rule_of, with_on
 from sfumato.schema.remedies import REMEDIES, UNIT_FORMS, blanks_of, counted, in_plain_words, path_of
 from sfumato.schema.row_rules import LookUps, Recodes, Rule, in_words, rules_of
 from sfumato.schema.rules import Combinations, Functions, rules_in_words, structure_of
-from sfumato.schema.series import PERIOD, Series
+from sfumato.schema.series import IN_A_YEAR, MOST_PERIODS, PERIOD, Series
 
 
 def _privacy_unit(value: object) -> object:
@@ -160,6 +160,11 @@ class Schema(Declared):
         """The schema that a mapping with the keys of the YAML file describes."""
         if not isinstance(mapping, Mapping):
             raise SchemaError("a schema is made of keys: dataset, privacy_unit and attributes; this holds none")
+        if "tables" in mapping:
+            raise SchemaError(
+                "it describes linked tables, and one table is asked for; give it to release, check or plan with the "
+                "folder or the database of its tables (docs/linked.md)"
+            )
         _refuse_blanks(mapping)
         return cls(**mapping)
 
@@ -209,8 +214,23 @@ class Schema(Declared):
 
     @property
     def running(self) -> bool:
-        """Whether it is of a series whose noise is spread over its parts, for running totals."""
-        return self.series is not None and self.series.running
+        """Whether it is of a series whose noise is spread over its parts, for running totals.
+
+        Not where one person may be in all planned periods: noise drawn anew then serves totals best.
+        """
+        series = self.series
+        if series is None or not series.running or series.periods is None:
+            return False
+        return self.together == 1 or self.together < series.periods
+
+    @property
+    def together(self) -> int:
+        """Planned periods of a series in which tables that its promise compares may differ."""
+        series = self.series
+        if series is None or (series.promise.alone and self.per is None):
+            return 1
+        most = IN_A_YEAR.get(series.period, 1) if series.promise.alone else series.promise.most
+        return min(most or MOST_PERIODS, series.periods or MOST_PERIODS)
 
     @property
     def per(self) -> str | None:
@@ -303,17 +323,17 @@ class Schema(Declared):
                 f"budget.per is {self.per}, which is for a series whose unit is a person within a dated period; write "
                 "series: {period: month, unit: person in a month}, or leave per out"
             )
-        if self.per is not None and self.running:
-            raise SchemaError(
-                f"budget.per is {self.per} and series.running is true: noise that is spread over time is proved for "
-                "each period by itself; leave one of the two out"
-            )
 
     def _refuse_names_that_are_taken(self) -> None:
         taken = {name.lower() for name in (*self.attributes, *self.measures)}
         if self.series is not None:
             if PERIOD in taken:
                 raise SchemaError(f"the series has a column called {PERIOD!r} of its own; rename yours, with `column`")
+            if self.series.unit.startswith("row") and self.privacy_unit.column:
+                raise SchemaError(
+                    f"series.unit is {self.series.unit}, but privacy_unit is {self.privacy_unit.column}, whose rows "
+                    f"are hidden together; write unit: {self.series.promise.words}, or privacy_unit: row"
+                )
             if self.series.promise.most is not None and not self.series.promise.alone and not self.privacy_unit.column:
                 raise SchemaError(
                     f"series.unit is {self.series.unit}, so the table must say whose row it is; name the column in "

@@ -12,7 +12,7 @@ from sfumato.dbapi import connect
 from sfumato.errors import QueryError
 from sfumato.kernel.budget import Cost
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.models.margins.borrowing import Periods, Prediction, Walk, borrowed, evened, positive_fit
+from sfumato.models.margins.borrowing import Periods, borrowed, evened
 from sfumato.models.margins.content import Margins
 from sfumato.models.margins.measure import margins
 from sfumato.releases.contents.series import Part, SeriesContent
@@ -62,16 +62,6 @@ def _error(content: Margins, counts: np.ndarray) -> float:
     return float(np.sqrt(np.mean(np.concatenate([each.reshape(-1) for each in off]) ** 2)))
 
 
-def test_predictions_pool_by_precision_and_forget_what_is_flagged():
-    first = Prediction(np.array([10.0, 4.0]), np.array([2.0, np.inf]), np.array([2.0, 0.0]))
-    second = Prediction(np.array([16.0, 8.0]), np.array([4.0, 3.0]), np.array([1.0, 1.0]))
-    both = first & second
-    assert both.mean.tolist() == [12.0, 8.0]
-    assert both.variance.tolist() == pytest.approx([4.0 / 3.0, 3.0])
-    nothing = both.forgetting(np.array([False, True])) & Prediction.of_nothing((2,))
-    assert np.isfinite(nothing.variance).tolist() == [True, False] and nothing.periods.tolist() == [3.0, 0.0]
-
-
 def test_drift_and_scatter_are_learned_from_squared_differences():
     """60 periods of 3,000 cells: relative standard errors are below 3 %, the bounds are ten of them."""
     stream, rows, noise = np.random.default_rng(2), np.full(3000, 400.0), 25.0
@@ -83,30 +73,6 @@ def test_drift_and_scatter_are_learned_from_squared_differences():
     walk = Periods(1.0, [1.0] * 60, seen, {(0,): rows}).walk([(0,)])
     assert walk.drift == pytest.approx(0.05**2, rel=0.3)
     assert walk.scatter == pytest.approx(2.0, rel=0.3)
-
-
-@pytest.mark.parametrize(("drift", "within"), [(0.0, 1e-4), (0.02, 0.03), (0.1, 0.05), (0.3, 0.1)])
-def test_covariances_between_periods_are_those_of_a_smoother(drift, within):
-    """Against the posterior covariance of twelve counts by the whole matrix, on average over all pairs of periods."""
-    months, alone, rows = 12, 300.0, 80.0
-    scatter, steps = 1.5 * rows, np.minimum.outer(np.arange(months), np.arange(months))
-    walk = 1e7 + drift**2 * rows**2 * steps
-    counts = walk + scatter * np.eye(months)
-    explicit = counts - counts @ np.linalg.solve(counts + alone * np.eye(months), counts)
-    pairs = explicit[~np.eye(months, dtype=bool)].mean()
-    errors = []
-    for at in range(months):
-        others = np.arange(months) != at
-        seen = (counts + alone * np.eye(months))[np.ix_(others, others)]
-        errors.append(walk[at, at] - walk[at, others] @ np.linalg.solve(seen, walk[others, at]))
-    found = [Walk(drift**2, 1.5, months).shared(*map(np.array, (rows, e, scatter, alone))) for e in errors]
-    assert np.mean(found) == pytest.approx(pairs, rel=within)
-
-
-def test_least_squares_with_signs():
-    features = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
-    assert positive_fit(features, features @ [2.0, 3.0], np.ones(3)).tolist() == pytest.approx([2.0, 3.0])
-    assert (positive_fit(features, features @ [2.0, -9.0], np.ones(3)) >= 0.0).all()
 
 
 @pytest.fixture(scope="module")

@@ -248,10 +248,14 @@ class Table:
         from sfumato.kernel.reading.people import per_person
 
         engine = per_person(engine, schema.people, columns, schema)
-        return engine, _fitting(engine, list(_wanted(schema)))
+        return engine, _fitting(engine, list(used_by(schema)))
 
     def _source(self, schema: Schema, role: str, kind: str, wanted: str) -> Column:
         """Column of the source itself by its name, if it can serve."""
+        return self.column(role, kind, wanted, schema.file)
+
+    def column(self, role: str, kind: str, wanted: str, file: Dialect | None) -> Column:
+        """Column of the source that a schema uses; refused if there is none, or if its type cannot serve."""
         column = _match(self.engine.columns, role, wanted)
         if column.derived and not self.allow_views:
             raise TableError(
@@ -261,8 +265,8 @@ class Table:
                 "the promise is then about the rows of the view, not about those behind it"
             )
         _refuse_unfit(role, kind, column, self.engine.dialect)
-        if schema.file is not None:  # in this one place for every source, whatever else of the file it heeds
-            words, marks = schema.file.missing_words(wanted), schema.file.marks(wanted)
+        if file is not None:  # in this one place for every source, whatever else of the file it heeds
+            words, marks = file.missing_words(wanted), file.marks(wanted)
             column = replace(column, spelling=replace(column.spelling, missing=words, strip=marks))
         return column
 
@@ -277,8 +281,8 @@ def _fitting(engine: Engine, uses: Sequence[tuple[str, str, str]]) -> dict[str, 
 
 
 def _asked(schema: Schema) -> Iterator[tuple[str, str, str]]:
-    """Uses of the table's own columns, as `_wanted` has them: by the schema, or by the rule that makes its columns."""
-    return _wanted(schema) if schema.people is None else schema.people.reads
+    """Uses of the table's own columns, as `used_by` has them: by the schema, or by the rule that makes its columns."""
+    return used_by(schema) if schema.people is None else schema.people.reads
 
 
 def _used(engine: Engine, columns: dict[str, Column], unit: str | None) -> list[Column]:
@@ -288,7 +292,7 @@ def _used(engine: Engine, columns: dict[str, Column], unit: str | None) -> list[
     return [column if column.reference in own else replace(column, who=None) for column in used]
 
 
-def _wanted(schema: Schema) -> Iterator[tuple[str, str, str]]:
+def used_by(schema: Schema) -> Iterator[tuple[str, str, str]]:
     """Uses of columns by a schema: (role for messages, kind, column name)."""
     for name, attribute in schema.attributes.items():
         yield f"attributes.{name}", attribute.type, attribute.column
@@ -301,7 +305,7 @@ def _wanted(schema: Schema) -> Iterator[tuple[str, str, str]]:
 
 
 def _read(schema: Schema) -> Iterator[tuple[str, str, str]]:
-    """Uses of columns of the source by the schema's rules, as in `_wanted`."""
+    """Uses of columns of the source by the schema's rules, as in `used_by`."""
     for name, wanted, kind in columns_read(schema.made) if schema.made else ():
         yield f"the rule for {name}", ROLES[kind], wanted
 

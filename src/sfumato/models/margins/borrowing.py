@@ -1,14 +1,8 @@
 """Borrow strength along time: the marginals of one period, estimated with what other periods say of them.
 
-Model. The expected count mu of a cell, at a common number of rows, is a random walk; the count x of a period scatters
-around it, and the release adds noise of known variance r:
-
-    mu_t = mu_(t-1) + drift,   Var drift = q mu^2          x_t = mu_t + scatter,   Var scatter = k mu
-    y_t  = x_t + noise,        Var noise = r_t
-
-q and k are learned by moments: E (y_t - y_s)^2 - r_t - r_s = 2 k mu + |t - s| q mu^2. Forward and backward Kalman
-filters over the noisy tables of the other periods give a prediction of every cell of a period that shares no noise with
-it. A value, or a cell, whose innovation is beyond `LET_GO` standard deviations lets go of its past (a jump).
+Model: local levels (answers/local_level.py) of all tables of one and two attributes. Forward and backward filters
+over the noisy tables of the other periods give a prediction of every cell of a period that shares no noise with it. A
+value, or a cell, that jumps lets go of its past.
 
 Estimator of pairs. The prediction, shrunk like a table of one period, is one more prior mean in the empirical-Bayes
 shrinkage of the period's own noisy pair (`all_pairs`); how far it is believed is learned from the period's own tables,
@@ -20,14 +14,10 @@ calibrated errors) is carried over: with a = alone, b = borrowed, p = published,
 Noise in the result is the period's own noise; what comes from other periods counts as model error. Variances are first
 brought to the size that all periods claim on average (`evened`).
 
-Covariance of two periods' errors, for differences and sums along time (`Walk.shared`, answers/parts.py). With v the
-variance of an estimate alone, s that of scatter and e that of the prediction, the smoothed error is that of the period
-alone times (s + e) / (v + s + e), plus that of the prediction less scatter times v / (v + s + e). Two periods predict
-each other from the same others: their covariance is v^2 e / ((v + s) (v + s + e)), what is known of mu in either, times
-what is left of it over a lag with drift. Of the rest, `ALWAYS` recurs: what the model misses in every period.
+Covariance of two periods' errors, for differences and sums along time (answers/parts.py): `Walk.shared`, and of the
+rest `ALWAYS`, what the model misses in every period.
 
-All of it works on published numbers: nothing is spent. Own method; filter and smoother: Kalman 1960; Rauch, Tung,
-Striebel 1965.
+All of it works on published numbers: nothing is spent. Own method.
 """
 
 from __future__ import annotations
@@ -41,6 +31,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.answers.local_level import Prediction, Walk, learned
 from sfumato.arrays import Codes, Flags, Floats
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement
@@ -53,77 +44,9 @@ from sfumato.queries import Identity
 if TYPE_CHECKING:
     from sfumato.models.margins.content import Margins
 
-LET_GO = 4.0  # standard deviations of an innovation; one in 16,000 is that far off by chance
-BY_CHANCE = 1.0  # the least scatter: that of rows which come independently
 ALWAYS = 0.1  # of a pair's model variance that leaning leaves, what every period errs by alike
-ROUNDS = 8  # of learning drift and scatter, with weights and outliers by those of the round before
 
 Seen = Mapping[Places, tuple[Floats, float | Floats]]  # noisy tables of one and two attributes, with their variances
-
-
-@dataclass(frozen=True, eq=False)
-class Walk:
-    """Variances of a cell along time: drift per period, as a share of its squared rows; scatter, as a share of rows.
-
-    periods: how many.
-    """
-
-    drift: float
-    scatter: float
-    periods: int
-
-    def shared(self, rows: Floats, error: Floats, scatter: Floats, alone: Floats) -> Floats:
-        """Covariances of a smoothed cell's errors in two periods, on average over all pairs of periods.
-
-        error: variances of its prediction from other periods. scatter: of the counts around their expectation. alone:
-        of an estimate by one period alone.
-        """
-        seen = alone + scatter
-        fading = np.interp(self.drift * rows**2 / np.maximum(seen, LEAST), *self._fading)
-        return np.asarray(alone**2 * error / np.maximum(seen * (seen + error), LEAST) * fading)
-
-    @cached_property
-    def _fading(self) -> tuple[Floats, list[float]]:
-        """Squared drifts per variance seen, and mean covariances of two periods beside mean variances in a smoother."""
-        steps, apart, found = np.append(0.0, np.logspace(-5.0, 2.0, 29)), np.diff(np.eye(self.periods), axis=0), []
-        for step in steps.tolist():
-            smoothed = np.linalg.inv(np.eye(self.periods) + apart.T @ apart / max(step, LEAST))
-            own = float(np.trace(smoothed))
-            found.append((float(smoothed.sum()) - own) / own / max(self.periods - 1, 1))
-        return steps, found
-
-
-@dataclass(frozen=True, eq=False)
-class Prediction:
-    """Expected counts of a table's cells from other periods, and their variances; inf where nothing is known.
-
-    periods: on which it rests, by cell.
-    """
-
-    mean: Floats
-    variance: Floats
-    periods: Floats
-
-    @classmethod
-    def of_nothing(cls, shape: tuple[int, ...]) -> Prediction:
-        """Diffuse prediction."""
-        return cls(np.zeros(shape), np.full(shape, np.inf), np.zeros(shape))
-
-    def __and__(self, other: Prediction) -> Prediction:
-        """Inverse-variance mean of two independent predictions."""
-        first, second = 1.0 / self.variance, 1.0 / other.variance
-        both = np.maximum(first + second, 1e-300)
-        known = first + second > 0
-        mean = np.where(known, (first * self.mean + second * other.mean) / both, 0.0)
-        return Prediction(mean, np.where(known, 1.0 / both, np.inf), self.periods + other.periods)
-
-    def forgetting(self, cells: Flags) -> Prediction:
-        """Prediction that lets go of the flagged cells."""
-        return Prediction(self.mean, np.where(cells, np.inf, self.variance), np.where(cells, 0.0, self.periods))
-
-    def after(self, seen: tuple[Floats, float | Floats], scatter: Floats) -> Prediction:
-        """Kalman update by a noisy table; scatter: of the counts around their expectation, by cell."""
-        return self & Prediction(seen[0], seen[1] + scatter, np.ones(scatter.shape))
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,15 +99,8 @@ class Periods:
             return Walk(1.0, 1.0, len(self.seen))
         square, noise_of, rows_of = (np.concatenate([each[index] for each in parts]) for index in range(3))
         steps = np.concatenate([np.full(len(each[2]), float(each[3])) for each in parts])
-        features = np.stack([steps * rows_of**2, 2.0 * rows_of], axis=1)
-        found = np.array([0.0, BY_CHANCE])
-        for _ in range(ROUNDS):
-            expected = noise_of + features @ found
-            above, weights = np.minimum(square, LET_GO**2 * expected) - noise_of, expected**-2.0
-            found = positive_fit(features, above, weights)
-            if found[1] < BY_CHANCE:
-                found = np.append(positive_fit(features[:, :1], above - 2.0 * BY_CHANCE * rows_of, weights), BY_CHANCE)
-        return Walk(float(found[0]), float(found[1]), len(self.seen))
+        (drift, scatter), _ = learned(square, noise_of, steps * rows_of**2, rows_of)
+        return Walk(float(drift), float(scatter), len(self.seen))
 
     @cached_property
     def walks(self) -> dict[Places, Walk]:
@@ -229,23 +145,7 @@ class Periods:
         """Flags of the cells whose innovation is beyond its predicted spread."""
         if places not in seen:
             return np.zeros(state.mean.shape, dtype=bool)
-        noisy, noise = seen[places]
-        spread = state.variance + walk.scatter * self.typical[places] + noise
-        return np.asarray((noisy - state.mean) ** 2 > LET_GO**2 * spread)
-
-
-def positive_fit(features: Floats, wanted: Floats, weights: Floats) -> Floats:
-    """Weighted least squares with non-negative coefficients, of one feature or two; features: (n, coefficients)."""
-    gram, right = (features * weights[:, None]).T @ features, features.T @ (weights * wanted)
-    scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))
-    gram, right = gram / np.outer(scale, scale), right / scale
-    candidates = [np.diag(np.maximum(right, 0.0))[index] for index in range(len(right))]  # each by itself
-    both = np.linalg.lstsq(gram, right, rcond=1e-9)[0]
-    best = min(
-        [*candidates, *([both] if (both >= 0).all() else [])],
-        key=lambda each: float(each @ gram @ each - 2.0 * right @ each),
-    )
-    return np.asarray(best / scale)
+        return state.jumps(seen[places], walk.scatter * self.typical[places])
 
 
 def noisy_tables(measured: Sequence[tuple[Places, Measurement]], shape: Sequence[int]) -> dict[Places, Noisy]:
@@ -334,7 +234,7 @@ def lean_margin(own: Margins, place: int, predicted: Prediction, walk: Walk, kin
     moved = onto_total(table.estimate + share * (weight * (predicted.mean - estimate))[kind], total)
     left = 1.0 - weight[kind] * share
     variance, noise = left * (table.noise + table.model), left**2 * table.noise
-    shared = share**2 * walk.shared(estimate, error, scatter, of_group)[kind]
+    shared = share**2 * walk.shared(walk.drift * estimate**2, error, scatter, of_group)[kind]
     return Table(table.places, moved, noise, variance - noise), np.minimum(shared, variance - noise)
 
 
@@ -418,7 +318,8 @@ class _Pair:
         """Variances by cell of what other periods err by too: predictions, and what the model misses always."""
         scatter = self.walk.scatter * np.maximum(self.leaning.estimate, 1.0)
         error = np.maximum(self.unforetold - scatter, 0.0)
-        common = np.minimum(self.walk.shared(self.leaning.estimate, error, scatter, self.claimed), model)
+        step = self.walk.drift * self.leaning.estimate**2
+        common = np.minimum(self.walk.shared(step, error, scatter, self.claimed), model)
         return np.asarray(common + ALWAYS * (model - common))
 
     def measured(self) -> tuple[Floats, Floats, Floats]:

@@ -72,6 +72,7 @@ class Margins(ContentOfCells):
     """
 
     uses: ClassVar[frozenset[str]] = frozenset({"details"})
+    compared: ClassVar[str] = "cells of two columns"
 
     schema: Schema
     tables: Mapping[str, Mapping[Places, Table]]

@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.answers.evaluate import Evaluation
+from sfumato.answers.local_level import Prediction, Walk
 from sfumato.answers.question import ByClass
 from sfumato.arrays import Codes, Flags, Floats
 from sfumato.domain import Axis, Domain
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import MechanismError, QueryError, ReleaseFileError, SchemaError
 from sfumato.frozen import dataclass
-from sfumato.models.margins.borrowing import Periods, Prediction, Walk, lean_margin, with_tables
+from sfumato.models.margins.borrowing import Periods, lean_margin, with_tables
 from sfumato.models.margins.joining import onto_total
 from sfumato.models.margins.shrinkage import LEAST, all_pairs, fit_margins
 from sfumato.models.margins.table import Places, Table, sum_kinds

@@ -21,16 +21,20 @@ from sfumato.public.certificate.certified import Certified, Facts
 from sfumato.public.certificate.croissant import croissant_record
 from sfumato.public.certificate.registry import missing_fields, registry_record
 from sfumato.releases.contents.content import Content
+from sfumato.releases.contents.linked import LinkedContent
 from sfumato.releases.contents.series import SeriesContent
-from sfumato.releases.file.artifact import is_series, read_artifact
+from sfumato.releases.file.artifact import read_artifact
+from sfumato.releases.file.linked import LinkedFile
 from sfumato.releases.file.manifest import Manifest
+from sfumato.releases.file.series import SeriesFile
 from sfumato.releases.group_privacy import group_privacy
 from sfumato.releases.group_privacy import in_words as families
+from sfumato.releases.linked import linked_in
 from sfumato.releases.parts import receipt_in_words
-from sfumato.releases.release import read_content, series_in
+from sfumato.releases.release import Release, read_content, series_in
 from sfumato.releases.signature import (
     check_signature,
-    checked_series,
+    checked_parts,
     checked_signature,
     read_signature,
     signature_beside,
@@ -139,14 +143,22 @@ def certificate(
 def _certified(path: str | PathLike[str], most_cells: int | None) -> tuple[str, Manifest, Content]:
     """Digest, manifest and content of a release file.
 
-    Of a series all parts are checked; its manifest is that of the newest part, with the guarantee of all of them.
+    Of a series all parts are checked; its manifest is that of the newest part, with the guarantee of all of them. That
+    of linked tables is that of the first table, without the receipt and the members, which each table has of its own.
     """
-    if not is_series(path):
+    file = checked_parts(path, most_cells)
+    if file is None:
         artifact = read_artifact(path, most_cells)
         return artifact.digest, artifact.manifest, read_content(artifact)
-    file = checked_series(path, most_cells)
-    newest, release = file.artifact(file.head.parts[-1]), series_in(file)
-    manifest = replace(newest.manifest, guarantee=release.guarantee, private=release.private, receipt=None)
+    if isinstance(file, LinkedFile):
+        first = file.artifact(file.head.parts[0])
+        release: Release = linked_in(file)
+        first = replace(first, manifest=replace(first.manifest, members={}))
+        receipt = release.receipt
+    else:
+        assert isinstance(file, SeriesFile)  # noqa: S101 (the other kind)
+        first, release, receipt = file.artifact(file.head.parts[-1]), series_in(file), None
+    manifest = replace(first.manifest, guarantee=release.guarantee, private=release.private, receipt=receipt)
     return file.digest, manifest, release.content
 
 
@@ -156,7 +168,7 @@ def _parts(series: SeriesContent) -> list[dict[str, Any]]:
     return [
         {
             "number": part.number,
-            "period": part.period,
+            "table" if isinstance(series, LinkedContent) else "period": part.period,
             "sha256": part.sha256,
             "signed_by": None if (signature := checked_signature(part)) is None else signature.by,
         }
@@ -221,7 +233,10 @@ def facts_of(of: Certificate) -> list[tuple[str, str]]:
         *amounts,
         ("privacy unit", promised.unit),
         ("neighbours", promised.neighbours),
-        ("rows of each unit", f"at most {unit.contributions:,}"),
+        (
+            "rows of each unit",
+            of.content.limits if isinstance(of.content, LinkedContent) else f"at most {unit.contributions:,}",
+        ),
         ("mechanism", f"{recipe['name']}: {recipe['summary']}" if "summary" in recipe else recipe["name"]),
         *(("option", f"{name} = {value}") for name, value in about.mechanism.options.items()),
         ("noise", ", ".join(of.noises)),

@@ -17,7 +17,7 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.ledger.book import same_dataset
 from sfumato.publishing.prepare import what_is_released
 from sfumato.releases.contents.content import Content
-from sfumato.releases.file.artifact import is_series, read_artifact
+from sfumato.releases.file.artifact import is_linked, is_series, read_artifact
 from sfumato.releases.file.manifest import guarantee_of
 from sfumato.releases.file.records import one_line
 from sfumato.releases.parts import MOST_PARTS, Part, combined_receipt, cost_of_parts, parts_in
@@ -42,6 +42,8 @@ class Source:
                 f"{one_line(str(path))} is a series, whose parts are of different periods, and "
                 "no tables to be averaged as one; ask the series itself"
             )
+        if is_linked(path):
+            raise ReleaseFileError(f"{one_line(str(path))} is a file of linked tables; combine files of single tables")
         artifact = read_artifact(path, most_cells)
         about, shown = artifact.manifest, artifact.path
         promised, receipt = about.guarantee, about.receipt

@@ -95,6 +95,7 @@ class Content(ABC):
     answers_linear: ClassVar[bool] = False  # whether linear queries over the cells have answers
     answers_counts: ClassVar[bool] = True  # whether counts by any attributes have answers
     uses: ClassVar[frozenset[str]] = frozenset()  # fields of a manifest that only some kinds have
+    compared: ClassVar[str] = "cells"  # what `spread_beside` is of, in words
     schema: Schema
 
     @property

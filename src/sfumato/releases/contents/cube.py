@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from sfumato.answers.fit import PARTS, Fit, NoisyCells
+from sfumato.answers.fit import PARTS, Errors, Fit, NoisyCells
 from sfumato.arrays import Floats, Whole
 from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement, Noise, Trail
 from sfumato.queries import Identity, Queries
-from sfumato.releases.contents.content import NOT_UNBIASED, About, ContentOfCells, Written
+from sfumato.releases.contents.content import NOT_UNBIASED, About, Content, ContentOfCells, Written
 from sfumato.releases.file import members
 from sfumato.releases.file.fit_records import Arrays, Reading, from_whole_numbers, in_whole_numbers, write_fits
 from sfumato.releases.file.manifest import Manifest, Statistic
@@ -31,8 +31,11 @@ if TYPE_CHECKING:
     from sfumato.answers.guaranteed_columns import FromFits
     from sfumato.answers.question import Kinds
     from sfumato.answers.results import Estimate
+    from sfumato.releases.contents.leaning import Seen
     from sfumato.releases.rows.from_cells import RowsOfCells
     from sfumato.sql import Select
+
+MOST_LOOKED = 64  # cells whose errors tell how much is gained by leaning
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +155,36 @@ class Cube(ContentOfCells):
             )
         return Cube.of_cells(self.schema, [one for one in cells if one is not None])
 
+    def leaning(self, others: Sequence[Content], before: int) -> Content:
+        """Counts that lean on other periods' cubes of the same cells (leaning.py)."""
+        from sfumato.releases.contents.leaning import LeaningFit
+
+        alike = [isinstance(each, Cube) and each.domain.axes == self.domain.axes for each in others]
+        kept = [each for each, same in zip(others, alike, strict=True) if same and isinstance(each, Cube)]
+        at = sum(alike[:before])
+        listed = [each for each in (*kept[:at], self, *kept[at:]) if each.components is not None]
+        if self.components is None or len(listed) < 2:
+            return self
+        seen = [each.components for each in listed if each.components is not None]
+        count = LeaningFit.among([each.fits[0] for each in listed], seen, listed.index(self))
+        return self if count is None else replace(self, fits=(count, *self.fits[1:]))
+
+    @cached_property
+    def components(self) -> Seen | None:
+        """Components of its counts, by which periods lean on each other; None where cells cannot."""
+        from sfumato.releases.contents.leaning import MOST_CELLS, Seen
+
+        if self.schema.structure is not None or self.trail is not None or self.domain.size > MOST_CELLS:
+            return None
+        return Seen.of(self.fits[0], self.domain)
+
+    def spread_beside(self, other: Content) -> float | None:
+        if not isinstance(other, Cube):
+            return None
+        columns = np.eye(self.domain.size)[:, :: -(-self.domain.size // MOST_LOOKED)]
+        mine, its = (spread_of(each.fits[0].errors(columns)) for each in (self, other))
+        return float(np.sqrt(mine / its)) if its > 0.0 else None
+
     def linear(self, queries: Queries, confidence: float, interval: str = "typical") -> Sequence[Estimate]:
         from sfumato.answers.linear import answer_by_cells, answer_by_fit
         from sfumato.answers.noise_sum import check_confidence
@@ -185,9 +218,7 @@ class Cube(ContentOfCells):
         """Standard error of one cell (the middle one) of each statistic."""
         middle = np.zeros((self.domain.size, 1))
         middle[self.domain.size // 2] = 1.0
-        errors = {fit.of: fit.errors(middle) for fit in self.fits}
-        noises = {of: (each.design.variances * each.weights[:, 0] ** 2).sum() for of, each in errors.items()}
-        return {of: float(np.sqrt(noises[of] + each.model[0, 0])) for of, each in errors.items()}
+        return {fit.of: float(np.sqrt(spread_of(fit.errors(middle)))) for fit in self.fits}
 
     @property
     def about(self) -> About:
@@ -269,6 +300,12 @@ class Cube(ContentOfCells):
             fits.append(reading.fit(record, estimate))
         reading.refuse_leftovers()
         return cls(schema, tuple(fits))
+
+
+def spread_of(errors: Errors) -> float:
+    """Sum of the variances of all sums."""
+    many = 1 if errors.counts is None else errors.counts
+    return float((errors.design.variances * many) @ (errors.weights**2).sum(axis=1) + np.trace(errors.model))
 
 
 def _with_estimates(manifest: Manifest) -> tuple[list[Statistic], list[Statistic]]:

@@ -303,6 +303,11 @@ MUTANTS: dict[str, Mutant] = {
             curators.OnePeriodCurator,
             broken=(curators.OnePeriodCurator, PastNoise),
         ),
+        _running(
+            "running totals, one period of several",
+            curators.OneColumnCurator,
+            broken=(curators.OneColumnCurator, PastNoise),
+        ),
         _running("running totals, past noise forked", ledgers.ForkedNoise, broken=(Curator, ledgers.ForkedNoise)),
         _running(
             "running totals, corrected in vain", ledgers.UncorrectedNoise, broken=(Curator, ledgers.UncorrectedNoise)

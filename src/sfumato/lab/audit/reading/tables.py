@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from importlib.util import find_spec
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import SchemaError
 from sfumato.frozen import dataclass
+from sfumato.kernel.counts import Aggregate
 from sfumato.kernel.reading.table import Table
 from sfumato.lab.audit.reading.reference import Row, unit_of
 from sfumato.schema import Schema
@@ -38,7 +39,11 @@ Make = Callable[[Random, Path], "Case"]
 
 @dataclass(frozen=True)
 class Case:
-    """A table that can be opened whole or without some of its parts, a part being a row or the bytes of a record."""
+    """A table that can be opened whole or without some of its parts, a part being a row or the bytes of a record.
+
+    neighbours: what is left without each unit, where more goes than the unit's own parts. unlike: a comparison with a
+    reading of its own, in words, in place of that of `rows`.
+    """
 
     schema: Schema
     parts: tuple[Any, ...]
@@ -46,6 +51,8 @@ class Case:
     open: Callable[[Sequence[Any]], Table]
     rows: Callable[[Sequence[Any]], Sequence[Row]]
     typed: bool = True
+    neighbours: Callable[[], Iterable[tuple[Any, ...]]] | None = None
+    unlike: Callable[[Sequence[Any], Aggregate], str | None] | None = None
 
 
 @dataclass(frozen=True)

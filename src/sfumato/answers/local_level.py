@@ -1,0 +1,134 @@
+"""Local-level model of counts along time: its variances by moments, Kalman filters, and covariances of smoothed errors.
+
+Model. The expected count mu of a cell, at a common number of rows, is a random walk; the count x of a period scatters
+around it, and the release adds noise of known variance r:
+
+    mu_t = mu_(t-1) + drift,   Var drift = q mu^2          x_t = mu_t + scatter,   Var scatter = k mu
+    y_t  = x_t + noise,        Var noise = r_t
+
+q and k are learned by moments: E (y_t - y_s)^2 - r_t - r_s = 2 k mu + |t - s| q mu^2. Forward and backward filters over
+the other periods give a prediction of a cell that shares no noise with its own period. A cell whose innovation is
+beyond `LET_GO` standard deviations lets go of its past (a jump).
+
+Covariance of two periods' errors (`Walk.shared`). With v the variance of an estimate alone, s that of scatter and e
+that of the prediction, the smoothed error is that of the period alone times (s + e) / (v + s + e), plus that of the
+prediction less scatter times v / (v + s + e). Two periods predict each other from the same others: their covariance is
+v^2 e / ((v + s) (v + s + e)), what is known of mu in either, times what is left of it over a lag with drift.
+
+Kalman 1960; Rauch, Tung, Striebel 1965. All of it works on published numbers: nothing is spent.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from sfumato.arrays import Flags, Floats
+from sfumato.frozen import dataclass
+
+LET_GO = 4.0  # standard deviations of an innovation; one in 16,000 is that far off by chance
+BY_CHANCE = 1.0  # the least scatter: that of rows which come independently
+ROUNDS = 8  # of learning drift and scatter, with weights and outliers by those of the round before
+LEAST = 1e-9  # below which a variance is rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """Variances of a cell along time: drift per period, as a share of its squared rows; scatter, as a share of rows.
+
+    periods: how many.
+    """
+
+    drift: float
+    scatter: float
+    periods: int
+
+    def shared(self, step: Floats, error: Floats, scatter: Floats, alone: Floats) -> Floats:
+        """Covariances of a smoothed cell's errors in two periods, on average over all pairs of periods.
+
+        step: variances of its drift in a period. error: of its prediction from other periods. scatter: of the counts
+        around their expectation. alone: of an estimate by one period alone.
+        """
+        seen = alone + scatter
+        fading = np.interp(step / np.maximum(seen, LEAST), *self._fading)
+        return np.asarray(alone**2 * error / np.maximum(seen * (seen + error), LEAST) * fading)
+
+    @cached_property
+    def _fading(self) -> tuple[Floats, list[float]]:
+        """Squared drifts per variance seen, and mean covariances of two periods beside mean variances in a smoother."""
+        steps, apart, found = np.append(0.0, np.logspace(-5.0, 2.0, 29)), np.diff(np.eye(self.periods), axis=0), []
+        for step in steps.tolist():
+            smoothed = np.linalg.inv(np.eye(self.periods) + apart.T @ apart / max(step, LEAST))
+            own = float(np.trace(smoothed))
+            found.append((float(smoothed.sum()) - own) / own / max(self.periods - 1, 1))
+        return steps, found
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """Expected counts of a table's cells from other periods, and their variances; inf where nothing is known.
+
+    periods: on which it rests, by cell.
+    """
+
+    mean: Floats
+    variance: Floats
+    periods: Floats
+
+    @classmethod
+    def of_nothing(cls, shape: tuple[int, ...]) -> Prediction:
+        """Diffuse prediction."""
+        return cls(np.zeros(shape), np.full(shape, np.inf), np.zeros(shape))
+
+    def __and__(self, other: Prediction) -> Prediction:
+        """Inverse-variance mean of two independent predictions."""
+        first, second = 1.0 / self.variance, 1.0 / other.variance
+        both = np.maximum(first + second, 1e-300)
+        known = first + second > 0
+        mean = np.where(known, (first * self.mean + second * other.mean) / both, 0.0)
+        return Prediction(mean, np.where(known, 1.0 / both, np.inf), self.periods + other.periods)
+
+    def forgetting(self, cells: Flags) -> Prediction:
+        """Prediction that lets go of the flagged cells."""
+        return Prediction(self.mean, np.where(cells, np.inf, self.variance), np.where(cells, 0.0, self.periods))
+
+    def after(self, seen: tuple[Floats, float | Floats], scatter: Floats) -> Prediction:
+        """Kalman update by a noisy table; scatter: of the counts around their expectation, by cell."""
+        return self & Prediction(seen[0], seen[1] + scatter, np.ones(scatter.shape))
+
+    def jumps(self, seen: tuple[Floats, float | Floats], scatter: Floats) -> Flags:
+        """Flags of the cells whose innovation is beyond its predicted spread."""
+        return np.asarray((seen[0] - self.mean) ** 2 > LET_GO**2 * (self.variance + scatter + seen[1]))
+
+
+def learned(square: Floats, noise: Floats, steps: Floats, rows: Floats) -> tuple[Floats, float]:
+    """Drift and scatter by weighted least squares on squared differences, outliers cut (Winsor); error of the drift.
+
+    noise: variances of the differences. steps: what drift is multiplied with in the variance of each. rows: as much for
+    half of the scatter.
+    """
+    features = np.stack([steps, 2.0 * rows], axis=1)
+    found = np.array([0.0, BY_CHANCE])
+    weights = np.ones(len(square))
+    for _ in range(ROUNDS):
+        expected = noise + features @ found
+        above, weights = np.minimum(square, LET_GO**2 * expected) - noise, expected**-2.0
+        found = positive_fit(features, above, weights)
+        if found[1] < BY_CHANCE:
+            found = np.append(positive_fit(features[:, :1], above - 2.0 * BY_CHANCE * rows, weights), BY_CHANCE)
+    return found, float(np.sqrt(2.0 / max(float((steps**2 * weights).sum()), 1e-300)))
+
+
+def positive_fit(features: Floats, wanted: Floats, weights: Floats) -> Floats:
+    """Weighted least squares with non-negative coefficients, of one feature or two; features: (n, coefficients)."""
+    gram, right = (features * weights[:, None]).T @ features, features.T @ (weights * wanted)
+    scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))
+    gram, right = gram / np.outer(scale, scale), right / scale
+    candidates = [np.diag(np.maximum(right, 0.0))[index] for index in range(len(right))]  # each by itself
+    both = np.linalg.lstsq(gram, right, rcond=1e-9)[0]
+    best = min(
+        [*candidates, *([both] if (both >= 0).all() else [])],
+        key=lambda each: float(each @ gram @ each - 2.0 * right @ each),
+    )
+    return np.asarray(best / scale)

@@ -1,0 +1,414 @@
+"""Cubes that lean on other periods: orthogonal components of a cube, each with local levels (answers/local_level.py).
+
+Components. Along an axis E_0, E_1, ..., E_L average over ever finer blocks of values: all values, then runs of
+neighbours of an ordered axis, then single values. The components of a cube y are the tables
+
+    z_T = (G_1 x ... x G_d) y,   G = R_l - R_l E_(l-1),   y = sum over T of (G_1 x ... x G_d)^T z_T
+
+for every choice T of a level l on each axis, with R_l the normalised indicators of the blocks (a multilevel analysis
+of variance). So a margin that moves as a whole is one component's drift, and no cell's. Each entry of a component is a
+local level, with drift and scatter learned from all of its entries; the total does not lean.
+
+Estimate. With r the variance of an entry's noise, e that of its prediction by other periods, s that of scatter,
+
+    weight w = r / (r + e + s),    z = own + w (predicted - own),    variance = (1 - w)^2 r + w^2 (e + s)
+
+A weighted sum q of cells has the weights G q on the entries. Its own noise is that of the fit inside, for the weights
+q - sum of G^T w G q. Entries are predicted with independent errors: sum of (G q)^2 w^2 (e + s) / share, with the share
+of a block's variance that the projection leaves. Where the fit inside has errors of a model, of which a part comes
+again in every period, only what changes between periods is taken to be noise (`fresh`, learned like drift).
+
+All of it works on published numbers: nothing is spent. Guaranteed intervals are those of the fit inside. Own method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property, reduce
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+
+from sfumato.answers.fit import ByModel, Errors, Fit, FitReader, Grouped, Inside, NoisyCells, Sets
+from sfumato.answers.fitted_noise import at_once
+from sfumato.answers.local_level import LEAST, Prediction, Walk, learned
+from sfumato.arrays import Codes, Flags, Floats
+from sfumato.domain import Axis, Domain
+from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
+from sfumato.measurement import Measurement
+
+if TYPE_CHECKING:
+    from sfumato.answers.noise_sum import Find
+
+MOST_CELLS = 2**12  # of a cube that leans: errors of all of its cells are then worked out in seconds
+FINER = 2  # blocks of an ordered axis, of each block of the level above
+SURE = 2.0  # standard errors of a drift that are added to it: few periods do not show all of it
+LOOKS = 8  # entries of a component by which its noise is known, where cells have no noise of their own
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """One level of an axis: its blocks of values as orthonormal rows, and these less what coarser blocks tell.
+
+    blocks, contrasts: (blocks, values). parent: block of the level above, (blocks,).
+    """
+
+    blocks: Floats
+    contrasts: Floats
+    parent: Codes
+
+    @cached_property
+    def projection(self) -> Floats:
+        return np.asarray(self.contrasts @ self.blocks.T)
+
+
+def levels_of(axis: Axis) -> tuple[Level, ...]:
+    """Levels of an axis: all values, runs of neighbours where values are ordered, single values."""
+    sizes = [1] if axis.size == 1 else [1, axis.size]
+    while axis.ordered and 2 * FINER * sizes[-2 if len(sizes) > 1 else 0] <= axis.size:
+        sizes.insert(-1, FINER * sizes[-2])
+    found, label = list[Level](), np.zeros(axis.size, dtype=np.int64)
+    for size in sizes:
+        above, label = label, np.arange(axis.size) * size // axis.size
+        flags = (label == np.arange(size)[:, None]).astype(np.float64)
+        blocks = flags / np.sqrt(flags.sum(axis=1, keepdims=True))
+        coarser = found[-1].blocks if found else np.zeros((1, axis.size))
+        first = np.searchsorted(label, np.arange(size))
+        found.append(Level(blocks, blocks - blocks @ coarser.T @ coarser, above[first]))
+    return tuple(found)
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """Components of cubes over some axes, the entries of all of them one after the other, coarse ones first."""
+
+    axes: tuple[tuple[Level, ...], ...]
+
+    @classmethod
+    def over(cls, domain: Domain) -> Components:
+        return cls(tuple(levels_of(axis) for axis in domain.axes))
+
+    @cached_property
+    def every(self) -> list[tuple[Level, ...]]:
+        """Level on each axis, of each component."""
+        return list(product(*self.axes))
+
+    @cached_property
+    def parts(self) -> list[slice]:
+        """Entries of each component."""
+        ends = np.cumsum([0, *(prod(len(level.parent) for level in levels) for levels in self.every)])
+        return [slice(start, end) for start, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)]
+
+    @property
+    def size(self) -> int:
+        return int(self.parts[-1].stop)
+
+    def split(self, columns: Floats, *, whole: bool = False) -> Floats:
+        """Components of columns on the cells, (entries, columns); whole: sums of blocks, with all that is coarser."""
+        shape = tuple(axis[0].blocks.shape[1] for axis in self.axes)
+        result = np.empty((self.size, columns.shape[1]))
+        begun: dict[tuple[Level, ...], Floats] = {(): columns.reshape(*shape, columns.shape[1])}
+        for place, axis in enumerate(self.axes):
+            begun = {
+                (*levels, level): _along(level.blocks if whole else level.contrasts, values, place)
+                for levels, values in begun.items()
+                for level in axis
+            }
+        for levels, part in zip(self.every, self.parts, strict=True):
+            result[part] = begun[levels].reshape(-1, columns.shape[1])
+        return result
+
+    def joined(self, entries: Floats) -> Floats:
+        """Columns on the cells that have such components, (cells, columns); entries: (entries, columns)."""
+        left = {
+            levels: entries[part].reshape(*(len(level.parent) for level in levels), entries.shape[1])
+            for levels, part in zip(self.every, self.parts, strict=True)
+        }
+        for place in reversed(range(len(self.axes))):
+            summed: dict[tuple[Level, ...], Floats] = {}
+            for levels, values in left.items():
+                told = _along(levels[place].contrasts.T, values, place)
+                summed[levels[:place]] = summed[levels[:place]] + told if levels[:place] in summed else told
+            left = summed
+        return left[()].reshape(-1, entries.shape[1])
+
+    def variances(self, entries: Floats) -> Floats:
+        """Variances of contrasts' entries, of independent blocks with such variances, (entries,)."""
+        result = np.empty(self.size)
+        for levels, part in zip(self.every, self.parts, strict=True):
+            values = entries[part].reshape(*(len(level.parent) for level in levels))
+            for place, level in enumerate(levels):
+                values = _along(level.projection**2, values, place)
+            result[part] = values.reshape(-1)
+        return result
+
+    @cached_property
+    def share(self) -> Floats:
+        """Of the variance of equal noise on blocks what is left in each entry, (entries,)."""
+        found = [reduce(np.multiply.outer, [np.diag(level.projection) for level in levels]) for levels in self.every]
+        share: Floats = np.concatenate([np.asarray(each).reshape(-1) for each in found])
+        return np.where(share > LEAST, share, 0.0)
+
+    def of_cells(self, entries: Floats) -> Floats:
+        """Variances of single cells, of entries with such variances before projection, (cells,)."""
+        found = np.zeros([axis[0].blocks.shape[1] for axis in self.axes])
+        for levels, part in zip(self.every, self.parts, strict=True):
+            values = entries[part].reshape(*(len(level.parent) for level in levels))
+            for place, level in enumerate(levels):
+                values = _along((level.contrasts**2).T, values, place)
+            found += values
+        return found.reshape(-1)
+
+    def let_go(self, flags: Flags) -> Flags:
+        """Flags, with those of all that is finer; where a value jumps, its whole axis lets go, as shares add to one."""
+        known: dict[tuple[Level, ...], Flags] = {}
+        for levels, part in zip(self.every, self.parts, strict=True):
+            own = flags[part].reshape(*(len(level.parent) for level in levels))
+            varying = [place for place, level in enumerate(levels) if level is not self.axes[place][0]]
+            for place in varying:
+                axis = self.axes[place]
+                coarser = (*levels[:place], axis[axis.index(levels[place]) - 1], *levels[place + 1 :])
+                own = own | np.take(known[coarser], levels[place].parent, axis=place)
+            known[levels] = np.full(own.shape, own.any()) if len(varying) == 1 else own
+        return np.concatenate([each.reshape(-1) for each in known.values()])
+
+
+def _along(matrix: Floats, values: Floats, place: int) -> Floats:
+    """Product of a matrix with an array along one axis."""
+    return np.moveaxis(np.tensordot(matrix, values, axes=(1, place)), 0, place)
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """Components of one period's estimate, with the variances of their noise. modelled: it is not noise alone."""
+
+    components: Components
+    values: Floats
+    noise: Floats
+    total: float
+    modelled: bool
+
+    @classmethod
+    def of(cls, fit: Fit, domain: Domain) -> Seen | None:
+        """Components of a fit; None where it does not tell every cell."""
+        components = Components.over(domain)
+        values = components.split(fit.estimate[:, None])[:, 0]
+        total = max(float(fit.estimate.sum()), 1.0)
+        if isinstance(fit, NoisyCells):
+            variance = fit.measurement.noise.variance
+            return cls(components, values, variance * components.share, total, modelled=False)
+        noise = np.zeros(components.size)
+        for part in components.parts:
+            looked = part.start + np.flatnonzero(components.share[part])
+            looked = looked[:: -(-len(looked) // LOOKS)] if len(looked) > LOOKS else looked
+            if not len(looked):
+                continue
+            chosen = np.zeros((components.size, len(looked)))
+            chosen[looked, np.arange(len(looked))] = 1.0
+            errors = fit.errors(components.joined(chosen))
+            if errors.unknown.any():
+                return None
+            drawn = errors.design.variances @ errors.weights**2 if errors.counts is None else 0.0
+            variances = drawn + np.diag(errors.model)
+            noise[part] = variances.sum() / components.share[looked].sum() * components.share[part]
+        return cls(components, values, noise, total, modelled=not fit.exact)
+
+
+class Levels:
+    """Local levels of the components of several periods, in the order of time, at a common number of rows."""
+
+    def __init__(self, seen: Sequence[Seen]) -> None:
+        self.components, self.rows = seen[0].components, float(np.mean([each.total for each in seen]))
+        self.totals = [each.total for each in seen]
+        scales = [self.rows / total for total in self.totals]
+        self.values = [each.values * scale for each, scale in zip(seen, scales, strict=True)]
+        self.noise = [each.noise * scale**2 for each, scale in zip(seen, scales, strict=True)]
+        mean = self.components.joined(np.mean(self.values, axis=0)[:, None])
+        length = self.components.split(np.ones((len(mean), 1)), whole=True)[:, 0]
+        blocks = np.maximum(self.components.split(mean, whole=True)[:, 0], 1.0 / length)
+        self._steps, self._rows = self.components.variances(blocks**2), self.components.variances(blocks / length)
+        self.fresh = np.ones(self.components.size)
+        self.step, self.scatter = np.zeros(self.components.size), np.zeros(self.components.size)
+        for part in self.components.parts[1:]:
+            mine = part.start + np.flatnonzero(self.components.share[part])
+            if len(mine):
+                self._learn(mine, modelled=any(each.modelled for each in seen))
+
+    def _learn(self, mine: Codes, *, modelled: bool) -> None:
+        """Learn the walk of some entries from the squared differences of periods a power of two apart."""
+        many = len(self.values)
+        pairs = [(at, at + 2**power) for power in range(many.bit_length()) for at in range(many - 2**power)]
+        square = np.concatenate([(self.values[b] - self.values[a])[mine] ** 2 for a, b in pairs])
+        noise = np.concatenate([(self.noise[b] + self.noise[a])[mine] for a, b in pairs])
+        rows, lags = np.tile(self._rows[mine], len(pairs)), np.repeat([float(b - a) for a, b in pairs], len(mine))
+        if modelled:
+            # Errors of a model change less between periods than noise would: by as much as differences show.
+            near = lags == 1.0
+            above = float((square - 2.0 * rows)[near].sum() / noise[near].sum())
+            self.fresh[mine] = min(max(above, 0.0), 1.0)
+            noise = noise * self.fresh[mine[0]]
+        (drift, scatter), error = learned(square, noise, lags * np.tile(self._steps[mine], len(pairs)), rows)
+        self.step[mine] = (drift + SURE * error) * self._steps[mine]
+        self.scatter[mine] = scatter * self._rows[mine]
+
+    def predicted(self, at: int) -> Prediction:
+        """Entries of one period as all others predict them, before and after it, at its own number of rows."""
+        both = self._along(range(at), at) & self._along(range(len(self.values) - 1, at, -1), at)
+        scale = self.totals[at] / self.rows
+        return Prediction(both.mean * scale, both.variance * scale**2, both.periods)
+
+    def _along(self, others: range, at: int) -> Prediction:
+        """Kalman filter over some periods towards one; what jumps on the way, or there, lets go of its past."""
+        state = Prediction.of_nothing((self.components.size,))
+        for period in [*others, at]:
+            state = replace(state, variance=state.variance + self.step)
+            seen = self.values[period], self.fresh * self.noise[period]
+            state = state.forgetting(self.components.let_go(state.jumps(seen, self.scatter)))
+            if period != at:
+                state = state.after(seen, self.scatter)
+        return state
+
+
+@dataclass(frozen=True, eq=False)
+class LeaningFit(ByModel):
+    """Fit of counts that leans on other periods. It is made when it is asked for, and no file keeps it.
+
+    inner: as published. weight: of what other periods predict, (entries,). predicted, shared: variances of predictions,
+    and of what other periods err by too, before projection. fresh: share of the variance inside that is noise.
+    """
+
+    family = "leaning"
+    room = 1
+
+    inner: Fit
+    components: Components
+    estimate: Floats
+    weight: Floats
+    predicted: Floats
+    shared: Floats
+    fresh: Floats
+
+    @classmethod
+    def among(cls, fits: Sequence[Fit], seen: Sequence[Seen], at: int) -> LeaningFit | None:
+        """Fit of one period, in the order of time; None where other periods tell nothing."""
+        levels, own, inner = Levels(seen), seen[at], fits[at]
+        components, told, scale = levels.components, levels.predicted(at), seen[at].total / levels.rows
+        scatter, step, noise = levels.scatter * scale, levels.step * scale**2, levels.fresh * own.noise
+        known = np.isfinite(told.variance) & (components.share > 0.0)
+        known[0] = False  # the total
+        error = np.where(known, told.variance, 0.0)
+        weight = np.where(known, noise / np.maximum(noise + error + scatter, LEAST), 0.0)
+        if not weight.any():
+            return None
+        values = own.values + weight * (told.mean - own.values)
+        shared = np.where(known, Walk(0.0, 1.0, len(seen)).shared(step, error, scatter, noise), 0.0)
+        share = np.where(components.share > 0.0, components.share, 1.0)
+        estimate = components.joined(values[:, None])[:, 0]
+        found = (weight**2 * (error + scatter) / share, shared / share)
+        return cls(inner, components, estimate, weight, *found, levels.fresh)
+
+    @property
+    def of(self) -> str:
+        return self.inner.of
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        return self.inner.measurements
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return self.inner.words
+
+    @property
+    def alone(self) -> float | None:
+        """Variance of the noise that every cell has of its own; None where noises of cells are not independent."""
+        return self.inner.measurement.noise.variance if isinstance(self.inner, NoisyCells) else None
+
+    def errors(self, columns: Floats) -> Errors:
+        """Covariance of weighted sums of cells, all of it normal; columns: (cells, sums)."""
+        told = self.components.split(columns)
+        if self.alone is not None:
+            return self._of_entries(told, (1.0 - self.weight) ** 2 * self.alone + self.predicted)
+        if not self.inner.exact:
+            return self._inside(told, np.sqrt(1.0 - self.fresh * self.weight))
+        own, more = self._inside(told, 1.0 - self.weight), self._of_entries(told, self.predicted)
+        return replace(own, model=own.model + more.model)
+
+    @property
+    def recurring(self) -> Fit:
+        """Fit whose errors are those that other periods have too."""
+        return _Recurring(self.inner, *(getattr(self, each) for each in list(type(self).__annotations__)[1:]))
+
+    def _of_entries(self, told: Floats, variances: Floats) -> Errors:
+        """Errors of sums of independent entries; told: weights of the entries, (entries, sums)."""
+        return Errors.all_model(self.measurements[0].design, told.T @ (variances[:, None] * told))
+
+    def _inside(self, told: Floats, times: Floats) -> Errors:
+        """Errors of the fit inside, for sums whose entries have weights so many times as large; as normal ones."""
+        errors = self.inner.errors(self.components.joined(times[:, None] * told))
+        many = np.ones(len(errors.weights)) if errors.counts is None else errors.counts
+        drawn = errors.weights.T @ ((errors.design.variances * many)[:, None] * errors.weights)
+        return Errors.all_model(self.measurements[0].design, drawn + errors.model)
+
+    def errors_by_group(self, asked: Grouped) -> Sequence[Errors] | None:
+        """Errors of many groups; None where noises of cells are not independent."""
+        return (
+            None
+            if self.alone is None
+            else self._by_group(asked, (1.0 - self.weight) ** 2 * self.alone + self.predicted)
+        )
+
+    def _by_group(self, asked: Grouped, variances: Floats) -> Sequence[Errors]:
+        """Errors of the sums of many groups, of independent entries with such variances."""
+        design, sums = self.measurements[0].design, asked.sums
+        if asked.whole is None and len(np.unique(asked.group)) == len(asked.group):
+            cells, found = self.components.of_cells(variances), np.zeros((asked.groups, sums, sums))
+            found[asked.group] = cells[asked.place][:, None, None] * (
+                asked.weights[:, :, None] * asked.weights[:, None, :]
+            )
+            return Errors.all_models(design, found)
+        covariances, block = list[Floats](), max(1, at_once(self.components.size) // sums)
+        for start in range(0, asked.groups, block):
+            inside = (asked.group >= start) & (asked.group < start + block)
+            many = min(block, asked.groups - start)
+            columns = np.zeros((len(self.estimate), many, sums))
+            if asked.whole is not None:
+                columns += asked.whole[:, None, :]
+            np.add.at(columns, (asked.place[inside], asked.group[inside] - start), asked.weights[inside])
+            told = self.components.split(columns.reshape(len(columns), -1)).reshape(-1, many, sums)
+            covariances += list(np.einsum("egi,e,egj->gij", told, variances, told, optimize=True))
+        return Errors.all_models(design, covariances)
+
+    def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
+        """Bounds of the fit inside: they lean on nothing."""
+        return self.inner.guaranteed(domain, rows)
+
+    def measured_inside(self, within: Sets) -> Inside | None:
+        return self.inner.measured_inside(within)
+
+    def record(self, domain: Domain) -> NoReturn:
+        raise QueryError(
+            "estimates that lean on other periods are made when they are asked for; save the series itself"
+        )
+
+    @classmethod
+    def read(cls, file: FitReader) -> NoReturn:
+        raise QueryError("a file keeps no estimates that lean on other periods")
+
+
+class _Recurring(LeaningFit):
+    """What the errors of a leaning fit have in common with those of other periods, as the errors of a fit."""
+
+    def errors(self, columns: Floats) -> Errors:
+        told = self.components.split(columns)
+        found = self._of_entries(told, self.shared)
+        if self.inner.exact:
+            return found
+        return replace(found, model=found.model + self._inside(told, np.sqrt(1.0 - self.fresh)).model)
+
+    def errors_by_group(self, asked: Grouped) -> Sequence[Errors] | None:
+        return self._by_group(asked, self.shared) if self.inner.exact else None
