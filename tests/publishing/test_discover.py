@@ -90,13 +90,13 @@ def test_shares_split_the_cost_exactly_and_only_values_take_of_the_delta(book):
 @pytest.mark.parametrize("most", ["0.05", "1"])
 def test_looks_take_all_that_was_reserved_and_never_more(book, monkeypatch, most):
     taken = []
-    take = Looks._take
+    take = Looks.take
 
     def noted(self, epsilon, delta=Fraction(0)):
         taken.append((epsilon, delta))
         return take(self, epsilon, delta)
 
-    monkeypatch.setattr(Looks, "_take", noted)
+    monkeypatch.setattr(Looks, "take", noted)
     filled(book, epsilon=most)
     spent = sum(epsilon for epsilon, _ in taken)
     assert spent <= Fraction(most) and sum(delta for _, delta in taken) == Fraction(1, 10**6)

@@ -258,7 +258,8 @@ class Looks:
         self._opened, self._unit, self._entropy = opened, terms.schema.privacy_unit.column, entropy
         self._epsilon, self._delta = terms.cost.epsilon, terms.cost.delta
 
-    def _take(self, epsilon: Fraction, delta: Fraction = Fraction(0)) -> Budget:
+    def take(self, epsilon: Fraction, delta: Fraction = Fraction(0)) -> Budget:
+        """Take a part of what is left of the reservation, or refuse; nothing gives it back."""
         if not 0 < epsilon <= self._epsilon or not 0 <= delta <= self._delta:
             raise PrivacyError("the looks would spend more than was reserved for them; nothing more is read")
         self._epsilon, self._delta = self._epsilon - epsilon, self._delta - delta
@@ -267,7 +268,7 @@ class Looks:
     def curator(self, schema: Schema, epsilon: Fraction) -> Curator:
         """Curator of the table's rows under a schema of the same unit, which can spend this epsilon and no more."""
         self._refuse_another_unit(schema)
-        budget = self._take(epsilon)
+        budget = self.take(epsilon)
         return curator_of(schema, self._opened().read(schema, self._key()), budget, self._entropy)
 
     def values(
@@ -277,7 +278,7 @@ class Looks:
         from sfumato.kernel.discovering import find_values
 
         self._refuse_another_unit(schema)
-        self._take(epsilon, delta)
+        self.take(epsilon, delta)
         return find_values(
             self._opened(),
             schema,
