@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from fractions import Fraction
 
 import numpy as np
@@ -243,6 +244,23 @@ def test_what_is_said_of_the_file_holds_for_looks(book, tmp_path):
     schema = filled(book, table=tmp_path / "t.csv", draft=draft).schema()
     assert schema.attributes["town"].listed == ("Bern",)
     assert (schema.attributes["age"].lower, schema.attributes["age"].upper) == (0, 50)
+
+
+def of_sqlite(table, folder):
+    connection = sqlite3.connect(folder / "t.sqlite")
+    connection.execute("CREATE TABLE visits (pid INTEGER, age INTEGER, town TEXT, cost REAL)")
+    rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+    connection.executemany("INSERT INTO visits VALUES (?, ?, ?, ?)", rows)
+    connection.commit()
+    return connection
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(lambda table, folder: table.to_pandas(), None), (of_sqlite, "visits")], ids=["pandas", "sqlite"]
+)
+def test_frames_and_connections_are_read_several_times(book, tmp_path, kind, name):
+    done = filled(book, table=kind(TABLE, tmp_path), table_name=name)
+    assert done.left == [] and done.schema().attributes["town"].listed == ("Aa", "Bern", "Ulm")
 
 
 def test_a_draft_is_read_from_its_file_with_lists_beside_it(book, tmp_path):

@@ -160,7 +160,7 @@ class Wish:
 
     def opened(self, table: Any) -> Table:
         """The private table, opened anew: names and types."""
-        if table == "-":
+        if isinstance(table, str) and table == "-":
             raise TableError("discover reads the table several times, and standard input only once; give a file")
         name, spoken, views = self.table_name, self.dialect, self.allow_views
         return open_table(table, name=name, allow_views=views, schema=self.schema, dialect=spoken)
