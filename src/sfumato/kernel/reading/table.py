@@ -231,13 +231,6 @@ class Table:
         uses = [*_read(schema), *(use for use in _asked(schema) if use[2] not in schema.made)]
         return any(self.source(schema, *use).derived for use in uses)
 
-    def rows_of_each(self, schema: Schema) -> Table:
-        """Table with one row for each person of the schema's privacy unit: how many rows they have (`ROWS`)."""
-        from sfumato.kernel.reading.derived import rows_of_each
-
-        engine, columns = self._reading(schema)
-        return replace(self, engine=rows_of_each(engine, columns[schema.privacy_unit.column or ""]))
-
     def _reading(self, schema: Schema) -> tuple[Engine, dict[str, Column]]:
         """The engine over the rows that the schema's rules derive, and its column for each name in use."""
         engine, uses = self.engine, list(_asked(schema))
