@@ -12,7 +12,7 @@ months, of running totals and of the mean of three months, asked by SQL. --nist:
 excerpt in FOLDER, its rows in the order of a stable column (PUMA) and dealt out to twelve months one by one ("dealt"),
 or in twelve runs ("places", where every month is another part of the country). --running prints the standard errors of
 running totals by the square root of the prefix matrix, beside the explicit matrix and beside those of series that were
-measured, and nothing else.
+measured, then of the sums of all ranges of periods by the square root and by trees of blocks, and nothing else.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from tempfile import TemporaryDirectory
 from time import process_time
 
 import numpy as np
+from scipy.optimize import minimize
 
 from sfumato.errors import NewLedgerWarning
 from sfumato.kernel.budget import Budget, Cost
@@ -290,6 +291,46 @@ def running() -> None:
         single = float(np.sqrt(np.mean(found.single() ** 2)))
         figures = (*mean, bound, measured(periods), single)
         print(f"{periods:>4} {found.anew()[-1]:>7.2f}", *(f"{each:>7.3f}" for each in figures), flush=True)
+    print(
+        "sums of all ranges of periods: anew, square root, months in quarters in years, blocks of 2, 4, 8, ..., bound"
+    )
+    for periods in (12, 60, 120):
+        print(f"{periods:>4}", *(f"{each:>7.3f}" for each in of_ranges(periods)), flush=True)
+
+
+def of_ranges(periods: int) -> list[float]:
+    """Root mean square error of the sums of all ranges of periods, per unit noise of one period.
+
+    Each anew, by the square root, by months in quarters in years, by blocks of 2, 4, 8, ..., and the bound (nuclear
+    norm) below which no method is. Trees by least squares, with the best weights of their levels for column norm 1.
+    """
+    place, eye = np.arange(periods), np.eye(periods)
+    asked = (np.minimum.outer(place, place) + 1.0) * (periods - np.maximum.outer(place, place))  # sum of w w^T
+    many = periods * (periods + 1) / 2
+    inverse = np.array([[Running(periods).inverse[i - j] if i >= j else 0.0 for j in place] for i in place])
+    values = np.linalg.eigvalsh(asked)
+    bound = np.sqrt(values).sum() / np.sqrt(periods * many)
+
+    def error(covariance: np.ndarray) -> float:
+        return float(np.sqrt(np.sum(asked * covariance) / many))
+
+    def by_tree(sizes: Sequence[int]) -> float:
+        grams = [np.equal.outer(place // size, place // size).astype(float) for size in sizes]
+
+        def of(weights: np.ndarray) -> float:
+            shares = np.exp(weights - weights.max())
+            return error(np.linalg.inv(sum(w * gram for w, gram in zip(shares / shares.sum(), grams, strict=True))))
+
+        return float(minimize(of, np.zeros(len(sizes)), method="Nelder-Mead").fun)
+
+    calendar = [size for size in (1, 3, 12, 60) if size < periods]
+    doubled = [2**level for level in range(20) if 2**level < periods]
+    return [
+        error(eye),
+        error(Running(periods).sensitivity ** 2 * inverse @ inverse.T),
+        *(by_tree([*sizes, periods]) for sizes in (calendar, doubled)),
+        float(bound),
+    ]
 
 
 def main() -> None:

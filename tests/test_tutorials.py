@@ -15,11 +15,11 @@ BLOCK = re.compile(r"^```(console|python|yaml)\n(.*?)^```$", re.M | re.S)
 REFUSED = "# refused"
 
 
-def test_there_are_five():
-    assert PAGES == ["analyst", "codebook", "curator", "reviewer", "series"]
+def test_there_are_six():
+    assert PAGES == ["analyst", "codebook", "curator", "hospital", "reviewer", "series"]
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [*PAGES, "../discover"])
 def test_it_can_be_followed(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SFUMATO_LEDGER", str(tmp_path / "ledger.sqlite"))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sfumato.public.combination.combine import combine
     from sfumato.public.comparison.compare import compare
     from sfumato.public.report.report import report
+    from sfumato.publishing.discover import discover
     from sfumato.publishing.publish import release as release
     from sfumato.releases.group_privacy import group_privacy
     from sfumato.releases.release import Release as Release
@@ -36,6 +37,7 @@ _PUBLIC = {
     "combine": ("sfumato.public.combination.combine", "combine"),
     "compare": ("sfumato.public.comparison.compare", "compare"),
     "connect": ("sfumato.dbapi", "connect"),
+    "discover": ("sfumato.publishing.discover", "discover"),
     "group_privacy": ("sfumato.releases.group_privacy", "group_privacy"),
     "open": ("sfumato.releases.release", "open_release"),
     "plan": ("sfumato.planner.plan", "make_plan"),
@@ -44,7 +46,7 @@ _PUBLIC = {
 }
 
 __all__ = ["Release", "Schema", "SfumatoError", "__version__", "connect", "group_privacy", "open", "plan", "release"]
-__all__ += ["certificate", "combine", "compare", "report"]
+__all__ += ["certificate", "combine", "compare", "discover", "report"]
 
 
 def __getattr__(name: str) -> Any:

@@ -22,7 +22,7 @@ from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.public.comparison.compare import compare
 from sfumato.publishing.publish import release
-from sfumato.queries.running import GRID, Running, column_square
+from sfumato.queries.running import GRID, Running, worst_square
 from sfumato.schema import Schema
 
 pytestmark = pytest.mark.filterwarnings(f"ignore::{NewLedgerWarning.__module__}.{NewLedgerWarning.__name__}")
@@ -51,6 +51,7 @@ def table(month, cells=CELLS):
             "cell": random.integers(0, cells, 4 * cells),
             "sex": random.choice(["F", "M"], 4 * cells),
             "cost": random.uniform(0, 100, 4 * cells),
+            "who": [f"{month} {number}" for number in range(4 * cells)],
         }
     )
 
@@ -78,7 +79,7 @@ def published(folder, months, stated=None, seed=0, **more):
 
 def fresh(rho=float(RHO), planned=PLANNED):
     """Standard deviation of the noise that is drawn for one cell of one part, in rows."""
-    return np.sqrt(column_square(planned) / GRID**2 / (2 * rho))
+    return np.sqrt(worst_square(planned) / GRID**2 / (2 * rho))
 
 
 @pytest.fixture(scope="module")
@@ -233,21 +234,66 @@ def test_an_old_copy_of_ledger_and_noise_together_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("series", "words"),
     [
-        ({"unit": "person in a month"}, "add periods: 60"),
-        ({"unit": "person in at most 3 months", "periods": 9}, "write unit: person in a month"),
-        ({"unit": "person for ever", "periods": 9}, "write unit: person in a month"),
+        ({"unit": "person in a month", "periods": None}, "add periods: 60"),
+        ({"unit": "row in a month"}, "unit: person in a month, or privacy_unit: row"),
     ],
 )
-def test_promises_that_are_not_proved_are_refused(series, words):
+def test_a_series_that_says_too_little_is_refused(series, words):
     with pytest.raises(SchemaError, match=words):
-        schema(
-            privacy_unit={"column": "who", "contributions": 1}, series={"period": "month", "running": True, **series}
-        )
+        _promising(**series)
 
 
-def test_a_budget_by_the_year_is_refused():
-    with pytest.raises(SchemaError, match="each period by itself"):
-        schema(budget={"epsilon": 2, "per": "year"})
+def _promising(per=None, *, periods=9, **series):
+    budget = {"rho": 1000} | ({} if per is None else {"per": per})
+    series |= {} if periods is None else {"periods": periods}
+    return schema(
+        cells=200,
+        privacy_unit={"column": "who", "contributions": 1},
+        series={"period": "month", "running": True, **series},
+        budget=budget,
+    )
+
+
+@pytest.mark.parametrize(
+    ("series", "together"),
+    [
+        ({"unit": "person in a month"}, 1),
+        ({"unit": "person in at most 3 months"}, 3),
+        ({"unit": "person in a month", "per": "year", "periods": 13}, 12),
+        ({"unit": "person in a quarter", "period": "quarter", "per": "year"}, 4),
+        ({"unit": "person in a month", "per": "year"}, None),  # all of the year: noise anew is better
+        ({"unit": "person in at most 9 months"}, None),
+        ({"unit": "person for ever"}, None),
+    ],
+)
+def test_noise_is_spread_where_a_person_is_in_some_of_the_periods(series, together):
+    stated = _promising(**series)
+    assert stated.running == (together is not None)
+    if together is not None:
+        assert stated.together == together
+    said = repr(sf.plan(stated, rho=RHO, mechanism="cells"))
+    assert ("running: true changes nothing" in said) == (together is None)
+
+
+def test_a_plan_says_where_totals_would_be_better_without_it():
+    assert "leave running out" in repr(sf.plan(_promising(unit="person in at most 8 months"), rho=RHO))
+    assert "leave running out" not in repr(sf.plan(_promising(unit="person in at most 2 months"), rho=RHO))
+
+
+def test_intervals_of_totals_hold_where_a_person_is_in_several_periods(tmp_path):
+    """200 cells of six months, one of them corrected: of 200 intervals 168 hold but for a chance of 1e-6."""
+    series = published(tmp_path, [1, 2, 3, 2, 4, 5, 6], _promising(unit="person in at most 2 months"))
+    truth = np.zeros(200)
+    for month in range(1, 7):
+        np.add.at(truth, table(month, 200)["cell"].to_numpy(), 1)
+    rows = series.query("SELECT cell, COUNT(*) AS n FROM visits GROUP BY cell").rows
+    held = sum(number.low <= truth[cell] <= number.high for cell, number in rows)
+    assert held >= 168
+    errors = [number.value - truth[cell] for cell, number in rows]
+    unit, found = 1 / np.sqrt(2 * float(RHO)), Running(9, together=2)
+    widths = np.mean([number.high - number.low for _, number in rows]) / 2 / 1.96 / np.sqrt(2)  # two cells of sex each
+    assert found.totals()[5] < widths / unit < 2 * found.totals()[5]  # one correction more
+    assert np.std(errors) == pytest.approx(widths * np.sqrt(2), rel=0.3)  # 200 numbers: 6 deviations
 
 
 def test_a_plan_tells_running_totals_and_single_periods():

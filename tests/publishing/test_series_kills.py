@@ -52,6 +52,9 @@ RUNNING = Schema(
     attributes={"cell": {"type": "integer", "lower": 0, "upper": CELLS - 1}},
     series={"period": "month", "unit": "person in a month", "periods": 7, "running": True},
 )
+SEVERAL = Schema(
+    **{**RUNNING.to_dict(), "series": {**RUNNING.to_dict()["series"], "unit": "person in at most 3 months"}}
+)
 ROOMS = (
     "publishing/publish.py",
     "releases/file/series.py",
@@ -199,14 +202,17 @@ class Clinic:
 class RunningClinic(Clinic):
     """The same with noise that is spread over time: every part has errors of its own, whatever was killed before."""
 
+    stated = RUNNING
+
     @staticmethod
     def _cells(period):
         return sorted(random.Random(period).sample(range(CELLS), 6))
 
     def append(self, *, again=True, correct=False):
-        table = pa.table({"who": [str(cell) for cell in range(6)], "cell": self._cells(self.period)})
+        people = [f"{self.period} {cell}" for cell in range(6)]
+        table = pa.table({"who": people, "cell": self._cells(self.period)})
         kept = {"ledger": self.ledger, "series": self.path, "period": self.period}
-        release(table, RUNNING, 50, delta="1e-9", again=again, correct=correct, **kept)
+        release(table, self.stated, 50, delta="1e-9", again=again, correct=correct, **kept)
 
     def check(self, new):
         super().check(new)
@@ -222,6 +228,12 @@ class RunningClinic(Clinic):
 
     def counted(self):
         return Counter()
+
+
+class SeveralClinic(RunningClinic):
+    """The same where a person may be in three of seven periods: with a register, and corrections by themselves."""
+
+    stated = SEVERAL
 
 
 def _line_of(text):
@@ -273,7 +285,7 @@ def _kill_again_and_again(folder, kills, seed, kind=Clinic):
     return seen
 
 
-@pytest.mark.parametrize("kind", [Clinic, RunningClinic])
+@pytest.mark.parametrize("kind", [Clinic, RunningClinic, SeveralClinic])
 def test_kills_at_steps_of_appending(tmp_path, kind):
     assert _kill_again_and_again(tmp_path / "visits", 3, 1, kind)["killed"] == 3
 
@@ -332,11 +344,14 @@ def test_a_part_that_is_in_the_series_and_still_beside_it_is_not_added_twice(tmp
     assert not clinic.left() and len(clinic.parts) == clinic.entries == 1 + correct
 
 
+KINDS = (Clinic, Clinic, SeveralClinic, RunningClinic)
+
+
 @pytest.mark.full
 def test_two_hundred_kills_at_steps_of_appending_and_a_thousand_by_pytest_full(tmp_path, full):
     seen, seeds = Counter(), 100 if full else 20
     for seed in range(2, 2 + seeds):
-        seen.update(_kill_again_and_again(tmp_path / str(seed), 10, seed, RunningClinic if seed % 4 == 3 else Clinic))
+        seen.update(_kill_again_and_again(tmp_path / str(seed), 10, seed, KINDS[seed % 4]))
     assert seen["killed"] == 10 * seeds and seen["outright"] > 4 * seeds < seen["interrupted"]
     # With a part beside the series or not, and in it or not: each was met.
     assert all(seen[beside, within] for beside in (False, True) for within in (False, True)), seen

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from itertools import combinations
+
 import numpy as np
 import pytest
 
-from sfumato.queries.running import GRID, Running, coefficients, column_square, on_grid
+from sfumato.queries.running import GRID, Running, coefficients, on_grid, worst_square
 
 
 def _toeplitz(row) -> np.ndarray:
@@ -39,7 +42,29 @@ def test_errors_are_those_of_the_matrix_on_the_grid(periods):
     measured = _toeplitz([each / GRID for each in on_grid(periods)])
     column = np.sqrt((measured**2).sum(axis=0).max())
     back = np.linalg.inv(measured)
-    assert np.sqrt(column_square(periods)) / GRID == pytest.approx(column, rel=1e-12)
+    assert np.sqrt(float(worst_square(periods))) / GRID == pytest.approx(column, rel=1e-12)
     assert np.allclose(Running(periods).single(), column * np.sqrt((back**2).sum(axis=1)), rtol=1e-9)
     totals = np.tril(np.ones((periods, periods))) @ back
     assert np.allclose(Running(periods).totals(), column * np.sqrt((totals**2).sum(axis=1)), rtol=1e-9)
+
+
+@pytest.mark.parametrize("periods", range(1, 11))
+def test_no_periods_of_a_person_move_measurements_by_more_than_the_first_ones(periods):
+    """Theorem 14, against all sets of columns of the matrix, in whole numbers."""
+    row = on_grid(periods)
+    columns = [np.array([0] * place + [*row[: periods - place]]) for place in range(periods)]
+    longest = {
+        many: max(int((sum(chosen) ** 2).sum()) for chosen in combinations(columns, many))
+        for many in range(1, periods + 1)
+    }
+    for together in range(1, periods + 3):
+        shares = [Fraction(longest[many], many) for many in range(1, min(together, periods) + 1)]
+        assert worst_square(periods, together) == max(shares)
+        assert all(longest[many] == int((sum(columns[:many]) ** 2).sum()) for many in range(1, len(shares) + 1))
+
+
+def test_of_nearly_all_periods_fewer_may_count_for_more_each():
+    """Runs follow each other, so that a person may be in eleven periods of one and in one of the next."""
+    prefix = np.cumsum(on_grid(12))
+    assert worst_square(12, 12) > Fraction(int((prefix**2).sum()), 12)
+    assert worst_square(12, 12) == worst_square(12, 11)

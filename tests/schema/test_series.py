@@ -82,3 +82,13 @@ def test_the_column_period_is_the_series_own() -> None:
 def test_a_schema_with_a_series_is_read_back() -> None:
     schema = _schema({"period": "month", "unit": "person in a month", "column": "day", "periods": 60, "running": True})
     assert Schema.from_dict(schema.to_dict()) == schema
+
+
+def test_a_row_in_a_month_is_the_promise_of_a_person_in_a_month_with_one_row() -> None:
+    by_row, by_person = (_schema({"period": "month", "unit": f"{who} in a month"}) for who in ("row", "person"))
+    assert by_row.series is not None and by_person.series is not None
+    assert by_row.series.promise == by_person.series.promise and by_row.together == 1
+    assert Schema.from_dict(by_row.to_dict()) == by_row
+    for unit in ("row for ever", "row in at most 3 months"):
+        with pytest.raises(SchemaError, match="row in a month, where privacy_unit is row"):
+            _schema({"period": "month", "unit": unit, "periods": 9})

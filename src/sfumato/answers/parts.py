@@ -252,6 +252,8 @@ class NoiseOfParts(NoiseSource):
             by_value = ByValue((), (base.number, groups.shape[1]), present, base, groups.value[part.mine])
             return by_value, (at[:, None] * len(values) + values).ravel()
         here = np.ones(len(groups.present), dtype=bool)
+        if any(name != self.along and name not in part.cells.codes for name in groups.names):
+            return EVERY_ROW, np.zeros(0, dtype=np.int64)  # it has not the columns of these groups, and is in none
         if self.along not in groups.names and not any(name in part.old for name in groups.names):
             return groups, np.flatnonzero(here)
         codes = dict(zip(groups.names, np.unravel_index(groups.present, groups.shape), strict=True))
@@ -291,7 +293,7 @@ class NoiseOfParts(NoiseSource):
         shape = tuple(size for name, size in zip(groups.names, groups.shape, strict=True) if name != self.along)
         for part in reversed(self.parts):
             mine = part.side(side)
-            if mine.split or mine.whole:
+            if (mine.split or mine.whole) and all(name in part.cells.codes for name in names):
                 inside = Groups(names, shape, np.arange(prod(shape)))
                 return part.view.noises.largest_model_part(mine, inside)
         return None

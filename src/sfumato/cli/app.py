@@ -14,6 +14,7 @@ from sfumato.cli import (
     compare,
     completion,
     demo,
+    discover,
     info,
     init,
     ledger,
@@ -49,6 +50,9 @@ app = typer.Typer(
 )
 app.command("demo", short_help="Try everything on a made-up census whose truth is known.")(demo.demo)
 app.command("init")(init.init)
+app.command("discover", short_help="Fill the blanks of a draft from the table, privately. Costs budget.")(
+    discover.discover
+)
 app.command("check", short_help="Show what a schema would drop, clip or not read. Not private.")(check.check)
 app.command("plan", short_help="Show how large errors will be, before any release.")(plan.plan)
 app.command("release", short_help="Publish a table as one file that anyone may query.")(release.release)

@@ -16,6 +16,7 @@ from sfumato.plain_text import counted
 if TYPE_CHECKING:
     from sfumato.kernel.reading.checking import Checked, Part
     from sfumato.schema import Schema
+    from sfumato.schema.linked import LinkedSchema
 
 MARK = "FOR YOUR EYES ONLY: exact figures and values of private rows. Do not publish, send or keep them."
 WHY = (
@@ -40,21 +41,39 @@ def check(
 
     The figures are exact and NOT PRIVATE: only the curator may see them.
     """
-    from sfumato.cli.show import load_schema
+    from sfumato.cli.show import load_any
     from sfumato.errors import TableError
     from sfumato.kernel.reading.table import open_table
     from sfumato.releases.file.manifest import check_description
+    from sfumato.schema.linked import LinkedSchema
 
     if not sys.stdout.isatty() and not even_if_not_a_terminal:
         raise TableError(
             "a check shows exact private figures and is for a terminal only; if this pipe or file is as well guarded "
             "as the table, add --even-if-not-a-terminal"
         )
-    public = written(load_schema(schema), file, table)
+    found = load_any(schema)
+    if isinstance(found, LinkedSchema):
+        return _check_linked(table, found, allow_views=allow_views)
+    public = written(found, file, table)
     check_description(public.published())
     with open_table(table, name=name, allow_views=allow_views, schema=public) as opened:
         label = _label(public, period)
         show(opened.look(public, label), public, label)
+
+
+def _check_linked(table: str, linked: LinkedSchema, *, allow_views: bool) -> None:
+    """Show what of each table that hangs on a counted row above would be left out."""
+    from sfumato.cli.show import say
+    from sfumato.publishing.linked import open_tables
+    from sfumato.schema import PrivacyUnit
+
+    for name, opened in open_tables(table, linked, allow_views=allow_views).items():
+        own = linked.tables[name]
+        what = "" if own.by is None else f", rows that hang on a row of {own.belongs_to} that counts"
+        say(what, bold=name)
+        unit = PrivacyUnit(column=own.unit or own.by, contributions=own.at_most)
+        show(opened.look(own.schema), own.schema.model_copy(update={"privacy_unit": unit}))
 
 
 def _label(schema: Schema, period: str | None) -> str | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from sfumato.cli.query import MOST_CELLS, SIGNED
+from sfumato.cli.query import MOST_CELLS, SIGNED, TABLE
 from sfumato.cli.shared import ANSWER_ONLY, MANNER
 
 BEFORE = typer.Argument(help="A release file.", show_default=False)
@@ -33,6 +33,7 @@ def compare(
     before: Path = BEFORE,
     after: Path = AFTER,
     by: list[str] = BY,
+    of: str | None = TABLE,
     form: Form = typer.Option(Form.table, "--format", help="The format of the output."),
     confidence: float = typer.Option(
         0.95, "--confidence", help="The confidence of all intervals together, between 0 and 1."
@@ -50,11 +51,13 @@ def compare(
     from sfumato.cli.show import say, say_kept, table, working
     from sfumato.public.comparison.compare import compare as compare_releases
     from sfumato.public.comparison.comparison import LEFT, SHOWN
+    from sfumato.releases.linked import one_table
     from sfumato.releases.release import open_release
 
     with working("opening the releases") as step:
         first, second = (
-            open_release(one, most_cells=most_cells, require_signature=require_signature) for one in (before, after)
+            one_table(open_release(one, most_cells=most_cells, require_signature=require_signature), of)
+            for one in (before, after)
         )
         step("finding the differences and their errors")
         alike = before.stem == after.stem

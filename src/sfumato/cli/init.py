@@ -90,9 +90,12 @@ def init(
         say(f"{len(book)} of {len(columns)} columns are as {codebook.name} describes them.")
     if from_declarations:
         say(f"{len(declared)} of {len(columns)} columns have a list or bounds in the database: are they public?")
-    next_ = command("plan", "--schema", out, "--epsilon", "1")
-    first = "fill in the blanks, then" if _has_blanks(out) else "no blank is left;"
+    next_, blank = command("plan", "--schema", out, "--epsilon", "1"), _has_blanks(out)
+    first = "fill in the blanks, then" if blank else "no blank is left;"
     say(f"{out}: {first} see what a budget buys: {next_}")
+    if blank:
+        look = command("discover", table, "--schema", out, "--epsilon", "0.2", "--delta", "1e-9", "--dry-run")
+        say(f"What nobody knows in public can be bought from the table, for a part of the budget: {look}")
 
 
 def _has_blanks(path: Path) -> bool:

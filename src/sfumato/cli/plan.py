@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sfumato.cli.release import WITH, WORKLOAD_ONLY, mechanisms_like
-from sfumato.cli.shared import ANSWER_ONLY, JSON, MANNER
+from sfumato.cli.shared import ANSWER_ONLY, JSON, MANNER, give
+from sfumato.errors import QueryError
 
 if TYPE_CHECKING:
     from sfumato.planner.price import Line
     from sfumato.planner.report import Plan
+    from sfumato.schema.linked import LinkedSchema
 
 
 def plan(
@@ -52,32 +54,63 @@ def plan(
 
     Reads no data and spends no budget, so run it as often as you like.
     """
-    from sfumato.cli.show import load_schema, say, table, working
+    from sfumato.cli.show import load_any, working
     from sfumato.models.base.mechanism import stated_options
     from sfumato.planner.plan import make_plan
-    from sfumato.planner.report import report
+    from sfumato.schema import Schema
 
-    public = load_schema(schema)
+    public = load_any(schema)
+    amounts: dict[str, Any] = {"epsilon": epsilon, "rho": rho, "delta": delta, "error": error}
+    asked: dict[str, Any] = {
+        "confidence": confidence,
+        "mechanism": mechanism,
+        "every": every or (MANNER.json and rho is None and (delta is None or isinstance(public, Schema))),
+        "options": stated_options(options) if options else None,
+    }
     with working("weighing mechanisms") as step:
-        found = make_plan(
-            public,
-            epsilon=epsilon,
-            rho=rho,
-            delta=delta,
-            error=error,
-            confidence=confidence,
-            mechanism=mechanism,
-            workload=workload,
-            workload_only=workload_only,
-            every=every or (MANNER.json and rho is None),
-            options=stated_options(options) if options else None,
-            step=step,
-        )
+        if not isinstance(public, Schema):
+            _of_tables(public, amounts, asked | {"step": step}, workload)
+            return
+        found = make_plan(public, **amounts, **asked, workload=workload, workload_only=workload_only, step=step)
     if MANNER.json:
-        from sfumato.cli.shared import give
-
         give(of_plan(found))
         return
+    _say(found)
+
+
+def _of_tables(linked: LinkedSchema, amounts: dict[str, Any], asked: dict[str, Any], workload: Path | None) -> None:
+    """Plan all linked tables, each with its share of the budget."""
+    from sfumato.cli.show import exact, say
+    from sfumato.planner.plan import plan_tables
+
+    if workload is not None:
+        raise QueryError("--workload is about one table so far; leave it out")
+    plans, epsilon = plan_tables(linked, **amounts, **asked)
+    if MANNER.json:
+        tables = {name: of_plan(plan) for name, plan in plans.items()}
+        give({"dataset": linked.dataset, "epsilon": epsilon, "tables": tables})
+        return
+    total = sum(table.share for table in linked.tables.values())
+    for place, (name, plan) in enumerate(plans.items()):
+        if place:
+            say()
+        table = linked.tables[name]
+        of_one = "1 row" if table.limit == 1 else f"{table.limit:,} rows"
+        say(f": {exact(table.share / total)} of the budget, at most {of_one} of a unit.", bold=name)
+        _say(plan)
+    say()
+    if amounts["error"] is None:
+        return
+    if epsilon is None:
+        say("The epsilon of all tables together is not known, for that of one is not.")
+    else:
+        say(f"All tables together need epsilon {exact(epsilon)}, dealt out by their shares.")
+
+
+def _say(found: Plan) -> None:
+    from sfumato.cli.show import say, table
+    from sfumato.planner.report import report
+
     for part in report(found):
         if isinstance(part, str):
             say(part)

@@ -58,12 +58,21 @@ SIMULTANEOUS = typer.Option(False, "--simultaneous", help="Make intervals hold f
 SELECTED = typer.Option(
     True, "--selected/--no-selected", help="Widen intervals of rows that noisy values chose (LIMIT, HAVING, ranks)."
 )
+TABLE = typer.Option(None, "--table", help="Of linked tables: the one that is meant.", show_default=False)
 AS_OF = typer.Option(
     None,
     "--as-of",
     help="Of a series: answer from its parts up to this period, estimates leaning on each other.",
     show_default=False,
     metavar="PERIOD",
+)
+WITH = typer.Option(
+    None,
+    "--with",
+    metavar="FILE",
+    help="A small public CSV file that the statement may join, called as the file is: --with chapters.csv, "
+    "JOIN chapters ON ... May be repeated.",
+    show_default=False,
 )
 UNBIASED = typer.Option(False, "--unbiased", help="Answer from the noisy measurements alone, without a model.")
 
@@ -88,6 +97,7 @@ def query(
     selected: bool = SELECTED,
     unbiased: bool = UNBIASED,
     as_of: str | None = AS_OF,
+    tables: list[Path] | None = WITH,
     most_cells: int | None = MOST_CELLS,
     require_signature: Path | None = SIGNED,
     strict: bool = typer.Option(False, "--strict", help="Refuse conditions that cut through a bin."),
@@ -118,6 +128,7 @@ def query(
                         selected=selected,
                         unbiased=unbiased,
                         as_of=as_of,
+                        tables={path.name.partition(".")[0]: path for path in tables or ()},
                     )
                 )
     answers = list(zip(asked.texts, results, strict=True))

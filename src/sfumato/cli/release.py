@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
@@ -23,20 +23,24 @@ from sfumato.cli.shared import (
     takes_file_options,
     written,
 )
-from sfumato.cli.show import balance, command, exact, load_schema, say, say_kept
+from sfumato.cli.show import balance, command, exact, load_any, say, say_kept
 from sfumato.cli.show import table as show_table
 from sfumato.models import every_name, find_mechanism
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from sfumato.kernel.budget import Cost
     from sfumato.kernel.ledger.ledger import Account, Ledger
+    from sfumato.kernel.opening import Step
     from sfumato.publishing.prepare import Request
     from sfumato.publishing.publish import Published, Rehearsal
     from sfumato.releases.file.manifest import Guarantee
     from sfumato.releases.release import Release
     from sfumato.schema import Schema
+    from sfumato.schema.linked import LinkedSchema
+
+T = TypeVar("T")
 
 
 def mechanisms_like(incomplete: str) -> list[str]:
@@ -152,8 +156,12 @@ def release(
     try:
         from sfumato.kernel.ledger.ledger import Ledger  # these take a while, in which a user may change their mind
         from sfumato.publishing.prepare import Request
+        from sfumato.schema import Schema
+        from sfumato.schema.linked import LinkedSchema
 
-        public = written(load_schema(schema), file, table)
+        found = load_any(schema)
+        linked = found if isinstance(found, LinkedSchema) else None
+        public = written(found, file, table) if isinstance(found, Schema) else found.head
         book = Ledger(ledger, required=require_ledger)
         request = Request(
             public,
@@ -180,6 +188,8 @@ def release(
             from sfumato.models.base.mechanism import stated_options
 
             request = replace(request, options=stated_options(options))
+        if linked is not None:
+            return _release_linked(table, linked, request, out, begun, dry_run=dry_run)
         if dry_run:
             from sfumato.publishing.publish import rehearse_release
 
@@ -212,13 +222,32 @@ def _is_there(out: Path, request: Request) -> bool:
     return found is not None
 
 
+def _release_linked(
+    table: str, linked: LinkedSchema, request: Request, out: Path, begun: list[str], *, dry_run: bool
+) -> None:
+    from sfumato.cli import linked as told
+    from sfumato.publishing.linked import publish_linked, rehearse_linked
+
+    if dry_run:
+        was, account = rehearse_linked(table, linked, request, out)
+        return told.tell_rehearsal(was, out, account, request.ledger)
+    told.tell_published(
+        _asking(lambda step, one: publish_linked(table, linked, one, out, step=step), request, begun), request.ledger
+    )
+
+
 def _publish(table: str, request: Request, out: Path, begun: list[str]) -> Published:
-    """Make the release; a repeated request is confirmed first, if somebody sits at a terminal."""
-    from sfumato.cli.show import notes, progress
-    from sfumato.errors import RepeatedRelease
     from sfumato.publishing.publish import publish
 
-    def once(request: Request) -> Published:
+    return _asking(lambda step, one: publish(table, one, out, step=step), request, begun)
+
+
+def _asking(publish: Callable[[Step, Request], T], request: Request, begun: list[str]) -> T:
+    """Make a release; a repeated request is confirmed first, if somebody sits at a terminal."""
+    from sfumato.cli.show import notes, progress
+    from sfumato.errors import RepeatedRelease
+
+    def once(request: Request) -> T:
         with notes(), progress() as step:
 
             def noted(name: str) -> None:
@@ -226,7 +255,7 @@ def _publish(table: str, request: Request, out: Path, begun: list[str]) -> Publi
                     begun.append(name)
                 step(name)
 
-            return publish(table, request, out, step=noted)
+            return publish(noted, request)
 
     try:
         return once(request)

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from sfumato.cli.certificate import STATED, facts_in
-from sfumato.cli.query import MOST_CELLS, RELEASE, SIGNED
+from sfumato.cli.query import MOST_CELLS, RELEASE, SIGNED, TABLE
 from sfumato.cli.shared import QUIET
 
 OUT = typer.Option(..., "-o", "--out", help="The .html file to write. It needs no other file.", show_default=False)
@@ -16,6 +16,7 @@ OUT = typer.Option(..., "-o", "--out", help="The .html file to write. It needs n
 def report(
     release: Path = RELEASE,
     out: Path = OUT,
+    table: str | None = TABLE,
     confidence: float = typer.Option(0.95, "--confidence", help="The confidence of the intervals, between 0 and 1."),
     stated: list[str] = STATED,
     require_signature: Path | None = SIGNED,
@@ -30,6 +31,7 @@ def report(
     with working("writing a report") as step:
         page = report_of(
             release,
+            table=table,
             confidence=confidence,
             require_signature=require_signature,
             most_cells=most_cells,

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from sfumato.cli.query import MOST_CELLS, SIGNED
 from sfumato.cli.shared import QUIET
 from sfumato.errors import QueryError
+
+if TYPE_CHECKING:
+    from sfumato.releases.release import Release
+    from sfumato.releases.rows.to_file import Agreement
 
 MOST_TABLES = 1000
 
@@ -27,7 +33,11 @@ def sample(
     most_cells: int | None = MOST_CELLS,
     require_signature: Path | None = SIGNED,
     out: Path = typer.Option(
-        ..., "-o", "--out", help="The file to write: .csv or .parquet; rows-{}.csv for several.", show_default=False
+        ...,
+        "-o",
+        "--out",
+        help="The file to write: .csv or .parquet; rows-{}.csv for several. Of linked tables: a folder.",
+        show_default=False,
     ),
     seed: int | None = typer.Option(None, "--seed", help="The same seed draws the same rows.", show_default=False),
     tables: int | None = typer.Option(
@@ -36,11 +46,17 @@ def sample(
     quiet: bool = QUIET,
 ) -> None:
     """Draw synthetic rows from a release. Spends no budget: the release's own guarantee covers the rows."""
-    from sfumato.cli.show import say, say_kept, table
+    from sfumato.cli.show import say, say_kept
+    from sfumato.releases.file.artifact import is_linked
     from sfumato.releases.release import open_release
     from sfumato.releases.rows.wish import check_number
     from sfumato.releases.rows.write import check_place
 
+    if is_linked(release):
+        if where is not None or by is not None or tables is not None:
+            raise QueryError("of linked tables all rows are drawn together; leave out --where, --by and --tables")
+        _of_tables(open_release(release, most_cells=most_cells, require_signature=require_signature), rows, out, seed)
+        return
     paths = _paths(out, tables)
     check_place(paths[0])
     if rows is not None:
@@ -57,6 +73,54 @@ def sample(
     which = "the release's own answers" + (" about this condition" if where is not None else "")
     of_all = ", the means and the largest of all tables" if len(paths) > 1 else ""
     say(f"How far their shares are from {which}, beside what chance alone would do{of_all}:")
+    _agreements(every)
+
+
+def _of_tables(opened: Release, rows: int | None, out: Path, seed: int | None) -> None:
+    """Draw the rows of linked tables into files of a folder, or of a name with {} for the table's."""
+    from sfumato.cli.show import say, say_kept
+    from sfumato.releases.file.artifact import keep_earlier
+    from sfumato.releases.linked import Linked
+    from sfumato.releases.rows.linked import draw_linked
+    from sfumato.releases.rows.write import check_place, rows_file
+
+    assert isinstance(opened, Linked)  # noqa: S101 (its file is one)
+    pattern = out if "{}" in out.name else out / "{}.csv"
+    if "{}" not in out.name:
+        if out.exists() and not out.is_dir():
+            raise QueryError(
+                f"{out} is a file, and linked tables are several; name a folder, or -o {out.stem}-{{}}.csv"
+            )
+        if out.suffix in (".csv", ".parquet"):
+            raise QueryError(f"linked tables are several files; write -o {out.stem}-{{}}{out.suffix}, or name a folder")
+        out.mkdir(parents=True, exist_ok=True)
+    names = [link.name for link in opened.links]
+    if odd := [name for name in names if Path(name).name != name or name.startswith(".")]:
+        raise QueryError(f"a table is called {odd[0]!r}, which cannot be a file's name; draw the rows in Python")
+    paths = {name: pattern.with_name(pattern.name.replace("{}", name)) for name in names}
+    for path in paths.values():
+        check_place(path)
+    drawn = draw_linked(opened.tables, opened.links, rows, seed)
+    for name, one in drawn.items():
+        with rows_file(paths[name], one.rows.schema) as write:
+            for batch in one.rows.to_batches():
+                write(batch)
+            kept = keep_earlier(paths[name])
+        say(f"{paths[name]}: {one.rows.num_rows:,} synthetic rows, drawn from the release alone.")
+        say_kept(kept)
+    say()
+    say(
+        "How far the shares of each table's rows are from the release's own answers, beside what chance alone would do:"
+    )
+    for name, one in drawn.items():
+        say(f"{name}:")
+        _agreements([one.agreements])
+
+
+def _agreements(every: Sequence[Sequence[Agreement]]) -> None:
+    """Print how far rows agree with a release, of one or several drawn tables."""
+    from sfumato.cli.show import table
+
     headers = ["shares by", "tables", "mean", "by chance", "largest", "by chance"]
     lines = [
         [

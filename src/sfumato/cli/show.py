@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from sfumato.kernel.ledger.ledger import Account
     from sfumato.schema import Schema
+    from sfumato.schema.linked import LinkedSchema
 
 STEPS = {
     "plan": "choosing what to measure",
@@ -120,6 +121,14 @@ def load_schema(path: Path) -> Schema:
 
     with notes():
         return Schema.load(path)
+
+
+def load_any(path: Path) -> Schema | LinkedSchema:
+    """Read a schema of one table or of linked ones."""
+    from sfumato.schema.linked import load_schema
+
+    with notes():
+        return load_schema(path)
 
 
 @contextmanager

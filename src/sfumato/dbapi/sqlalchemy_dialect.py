@@ -7,7 +7,7 @@ mark: `?confidence=0.9&strict=1`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -16,6 +16,7 @@ from sqlalchemy.engine import URL, default
 from sqlalchemy.exc import ArgumentError, NoSuchTableError
 
 from sfumato.domain import Axis
+from sfumato.releases.linked import Linked
 from sfumato.releases.release import Release
 
 
@@ -51,7 +52,7 @@ class SfumatoDialect(default.DefaultDialect):
         return not dbapi_connection.closed
 
     def get_table_names(self, connection: Any, schema: str | None = None, **_: Any) -> list[str]:
-        return [] if schema is not None else [_release(connection).schema.dataset]
+        return [] if schema is not None else list(_tables(connection))
 
     def has_table(self, connection: Any, table_name: str, schema: str | None = None, **_: Any) -> bool:
         return table_name in self.get_table_names(connection, schema)
@@ -59,7 +60,7 @@ class SfumatoDialect(default.DefaultDialect):
     def get_columns(self, connection: Any, table_name: str, schema: str | None = None, **_: Any) -> list[Any]:
         if not self.has_table(connection, table_name, schema):
             raise NoSuchTableError(table_name)
-        public = _release(connection).schema
+        public = _tables(connection)[table_name].schema
         kinds: list[tuple[str, Any]] = [(axis.name, _kind(axis)) for axis in public.domain]
         kinds += [(name, types.String()) for name in public.group_columns]
         kinds += [(name, types.Float()) for name in public.measures]
@@ -89,7 +90,7 @@ class SfumatoDialect(default.DefaultDialect):
     def get_table_comment(self, connection: Any, table_name: str, schema: Any = None, **_: Any) -> Any:
         from sfumato.schema.schema import counted_in_short
 
-        opened = _release(connection)
+        opened = _tables(connection).get(table_name) or _release(connection)
         return {"text": f"{opened.guarantee.statement} Counted: {counted_in_short(opened.content.table_schema)}."}
 
 
@@ -97,6 +98,12 @@ def _release(connection: Any) -> Release:
     """The release behind a connection of SQLAlchemy."""
     found: Release = connection.connection.dbapi_connection.release
     return found
+
+
+def _tables(connection: Any) -> Mapping[str, Release]:
+    """The tables of a release, by name: one, or several that are linked."""
+    opened = _release(connection)
+    return opened.tables if isinstance(opened, Linked) else {opened.schema.dataset: opened}
 
 
 def _is_yes(text: str) -> bool:

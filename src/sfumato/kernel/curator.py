@@ -122,14 +122,14 @@ class Curator(Holding):
 
         weights: by which the budget is split over the statistics. The answers are in GRID-ths of a row (or a step), and
         the noise of each measurement is that which was drawn for this part; the trail says which others are in it. What
-        later parts will tell of these rows is charged now (docs/privacy.md, theorem 13).
+        later parts will tell of these rows is charged now (docs/privacy.md, theorems 13 and 14).
         """
         carried = self._carried
         if carried is None:
             raise QueryError("running totals are measured of the whole table of a series that has running: true")
         self._check_size()
         shares = dict(zip(self.statistics, budget.split(*weights), strict=True))
-        noises, loads = self._running_noises(shares, carried.planned)
+        noises, loads = self._running_noises(shares, carried.planned, carried.together)
         self.charge.admit(loads)
         size = self.domain.size
         # On disk before a count is looked at: no other part can have these errors, whatever becomes of this one.
@@ -384,8 +384,10 @@ class Curator(Holding):
     def _noise_of_queries(self, asked: Sequence[Queries], budget: Budget) -> tuple[Noise, Load]:
         return noise_of_queries(asked, budget, self.charge.contributions)
 
-    def _running_noises(self, shares: Mapping[str, Budget], periods: int) -> tuple[dict[str, Noise], list[Load]]:
-        return running_noises(self._units, shares, periods, self.charge)
+    def _running_noises(
+        self, shares: Mapping[str, Budget], periods: int, together: int
+    ) -> tuple[dict[str, Noise], list[Load]]:
+        return running_noises(self._units, shares, periods, self.charge, together)
 
     def _fresh(self, noise: Noise) -> Whole:
         """Noise of every cell, in whole GRID-ths of a row."""

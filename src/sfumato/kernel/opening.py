@@ -4,20 +4,24 @@ Whatever can be refused from names and types alone is refused before anything is
 the ledger and committed to disk, and only then is the table read. A crash at any later moment leaves the reservation
 in place: the ledger can over-count, never under-count. So can the register of a series, which is written when it is
 known who would be counted, and before anybody is; and the noise of a part is on disk before it is added to a count.
+
+`Looks` are several curators of one table, paid for from one reservation: for what a schema lacks (`sfumato discover`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import SchemaError
+from sfumato.errors import BudgetError, PrivacyError, SchemaError
 from sfumato.frozen import dataclass
-from sfumato.kernel.budget import Budget, Cost
+from sfumato.kernel.budget import Budget, Cost, conversion_gap, order_for
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.counts import Aggregate, Rows
 from sfumato.kernel.curator import Curator
@@ -30,6 +34,9 @@ from sfumato.kernel.reading.engines import Admit
 from sfumato.kernel.reading.table import Table
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.schema import Schema
+
+if TYPE_CHECKING:
+    from sfumato.kernel.discovering import FoundValue
 
 NOT_COUNTED = "budget", "ledger", "expected_rows", "file"  # parts of a schema that say nothing of what is counted
 Step = Callable[[str], None]  # told the name of each step as it begins; never anything about the data
@@ -52,6 +59,7 @@ class Terms:
     request, again: what is asked for, as a digest of what is public about it; it may be what was asked for last.
     another_unit: the schema's privacy unit may be one that the ledger does not know for this dataset.
     period: of the series that the schema states, as `Series.label` writes it; it must be named if there is one.
+    by_sums: epsilon and delta are spent as such and follow from no rho, as those of looks; so the ledger adds them up.
     """
 
     schema: Schema
@@ -61,6 +69,7 @@ class Terms:
     another_unit: bool = False
     again: bool = True
     period: str | None = None
+    by_sums: bool = False
 
     def __post_init__(self) -> None:
         series = self.schema.series
@@ -71,6 +80,12 @@ class Terms:
             raise SchemaError(
                 f"the schema states a series, published {series.period} by {series.period}; name the series' file and "
                 "the period of this table (--series, --period), or take `series` out of the schema"
+            )
+        if self.schema.running and self.cost.delta and not _adds_up(self.cost):
+            raise BudgetError(
+                "running: true needs an epsilon that is not small beside delta, so that parts add up; give a smaller "
+                "delta, such as 1e-9",
+                kind="budget",
             )
 
     @property
@@ -86,14 +101,19 @@ class Terms:
             schema.privacy_unit.contributions,
             self.another_unit,
             delta=self.cost.delta,
-            rho=self.cost.budget.rho,
+            rho=None if self.by_sums else self.cost.budget.rho,
             limit_delta=schema.delta,
             limit_rho=schema.rho,
-            identity=schema.ledger,
+            identity=schema.required_ledger,
             request=self.request,
             again=self.again,
             period=self.period,
         )
+
+
+def _adds_up(cost: Cost) -> bool:
+    """Whether sums of epsilons and deltas hold for parts that share noise (docs/privacy.md, theorem 14)."""
+    return conversion_gap(order_for(cost.epsilon, cost.delta), cost.delta) >= 0
 
 
 def unit_of(schema: Schema) -> Unit:
@@ -130,6 +150,49 @@ def open_curator(
     return Opened(curator_of(schema, held, budget, entropy, carried=carried), receipt)
 
 
+@dataclass(frozen=True)
+class Share:
+    """One of several tables that are opened on one reservation, with the part of the budget that it may spend."""
+
+    table: Table
+    schema: Schema
+    budget: Budget
+    for_margins: bool = False
+
+
+def open_shares(
+    shares: Sequence[Share], terms: Terms, *, ledger: Ledger, entropy: Entropy, step: Step, nonce: str
+) -> Iterator[Opened]:
+    """Reserve the cost once, then open one table after another, each with its part of the cost.
+
+    terms: those of all tables together; their schema says dataset, privacy unit and total.
+    """
+    step("check")
+    check_shares(shares, terms)
+    step("reserve")
+    receipt = ledger.reserve(terms.wanted, nonce)
+    step("read")
+    for share in shares:
+        key = int.from_bytes(entropy.bytes(7), "big")
+        held = share.table.read(share.schema, key, for_margins=share.for_margins)
+        yield Opened(curator_of(share.schema, held, share.budget, entropy), receipt)
+
+
+def check_shares(shares: Sequence[Share], terms: Terms) -> None:
+    """Refuse what names and types of any table refuse, and parts that together are more than the cost."""
+    whole = terms.cost.budget
+    # What one person loses over all tables is at most the sum: of epsilons, or of rho, of which epsilon^2 / 2 is one.
+    spent = [one.budget.amount if whole.is_pure else _rho_of(one.budget) for one in shares]
+    if any(one.budget.is_pure < whole.is_pure for one in shares) or sum(spent) > whole.amount:
+        raise PrivacyError("the parts of a budget are more than what is reserved; nothing is read")
+    for share in shares:
+        share.table.check(share.schema)
+
+
+def _rho_of(budget: Budget) -> Fraction:
+    return budget.amount**2 / 2 if budget.is_pure else budget.amount
+
+
 def rehearse(table: Table, terms: Terms, *, ledger: Ledger) -> Account:
     """Refuse what `open_curator` would refuse from names and types; reserves nothing and reads no row."""
     _checked(table, terms, ledger)
@@ -151,7 +214,7 @@ def _carried(past: PastNoise, receipt: Receipt, terms: Terms) -> Carried:
         raise SchemaError("running totals are for a series that states how many periods are planned")
     counted = {key: part for key, part in schema.to_dict().items() if key not in NOT_COUNTED}
     about = hashlib.sha256(json.dumps(counted).encode()).hexdigest()
-    return Carried(past, receipt, terms.period, series.periods, about)
+    return Carried(past, receipt, terms.period, series.periods, about, schema.together)
 
 
 def _checked(table: Table, terms: Terms, ledger: Ledger) -> tuple[Register | None, PastNoise | None]:
@@ -180,3 +243,99 @@ def curator_of(
     """A curator that can spend a budget on the counts of a table, and no more. carried: noise of earlier parts."""
     charge = Charge(budget, schema.privacy_unit.contributions, schema.domain.size)
     return kind(schema.domain, held, schema.units, charge, entropy, carried=carried)
+
+
+class Looks:
+    """Several looks at one private table, all of them paid for from one reservation.
+
+    Each look takes a part of what was reserved, before it reads; the parts never add up to more (epsilons add up, and
+    deltas: docs/privacy.md, section 13). What a look says may decide what the next one asks. A look that fails keeps
+    what it took.
+    """
+
+    def __init__(self, opened: Callable[[], Table], terms: Terms, receipt: Receipt, entropy: Entropy) -> None:
+        self.receipt = receipt
+        self._opened, self._schema, self._entropy = opened, terms.schema, entropy
+        self._epsilon, self._delta = terms.cost.epsilon, terms.cost.delta
+
+    def _take(self, epsilon: Fraction, delta: Fraction = Fraction(0)) -> Budget:
+        if not 0 < epsilon <= self._epsilon or not 0 <= delta <= self._delta:
+            raise PrivacyError("the looks would spend more than was reserved for them; nothing more is read")
+        self._epsilon, self._delta = self._epsilon - epsilon, self._delta - delta
+        return Budget.pure(epsilon)
+
+    def curator(self, schema: Schema, epsilon: Fraction) -> Curator:
+        """Curator of the table's rows under a schema of the same unit, which can spend this epsilon and no more."""
+        if schema.privacy_unit.column != self._schema.privacy_unit.column:
+            raise PrivacyError("a look protects another unit than the one that was reserved for")
+        return self._read(self._opened(), schema, self._take(epsilon))
+
+    def people(self, schema: Schema, epsilon: Fraction) -> Curator:
+        """Curator of a table with one row for each person: how many rows they have, under the name `ROWS`.
+
+        schema: of that table, so that its unit is a row (docs/privacy.md, section 10).
+        """
+        if self._schema.privacy_unit.column is None or schema.privacy_unit.column is not None:
+            raise PrivacyError("rows are counted for each person where a column names persons, and each has one count")
+        return self._read(self._opened().rows_of_each(self._schema), schema, self._take(epsilon))
+
+    def values(
+        self, column: str, epsilon: Fraction, delta: Fraction, *, most: int, values_a_person: int
+    ) -> list[FoundValue]:
+        """Values of a column that enough people have (kernel/discovering.py), for this epsilon and delta."""
+        from sfumato.kernel.discovering import find_values, values_schema
+
+        self._take(epsilon, delta)
+        schema = values_schema(column, self._schema.privacy_unit, self._schema.file)
+        return find_values(
+            self._opened(),
+            schema,
+            Cost(epsilon, delta),
+            most=most,
+            values_a_person=values_a_person,
+            key=self._key(),
+            entropy=self._entropy,
+        )
+
+    def _read(self, table: Table, schema: Schema, budget: Budget) -> Curator:
+        return curator_of(schema, table.read(schema, self._key()), budget, self._entropy)
+
+    def _key(self) -> int:
+        return int.from_bytes(self._entropy.bytes(7), "big")
+
+
+def open_looks(
+    opened: Callable[[], Table],
+    terms: Terms,
+    listed: Sequence[tuple[str, Cost]],
+    *,
+    ledger: Ledger,
+    entropy: Entropy,
+    step: Step,
+    nonce: str,
+) -> Looks:
+    """Reserve the cost of several looks at a table, after what names and types refuse; no row is read here.
+
+    opened: opens the table anew, for each look reads it once. The schema of the terms names every column that a look
+    will read, with its kind. listed: columns whose values will be asked for, with what each of these looks will take.
+    """
+    if not terms.by_sums:
+        raise PrivacyError("looks spend epsilons and deltas, which follow from no rho; reserve them so")
+    step("check")
+    rehearse_looks(opened, terms, listed, ledger=ledger)
+    step("reserve")
+    return Looks(opened, terms, ledger.reserve(terms.wanted, nonce), entropy)
+
+
+def rehearse_looks(
+    opened: Callable[[], Table], terms: Terms, listed: Sequence[tuple[str, Cost]], *, ledger: Ledger
+) -> Account:
+    """Refuse what `open_looks` would refuse from names and types; reserves nothing and reads no row."""
+    from sfumato.kernel.discovering import threshold_noise, values_schema
+
+    for column, cost in listed:
+        threshold_noise(cost)
+        with opened() as table:
+            table.check_values(values_schema(column, terms.schema.privacy_unit, terms.schema.file), 1)
+    with opened() as table:
+        return rehearse(table, terms, ledger=ledger)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from math import inf, isfinite
+from math import ceil, inf, isfinite
 from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from sfumato.arrays import MOST_DENSE
 from sfumato.errors import BudgetError, MechanismError, QueryError, SfumatoError
@@ -35,6 +36,9 @@ from sfumato.queries import default_workload
 from sfumato.queries.running import Running
 from sfumato.releases.file.manifest import check_description
 from sfumato.schema import Schema
+
+if TYPE_CHECKING:
+    from sfumato.schema.linked import LinkedSchema
 
 SHOWN_PERIODS = (1, 12, 60, 120)  # whose running totals a plan shows, besides that of all planned ones
 NO_GAIN = 0.95  # of the error without it: with more it is not worth a delta
@@ -152,7 +156,56 @@ def make_plan(
         assert spent is not None  # noqa: S101 (one of the two was given)
         plan = _plan_for_epsilon(question, spent, only, step, every=every)
     over_time = _over_time(schema, only, Cost(spent, chance)) if spent is not None else ()
-    return replace(plan, tilted=bool(counts.named), stated=statements is not None, over_time=over_time)
+    remarks = (*plan.remarks, *_about_spreading(schema))
+    return replace(plan, tilted=bool(counts.named), stated=statements is not None, over_time=over_time, remarks=remarks)
+
+
+def _about_spreading(schema: Schema) -> Iterator[str]:
+    """Remark where running: true does not serve totals, because a person may be in many of the periods."""
+    series = schema.series
+    if series is None or not series.running or series.periods is None:
+        return
+    many = f"a person may be in {schema.together:,} of the {series.periods:,} planned periods"
+    if not schema.running:
+        yield f"running: true changes nothing here: {many}, and noise drawn anew then serves totals best."
+    elif (found := Running(series.periods, schema.together)).totals()[-1] >= found.anew()[-1]:
+        yield f"Noise drawn anew in every period would serve totals better, because {many}: leave running out."
+
+
+def plan_tables(
+    linked: LinkedSchema,
+    *,
+    epsilon: Amount | None = None,
+    delta: Amount | None = None,
+    rho: Amount | None = None,
+    error: float | None = None,
+    **asked: Any,
+) -> tuple[dict[str, Plan], Fraction | None]:
+    """Plan of every linked table with its share of a budget, and the epsilon of all tables together; None for a rho.
+
+    error: the smallest epsilon of all of which each table's share keeps within it. asked: as `make_plan` takes it.
+    """
+    shares = {name: table.share for name, table in linked.tables.items()}
+    if error is not None:
+        plans = {
+            name: make_plan(table.schema, epsilon=epsilon, rho=rho, delta=delta, error=error, **asked)
+            for name, table in linked.tables.items()
+        }
+        chosen = {
+            name: [o.epsilon for o in plan.outlooks if o.mechanism == plan.mechanism] for name, plan in plans.items()
+        }
+        needed = [Fraction(one) / shares[name] for name, found in chosen.items() for one in found if one is not None]
+        if len(needed) < len(plans):
+            return plans, None
+        return plans, Fraction(ceil(10**4 * max(needed) * sum(shares.values())), 10**4)  # upwards to four digits
+    cost = Cost.stated(epsilon, delta, rho)
+    parts = dict(zip(shares, cost.budget.split(*shares.values()), strict=True))
+    chance = None if cost.pure else cost.delta
+    plans = {
+        name: make_plan(linked.tables[name].schema, epsilon=part.epsilon, rho=part.rho, delta=chance, **asked)
+        for name, part in parts.items()
+    }
+    return plans, cost.epsilon
 
 
 def _over_time(schema: Schema, mechanism: Mechanism | None, cost: Cost) -> tuple[OverTime, ...]:
@@ -163,7 +216,7 @@ def _over_time(schema: Schema, mechanism: Mechanism | None, cost: Cost) -> tuple
     share = cost.budget.split(*schema.weights.values())[0]
     contributions = schema.privacy_unit.contributions
     unit = noise_for(share, contributions, l1=Fraction(1), l2_squared=Fraction(1)).continuous_variance ** 0.5
-    found = Running(periods)
+    found = Running(periods, schema.together)
     totals, anew, single = found.totals(), found.anew(), found.single()
     told = sorted({*(many for many in SHOWN_PERIODS if many < periods), periods})
     rows = ((many, totals[many - 1], anew[many - 1], single[many - 1]) for many in told)

@@ -94,7 +94,7 @@ def _planned_running(schema: Schema, cost: Cost) -> dict[str, tuple[Noise, ...]]
     assert schema.series is not None and schema.series.periods is not None  # noqa: S101 (running needs it)
     shares = dict(zip(schema.weights, cost.budget.split(*schema.weights.values()), strict=True))
     charge = Charge(cost.budget, schema.privacy_unit.contributions, schema.domain.size)
-    noises, _ = running_noises(schema.units, shares, schema.series.periods, charge)
+    noises, _ = running_noises(schema.units, shares, schema.series.periods, charge, schema.together)
     return {of: (noise,) for of, noise in noises.items()}
 
 

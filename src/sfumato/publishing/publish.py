@@ -37,6 +37,7 @@ from sfumato.releases.file.artifact import keep_earlier
 from sfumato.releases.file.manifest import Guarantee, guarantee_of
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
+from sfumato.schema.linked import LinkedSchema, load_schema
 
 if TYPE_CHECKING:
     from sfumato.models.margins.prior import Prior
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 def release(
     table: Any,
-    schema: Schema | str | PathLike[str],
+    schema: Schema | LinkedSchema | str | PathLike[str],
     epsilon: Amount | None = None,
     *,
     delta: Amount | None = None,
@@ -73,7 +74,8 @@ def release(
     table: a path or glob (csv, parquet), a pandas, polars or Arrow frame, or with `table_name` a database URL or a
     connection (docs/engines.md).
     dialect: the SQL that a connection speaks, as sqlglot names it, where the connection does not tell.
-    schema: what is public about the table, or the path of its YAML file.
+    schema: what is public about the table, or the path of its YAML file. Of linked tables (docs/linked.md), table is
+    the folder or database that they are in, or a mapping from their names to frames.
     epsilon: what this release costs, charged to `schema.dataset` in the ledger before the table is read.
     delta: allows mechanisms that can use it Gaussian noise; it is charged too, unless the mechanism needs none.
     rho: what this release costs in zero-concentrated privacy, in place of epsilon; delta, 1e-6 if none is given, is
@@ -92,8 +94,9 @@ def release(
     entropy: for tests only; a release made with a testing generator is marked NOT PRIVATE.
     step: told the name of each step as it begins.
     """
+    public = schema if isinstance(schema, Schema | LinkedSchema) else load_schema(schema)
     request = Request(
-        Schema.of(schema),
+        public if isinstance(public, Schema) else public.head,
         epsilon,
         delta=delta,
         rho=rho,
@@ -113,6 +116,10 @@ def release(
         correct=correct,
         prior=None if prior is None else Path(prior),
     )
+    if isinstance(public, LinkedSchema):
+        from sfumato.publishing.linked import release_linked
+
+        return release_linked(table, public, request, step=step, entropy=entropy)
     if request.series is not None:
         return publish(table, request, request.series, step=step, entropy=entropy).release
     with _made(table, request, step, entropy) as (made, _):
@@ -305,7 +312,7 @@ def describe_guarantee(budget: Budget, schema: Schema, cost: Cost | None = None,
     """
     cost = cost or Cost.of(budget)
     unit = Unit(schema.privacy_unit.column).in_words(schema.privacy_unit.contributions)
-    return guarantee_of(cost.epsilon, unit, delta=cost.delta, rho=budget.rho, derived=derived)
+    return guarantee_of(cost.epsilon, unit, delta=cost.delta, rho=budget.rho, derived=derived, bought=schema.bought)
 
 
 def _mark_published(ledger: Ledger, receipt: Receipt, step: Step) -> Callable[[str], None]:

@@ -5,7 +5,7 @@ c_k = binom(2k, k) / 4^k (Fichtenberger, Henzinger, Upadhyay 2023). Here C has i
 1 / GRID, the first of which is 1: any such matrix may be measured, and this one loses less than 0.02 %. Measuring
 C x + z, with z of standard deviation s on each period, gives single periods x + C^-1 z and running totals
 A x + A C^-1 z. One person in one period moves C x by a column of C, so s is the noise of one measurement times the
-length of the first column, the longest:
+length of the first column, the longest; one in k periods moves it by the sum of k columns (`worst_square`):
 
     standard error of the running total of t periods:  s * length of row t of A C^-1, nearly that of row t of C
     of the t-th period alone:                           s * length of row t of C^-1
@@ -50,24 +50,41 @@ def on_grid(periods: int) -> tuple[int, ...]:
     return tuple(round(each * GRID) for each in coefficients(periods))
 
 
-def column_square(periods: int) -> int:
-    """Squared length of the longest column of GRID * C, exactly: what one row of one period moves all measurements by.
+@lru_cache(maxsize=16)
+def worst_square(periods: int, together: int = 1) -> Fraction:
+    """Squared length by which each period counts of one row in up to so many periods together, exactly.
 
-    Every later column is a beginning of the first.
+    The largest of |sum of the first j columns of GRID * C|^2 / j for j up to `together`: no other j columns have a
+    longer sum (docs/privacy.md, theorem 14). Of one period it is the first column's, of which every later one is a
+    beginning.
+
+    >>> worst_square(2) / GRID**2, worst_square(2, together=2) / GRID**2
+    (Fraction(5, 4), Fraction(13, 8))
     """
-    return sum(each**2 for each in on_grid(periods))
+    prefix = np.cumsum(np.array(on_grid(periods), dtype=np.int64))  # of 4,096 periods: sums of squares stay below 2^50
+
+    def square(j: int) -> Fraction:
+        moved = prefix.copy()
+        moved[j:] -= prefix[: periods - j]
+        return Fraction(int((moved**2).sum()), j)
+
+    return max(square(j) for j in range(1, min(together, periods) + 1))
 
 
 @dataclass(frozen=True)
 class Running:
-    """Errors by this factorisation over a planned number of periods, each per unit noise of one measurement."""
+    """Errors by this factorisation over a planned number of periods, each per unit noise of one measurement.
+
+    together: periods in which one person may be.
+    """
 
     periods: int
+    together: int = 1
 
     @property
     def sensitivity(self) -> float:
-        """Length of the longest column of C."""
-        return sqrt(column_square(self.periods)) / GRID
+        """Noise on C beside that of one period measured anew: for one period the length of the longest column."""
+        return sqrt(worst_square(self.periods, self.together)) / GRID
 
     @property
     def inverse(self) -> Floats:

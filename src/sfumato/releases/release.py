@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,7 +16,7 @@ from sfumato.frozen import dataclass
 from sfumato.plain_text import printable
 from sfumato.queries import Queries
 from sfumato.releases.contents.content import Content, Written, kind_named
-from sfumato.releases.file.artifact import Artifact, is_series, read_artifact, write_artifact
+from sfumato.releases.file.artifact import Artifact, is_linked, is_series, read_artifact, write_artifact
 from sfumato.releases.file.manifest import (
     BLOCKS,
     DETAILED_VERSION,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.answers.question import Manner
+    from sfumato.answers.regression import Regression
     from sfumato.answers.results import Estimate, Result
     from sfumato.releases.description import Description
     from sfumato.releases.file.series import PartRecord, SeriesFile
@@ -86,6 +88,7 @@ class Release:
         unbiased: bool = False,
         errors: bool = True,
         as_of: str | None = None,
+        tables: Mapping[str, object] | None = None,
     ) -> Result:
         """Answer a statement, with an interval for every number; DESCRIBE, with the columns that there are.
 
@@ -98,6 +101,7 @@ class Release:
         whether tables, records and frames of the answer have standard errors and intervals beside the numbers, and
         synthetic rows (SELECT * ... LIMIT 5) the column that says so. as_of: of a series, a period: answer from the
         parts up to it, with estimates that lean on each other; the same as FROM t AS OF '2026-11' (docs/series.md).
+        tables: small public tables that the statement may join, by name: a CSV file, a mapping of columns, or a frame.
         """
         from sfumato.answers.question import Manner
         from sfumato.schema.schema import counted_in_short
@@ -114,22 +118,37 @@ class Release:
         if as_of is not None and stated is not None and as_of != stated:
             raise QueryError(f"the statement says AS OF {stated!r}, and beside it stands {as_of!r}; say it once")
         if (period := as_of or stated) is None:
-            result = self._answer(sql, confidence, strict, manner, errors)
+            result = self._answer(sql, confidence, strict, manner, errors, tables)
         elif unbiased:
             raise QueryError("unbiased answers lean on no other period; ask without AS OF, or without unbiased")
         else:
             leaning = replace(self, content=self.content.as_of(period))
-            result = leaning._answer(sql, confidence, strict, manner, errors)
+            result = leaning._answer(sql, confidence, strict, manner, errors, tables)
         return replace(result, counted=counted_in_short(self.content.table_schema), errors=errors)
 
-    def _answer(self, sql: str, confidence: float, strict: bool, manner: Manner, errors: bool) -> Result:
+    def routed(self, sql: str) -> tuple[Release, str]:
+        """The release that answers a statement, and the statement as it reads it; of linked tables, one of them."""
+        return self, sql
+
+    def _answer(
+        self,
+        sql: str,
+        confidence: float,
+        strict: bool,
+        manner: Manner,
+        errors: bool,
+        tables: Mapping[str, object] | None = None,
+    ) -> Result:
         """Answer a statement that is no DESCRIBE."""
         from sfumato.answers.question import Manner
         from sfumato.sql import Select, SyntheticRows, compile_statement, selects_of, strict_check
 
         content = self.content
         plain = manner == Manner(selected=manner.selected)
-        if plain:
+        if tables:
+            own = None
+            content = content.as_measured() if manner.unbiased else content
+        elif plain:
             own = content.answer_text(sql, confidence)
         else:
             from sfumato.answers.statement import text_in_manner
@@ -138,7 +157,7 @@ class Release:
             own = text_in_manner(sql, content, confidence, manner)
         if own is not None:
             return own
-        statement = compile_statement(sql, self.schema)
+        statement = compile_statement(sql, self.schema, tables)
         if isinstance(statement, SyntheticRows):
             from sfumato.releases.rows.selected import synthetic_rows
 
@@ -184,6 +203,21 @@ class Release:
             else 'SELECT COUNT(*) AS "count" FROM release',
             confidence=confidence,
         )
+
+    def regress(
+        self, formula: str, *, where: str | None = None, confidence: float = 0.95, population: bool = False
+    ) -> Regression:
+        """Least squares, such as "income ~ age + C(region) + age:sex", with intervals of the coefficients.
+
+        where: condition on rows, as in SQL behind WHERE. population: intervals are about the population that the rows
+        were drawn from, not about this table.
+        """
+        from sfumato.answers.regression import regress
+        from sfumato.releases.contents.content import ContentOfCells
+
+        if not isinstance(self.content, ContentOfCells):
+            raise QueryError("this kind of release has no cells to regress on; release margins or cells for that")
+        return regress(self.content, formula, where=where, confidence=confidence, population=population)
 
     def predict(self, rows: Any, *, confidence: float = 0.95) -> pa.Table:
         """Predictions of a published model, one for each row of a path, a pandas, polars or Arrow frame.
@@ -286,17 +320,22 @@ class Release:
             from sfumato.releases.file.series import open_series
 
             file = open_series(path, most_cells)
-            if require_signature is not None:
-                from sfumato.releases.signature import check_signature
+            digest: str = file.digest
+            opened: Callable[[], Release] = partial(series_in, file)
+        elif is_linked(path):
+            from sfumato.releases.file.linked import open_linked
+            from sfumato.releases.linked import linked_in
 
-                check_signature(path, file.digest, require_signature)
-            return series_in(file)
-        artifact = read_artifact(Path(path), most_cells)
+            tables = open_linked(path, most_cells)
+            digest, opened = tables.digest, partial(linked_in, tables)
+        else:
+            artifact = read_artifact(Path(path), most_cells)
+            digest, opened = artifact.digest, partial(release_in, artifact)
         if require_signature is not None:
             from sfumato.releases.signature import check_signature
 
-            check_signature(path, artifact.digest, require_signature)
-        return release_in(artifact)
+            check_signature(path, digest, require_signature)
+        return opened()
 
     def refuse_unless_private(self) -> Release:
         """Stop a release made with a testing generator from being served as if it protected anyone."""

@@ -60,4 +60,6 @@ def guarantee_of_parts(parts: Sequence[PartRecord], series: Series, schema: Sche
     whom = whose.in_words(unit.contributions)
     losses = [Loss(part.epsilon, part.delta, part.rho, period_of(whose, part.period)) for part in parts]
     found = composed(losses, None)
-    return guarantee_of(found.epsilon, whom, delta=found.delta, rho=sum_of_rho(losses) if found.delta else None)
+    return guarantee_of(
+        found.epsilon, whom, delta=found.delta, rho=sum_of_rho(losses) if found.delta else None, bought=schema.bought
+    )

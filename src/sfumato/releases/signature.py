@@ -21,7 +21,7 @@ from binascii import Error as NotBase64
 from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from sfumato.errors import SignatureError
 from sfumato.frozen import dataclass
@@ -29,7 +29,9 @@ from sfumato.frozen import dataclass
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-    from sfumato.releases.file.series import PartRecord, SeriesFile
+    from sfumato.releases.file.series import PartRecord, PartsFile, SeriesFile
+
+    Parts = TypeVar("Parts", bound=PartsFile)
 
 KEY_ENDING = ".pub"  # of the public key's file, beside the private one's
 MOST_KEY_BYTES = 10_000  # of a key file
@@ -165,12 +167,10 @@ def sign_digest(digest: str, key: Ed25519PrivateKey) -> Signature:
 
 def sign_release(path: str | PathLike[str], key: str | PathLike[str]) -> Signature:
     """Sign a release file after the checks of opening it; the caller stores the text."""
-    from sfumato.releases.file.artifact import is_series, read_artifact
+    from sfumato.releases.file.artifact import read_artifact
 
-    private = read_private(Path(key))
-    if is_series(path):
-        return sign_digest(checked_series(path).digest, private)
-    return sign_digest(read_artifact(path).digest, private)
+    private, parts = read_private(Path(key)), checked_parts(path)
+    return sign_digest(read_artifact(path).digest if parts is None else parts.digest, private)
 
 
 def check_signature(path: str | PathLike[str], digest: str, key: str | PathLike[str]) -> Signature:
@@ -236,7 +236,20 @@ def checked_series(path: str | PathLike[str], most_cells: int | None = None) -> 
     """An open series of which every byte and signature of a part was checked, not only what is asked for."""
     from sfumato.releases.file.series import open_series
 
-    file = open_series(path, most_cells)
+    return _checked(open_series(path, most_cells))
+
+
+def checked_parts(path: str | PathLike[str], most_cells: int | None = None) -> PartsFile | None:
+    """An open series or file of linked tables of which every byte was checked; None of a plain release."""
+    from sfumato.releases.file.artifact import is_linked, is_series
+    from sfumato.releases.file.linked import open_linked
+
+    if is_series(path):
+        return checked_series(path, most_cells)
+    return _checked(open_linked(path, most_cells)) if is_linked(path) else None
+
+
+def _checked(file: Parts) -> Parts:
     for part in file.head.parts:
         file.artifact(part)
         checked_signature(part)

@@ -35,7 +35,7 @@ _WORDS = {
     r"|tip|score|rate|share|latitude|longitude|lat|lon|lng|temperature|bmi|kosten|gehalt|betrag|preis",
     "category": r"sex|gender|country|region|state|city|town|municipality|county|district|zone|ward|department|unit|type"
     r"|kind|status|category|class|group|race|ethnicity|education|occupation|marital|religion|language|colou?r|role|grade"
-    r"|geschlecht|station|abteilung|ort",
+    r"|geschlecht|station|abteilung|ort|diagnosis|diagnose",
 }
 # Bounds and values that anybody would expect of such a column: by its type, and by a word of its name, the first that
 # fits. They are shown as examples and never filled in.

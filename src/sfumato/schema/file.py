@@ -110,8 +110,24 @@ def read_yaml_with_places(path: Path) -> tuple[object, dict[tuple[str, ...], Pla
     """Read a YAML file, and where each of its keys and values stands, by the keys that lead to it."""
     content = _content(path)
     parsed = _parsed(content)
-    node = yaml.compose(content.decode("utf-8-sig"), _Loader)
-    return parsed, dict(_places(node, ()))
+    return parsed, places_in(content.decode("utf-8-sig"))
+
+
+def parsed_text(text: str) -> object:
+    """Read YAML from a text, by the rules of a file."""
+    return _parsed(text.encode())
+
+
+def places_in(text: str) -> dict[tuple[str, ...], Place]:
+    """Where each key and value of a YAML text stands, by the keys that lead to it."""
+    return dict(_places(yaml.compose(text, _Loader), ()))
+
+
+def text_of(path: Path) -> str:
+    """The text of a YAML file that can be read."""
+    content = _content(path)
+    _parsed(content)
+    return content.decode("utf-8-sig")
 
 
 Place = tuple[tuple[int, int], tuple[int, int]]  # line and column of a key, and of its value
@@ -177,6 +193,10 @@ _FORM = "write values: [F, M], values: 0..41, values: list.txt, or values: {file
 
 def with_values_from_files(mapping: object, folder: Path) -> object:
     """Replace the names of files in a schema by the lists that they hold; files are looked for in a folder."""
+    if isinstance(mapping, Mapping) and "with" in mapping:
+        given = mapping["with"]
+        tables = [_looked_up(one, folder) for one in (given if isinstance(given, list) else [given])]
+        mapping = {**mapping, "with": tables}
     if not isinstance(mapping, Mapping) or not isinstance(mapping.get("attributes"), Mapping):
         return mapping
     attributes = {
@@ -213,6 +233,32 @@ def _filled(where: str, attribute: Mapping[Any, Any], folder: Path) -> Mapping[A
     if twice:
         raise SchemaError(f"{where} takes {twice[0]} from a file, and they are written out too; keep one")
     return {**attribute, **found}
+
+
+def read_columns(path: Path) -> dict[str, list[str]]:
+    """The columns of a public CSV file by name."""
+    header, rows = _table(str(path), _text(str(path), path.parent, path.name))
+    return {name: _column(str(path), header, rows, name) for name in header}
+
+
+def _looked_up(given: object, folder: Path) -> object:
+    """A look-up table of `with` with the columns of its file written out."""
+    if not isinstance(given, Mapping) or "file" not in given:
+        return given
+    form = (
+        "with must name a file, its key, and columns if not all are wanted; write {file: postcodes.csv, key: postcode}"
+    )
+    columns = given.get("columns")
+    if {*given} - {"file", "key", "column", "columns"} or not all(
+        isinstance(given.get(k), str) for k in ("file", "key")
+    ):
+        raise SchemaError(form)
+    if columns is not None and not isinstance(columns, list):
+        raise SchemaError(form)
+    header, rows = _table("with", _text("with", folder, given["file"]))
+    names = list(dict.fromkeys((given["key"], *(header if columns is None else columns))))
+    table = {name: _column("with", header, rows, name) for name in names}
+    return {"key": given["key"], **({"column": given["column"]} if "column" in given else {}), "table": table}
 
 
 def _spelled_out(where: str, first: str, last: str) -> list[int] | list[str]:

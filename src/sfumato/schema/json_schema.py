@@ -9,7 +9,8 @@ from typing import Any, Literal, get_args, get_origin
 
 from sfumato.schema.attributes import KINDS
 from sfumato.schema.dialect import Dialect
-from sfumato.schema.parts import Budget, Declared, Measure, PrivacyUnit, keys_of
+from sfumato.schema.discovered import Discovered
+from sfumato.schema.parts import Budget, Declared, Measure, PrivacyUnit, field_of, keys_of
 from sfumato.schema.schema import Schema
 from sfumato.schema.series import Series
 
@@ -62,6 +63,38 @@ _FUNCTION: Fragment = {
     "properties": {"from": _NAME, "groups": {"anyOf": [_NAME, _pairs({"anyOf": [*_SIDE["anyOf"], _NOT]})]}},
     "additionalProperties": False,
 }
+
+
+def _rule(required: list[str], **keys: tuple[Fragment, str]) -> Fragment:
+    properties = {key: {"description": words, **shape} for key, (shape, words) in keys.items()}
+    return {"type": "object", "required": required, "properties": properties, "additionalProperties": False}
+
+
+_OTHERWISE = (_VALUE, "The value where nothing matched; missing if left out.")
+_ROW_RULES: list[Fragment] = [
+    _rule(
+        ["match", "first_of"],
+        match=(_NAME, "The column of texts."),
+        first_of=(_pairs({"anyOf": [_VALUE, _list(_VALUE)]}), "Values, each with its words and patterns."),
+        otherwise=_OTHERWISE,
+    ),
+    _rule(
+        ["point"],
+        point=(_list(_NAME), "The columns of a point, such as [lon, lat]."),
+        boxes=({"type": "object"}, "Areas as [west, south, east, north]."),
+        grid=({"type": "object"}, "A grid of cells: west, south, east, north, columns, rows."),
+        polygons=({"type": "object"}, "Areas as lists of corners [x, y]."),
+        otherwise=_OTHERWISE,
+    ),
+]
+_LOOK_UP: Fragment = _rule(
+    ["key"],
+    file=(_NAME, "A public CSV file beside the schema."),
+    key=(_NAME, "The column of the file that is compared."),
+    column=(_NAME, "The table's column, if it has another name than the key."),
+    columns=(_list(_NAME), "The columns of the file to add; all if left out."),
+    table=({"type": "object"}, "The columns written out, in place of a file."),
+)
 _FOLD: Fragment = {"enum": ["case", "spaces"]}
 _GROUPS = _pairs(_pairs(_list(_VALUE)))
 
@@ -129,11 +162,29 @@ _KEYS: dict[str, tuple[Fragment, str]] = {
     ),
     "series": ({}, "A table that is published again for every period."),
     "period": ({}, "How long one period is; names have no calendar."),
-    "unit": (_NAME, "Whose presence is hidden: person in a month, person in at most 6 months, or person for ever."),
+    "unit": (
+        _NAME,
+        "Whose presence is hidden: person (or row) in a month, person in at most 6 months, or person for ever.",
+    ),
     "periods": (_COUNT, "How many periods are planned."),
     "Series.column": (_NAME, "Which column says the period of a row, where one table holds several."),
     "running": (_FLAG, "true: sums over many periods are as exact as can be, single periods less so."),
+    "per_person": (_NAME, "SQL that makes one row of each person's many: SELECT id, COUNT(*) AS n FROM t GROUP BY id."),
     "file": ({}, "How the table's file is written."),
+    "discovered": ({}, "Receipts for what `sfumato discover` bought from the table; leave them as they are."),
+    "Discovered.epsilon": (_NUMBER, "What was paid for the keys, from the dataset's budget."),
+    "Discovered.delta": (_NUMBER, "What was paid in delta."),
+    "entry": (_COUNT, "The entry of the ledger that paid."),
+    "nonce": ({"type": "string", "pattern": "^[0-9a-f]{32}$"}, "The nonce of that entry."),
+    "filled": (_list(_NAME), "The keys that were bought."),
+    "recode": (
+        _pairs({"anyOf": [_NAME, *_ROW_RULES]}),
+        "Columns made of each row by a public rule: {hour: EXTRACT(HOUR FROM t)}.",
+    ),
+    "with": (
+        {"anyOf": [_LOOK_UP, _list(_LOOK_UP)]},
+        "Public tables in which values are looked up: [{file: postcodes.csv, key: postcode}].",
+    ),
 }
 
 
@@ -151,6 +202,7 @@ def json_schema() -> Fragment:
         "measures": {"type": "object", "additionalProperties": _object(Measure)},
         "series": _object(Series),
         "file": _object(Dialect),
+        "discovered": {"type": "array", "minItems": 1, "items": _object(Discovered)},
     }
     for key, part in parts.items():
         whole["properties"][key] = {"description": _KEYS[key][1], **part}
@@ -170,7 +222,7 @@ def _attribute() -> Fragment:
 def _object(part: type[Declared]) -> Fragment:
     """A part of the schema as an object with its own keys and no others."""
     fields = part.model_fields
-    required = [key for key in keys_of(part) if fields[key].is_required()]
+    required = [key for key in keys_of(part) if fields[field_of(part, key)].is_required()]
     properties = {key: _key(part, key) for key in keys_of(part)}
     return {"type": "object", "required": required, "properties": properties, "additionalProperties": False}
 
@@ -178,7 +230,7 @@ def _object(part: type[Declared]) -> Fragment:
 def _key(part: type[Declared], key: str) -> Fragment:
     own = f"{part.__name__}.{key}"
     shape, words = _KEYS[own if own in _KEYS else key]
-    choices = _choices(part.model_fields[key].annotation)
+    choices = _choices(part.model_fields[field_of(part, key)].annotation)
     return {"description": words, **({"enum": choices} if choices else shape)}
 
 

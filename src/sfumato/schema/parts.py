@@ -375,7 +375,13 @@ def missing_of(measure: str) -> str:
 def keys_of(part: type[Declared]) -> tuple[str, ...]:
     """The keys of a part of the schema, in the order in which one writes them."""
     last = {"missing": 1, "column": 2}
-    return tuple(sorted(part.model_fields, key=lambda key: (key != "type", last.get(key, 0))))
+    names = (name.rstrip("_") for name in part.model_fields)  # with_, as `with` is a word of Python
+    return tuple(sorted(names, key=lambda key: (key != "type", last.get(key, 0))))
+
+
+def field_of(part: type[Declared], key: str) -> str:
+    """The name of the field of a key: with_ for `with`, else the key itself."""
+    return key if key in part.model_fields else f"{key}_"
 
 
 def _power_of_two_above(number: Fraction) -> int:

@@ -84,6 +84,7 @@ def path_of(error: ErrorDetails) -> tuple[str, ...]:
 def _keys(error: ErrorDetails) -> list[str]:
     """Where an error is, without the kind of attribute that was tried."""
     place = [str(part) for part in error["loc"]]
+    place[0] = place[0].rstrip("_")  # of `with`
     return [*place[:2], *place[3:]] if place[0] == "attributes" else place
 
 

@@ -33,6 +33,7 @@ from sfumato.errors import OldWordWarning, SchemaError
 from sfumato.plain_text import html_block, printable
 from sfumato.schema.attributes import Attribute, Boolean, Category, Column, Declared
 from sfumato.schema.dialect import PLAIN, Dialect, same_name
+from sfumato.schema.discovered import Discovered, bought_in_words
 from sfumato.schema.parts import (
     OLD_SHARE,
     Budget,
@@ -43,13 +44,16 @@ from sfumato.schema.parts import (
     bounds_of,
     column_name,
     decimal,
+    field_of,
     keys_of,
     missing_of,
     shown,
 )
+from sfumato.schema.per_person import PersonRule, checked_text, rule_of, with_one_row
 from sfumato.schema.remedies import REMEDIES, UNIT_FORMS, blanks_of, counted, in_plain_words, path_of
+from sfumato.schema.row_rules import LookUps, Recodes, Rule, in_words, rules_of
 from sfumato.schema.rules import Combinations, Functions, rules_in_words, structure_of
-from sfumato.schema.series import PERIOD, Series
+from sfumato.schema.series import IN_A_YEAR, MOST_PERIODS, PERIOD, Series
 
 
 def _privacy_unit(value: object) -> object:
@@ -104,13 +108,18 @@ class Schema(Declared):
     impossible: Combinations | None = None
     follows: Functions | None = None
     series: Series | None = None
+    per_person: Annotated[str, PlainValidator(checked_text)] | None = None  # SQL that makes a person's rows one
     expected_rows: Count | None = None
     file: Dialect | None = None  # how the table's file is written, and synthetic rows are
+    discovered: tuple[Discovered, ...] | None = None  # receipts for keys that were bought from the table
+    recode: Recodes | None = None
+    with_: LookUps | None = None  # `with` in the file
 
     def __init__(self, /, **data: Any) -> None:
         """Keys as in the YAML file; a SchemaError names the key that is wrong and what to do."""
         data = {key: part for key, part in data.items() if part is not None or key in ("attributes", "privacy_unit")}
         _refuse_blanks(data)
+        data = {"with_" if key == "with" else key: part for key, part in with_one_row(data).items()}
         try:
             super().__init__(**data)
         except ValidationError as problem:
@@ -121,8 +130,10 @@ class Schema(Declared):
             refusal.mistakes = mistakes
             raise refusal from None
         _ = self.domain  # refuses attributes that are too long
+        _ = self.people  # refuses one that does not go with the attributes or the unit
         self._refuse_names_that_are_taken()
         self._refuse_words_that_are_listed()
+        self._refuse_a_unit_that_is_made()
         _ = self.structure  # refuses rules that do not go with the attributes
 
     @classmethod
@@ -149,6 +160,11 @@ class Schema(Declared):
         """The schema that a mapping with the keys of the YAML file describes."""
         if not isinstance(mapping, Mapping):
             raise SchemaError("a schema is made of keys: dataset, privacy_unit and attributes; this holds none")
+        if "tables" in mapping:
+            raise SchemaError(
+                "it describes linked tables, and one table is asked for; give it to release, check or plan with the "
+                "folder or the database of its tables (docs/linked.md)"
+            )
         _refuse_blanks(mapping)
         return cls(**mapping)
 
@@ -173,8 +189,7 @@ class Schema(Declared):
         """The schema as a release carries it: of the table's file, how rows are written in it."""
         if self.file is None:
             return self
-        used = {part.column for part in (*self.attributes.values(), *self.measures.values())}
-        file = self.file.without_names(used | {self.privacy_unit.column or ""})
+        file = self.file.without_names(self.columns_read)
         return self.model_copy(update={"file": None if file == PLAIN else file})
 
     @property
@@ -188,9 +203,34 @@ class Schema(Declared):
         return self.budget.delta if self.budget else None
 
     @property
+    def required_ledger(self) -> str | None:
+        """The ledger that must pay: the one that the schema names, or that has paid for what was bought."""
+        return self.ledger or next((one.ledger for one in self.discovered or ()), None)
+
+    @property
+    def bought(self) -> str:
+        """The sentence on what of the schema was bought from the table; empty where nothing was."""
+        return bought_in_words(self.discovered or ())
+
+    @property
     def running(self) -> bool:
-        """Whether it is of a series whose noise is spread over its parts, for running totals."""
-        return self.series is not None and self.series.running
+        """Whether it is of a series whose noise is spread over its parts, for running totals.
+
+        Not where one person may be in all planned periods: noise drawn anew then serves totals best.
+        """
+        series = self.series
+        if series is None or not series.running or series.periods is None:
+            return False
+        return self.together == 1 or self.together < series.periods
+
+    @property
+    def together(self) -> int:
+        """Planned periods of a series in which tables that its promise compares may differ."""
+        series = self.series
+        if series is None or (series.promise.alone and self.per is None):
+            return 1
+        most = IN_A_YEAR.get(series.period, 1) if series.promise.alone else series.promise.most
+        return min(most or MOST_PERIODS, series.periods or MOST_PERIODS)
 
     @property
     def per(self) -> str | None:
@@ -212,6 +252,24 @@ class Schema(Declared):
     def structure(self) -> Structure | None:
         """Combinations of cells that no row can have, as `impossible` and `follows` state; None where neither does."""
         return structure_of(self) if self.impossible or self.follows else None
+
+    @cached_property
+    def made(self) -> dict[str, Rule]:
+        """The rules of columns that `recode` and `with` make, each after those that it uses."""
+        return rules_of(self) if self.recode or self.with_ else {}
+
+    @property
+    def columns_read(self) -> set[str]:
+        """Columns of the table that are read."""
+        parts = (*self.attributes.values(), *self.measures.values())
+        used = {part.column for part in parts} if self.people is None else {name for _, _, name in self.people.reads}
+        used |= {column for rule in self.made.values() for column in rule.columns}
+        return used | {self.privacy_unit.column or ""}
+
+    @cached_property
+    def people(self) -> PersonRule | None:
+        """How many rows of a person become one, as `per_person` states; None where it states nothing."""
+        return None if self.per_person is None else rule_of(self)
 
     @property
     def units(self) -> dict[str, int]:
@@ -265,17 +323,17 @@ class Schema(Declared):
                 f"budget.per is {self.per}, which is for a series whose unit is a person within a dated period; write "
                 "series: {period: month, unit: person in a month}, or leave per out"
             )
-        if self.per is not None and self.running:
-            raise SchemaError(
-                f"budget.per is {self.per} and series.running is true: noise that is spread over time is proved for "
-                "each period by itself; leave one of the two out"
-            )
 
     def _refuse_names_that_are_taken(self) -> None:
         taken = {name.lower() for name in (*self.attributes, *self.measures)}
         if self.series is not None:
             if PERIOD in taken:
                 raise SchemaError(f"the series has a column called {PERIOD!r} of its own; rename yours, with `column`")
+            if self.series.unit.startswith("row") and self.privacy_unit.column:
+                raise SchemaError(
+                    f"series.unit is {self.series.unit}, but privacy_unit is {self.privacy_unit.column}, whose rows "
+                    f"are hidden together; write unit: {self.series.promise.words}, or privacy_unit: row"
+                )
             if self.series.promise.most is not None and not self.series.promise.alone and not self.privacy_unit.column:
                 raise SchemaError(
                     f"series.unit is {self.series.unit}, so the table must say whose row it is; name the column in "
@@ -295,8 +353,7 @@ class Schema(Declared):
         file = self.file
         if file is None:
             return
-        parts = (*self.attributes.values(), *self.measures.values())
-        used = {same_name(column) for column in (*(part.column for part in parts), self.privacy_unit.column or "")}
+        used = set(map(same_name, self.columns_read))
         for key in ("missing", "strip"):
             words = getattr(file, key)
             odd = [name for name in words if same_name(name) not in used] if isinstance(words, dict) else []
@@ -313,6 +370,14 @@ class Schema(Declared):
                         f"attributes.{name} lists {word!r}, which file.missing says is no value; drop one, or state "
                         "missing by column, such as {age: [NA]}"
                     )
+
+    def _refuse_a_unit_that_is_made(self) -> None:
+        unit, made = self.privacy_unit.column, self.made  # which refuses rules that do not go together
+        if unit is not None and same_name(unit) in map(same_name, made):
+            raise SchemaError(
+                f"privacy_unit names the column {unit!r}, which a rule makes; name a column of the table itself, as "
+                "the promise is about whoever it names"
+            )
 
     @cached_property
     def group_columns(self) -> dict[str, tuple[str, tuple[str | None, ...]]]:
@@ -355,7 +420,8 @@ def axis_sizes(mapping: Mapping[str, Any]) -> list[int]:
 
 def _as_json(value: object) -> Any:
     if isinstance(value, Declared):
-        return {key: _as_json(part) for key in keys_of(type(value)) if (part := getattr(value, key)) is not None}
+        every = ((key, getattr(value, field_of(type(value), key))) for key in keys_of(type(value)))
+        return {key: _as_json(part) for key, part in every if part is not None}
     if isinstance(value, dict):
         return {key: _as_json(part) for key, part in value.items()}
     if isinstance(value, tuple) and {*map(type, value)} <= {str, int}:
@@ -380,8 +446,11 @@ def what_is_counted(schema: Schema) -> tuple[str, ...]:
     values beyond the bounds count at the bound: age from 0 to 9
     """
     unit, (unread, unlisted) = schema.privacy_unit, _left_out(schema)
-    rules = []
-    if unit.column is not None:
+    rules = in_words(schema)[:MOST_NAMED] if schema.made else []
+    if schema.per_person is not None:
+        whole = " ".join(schema.per_person.split())
+        rules.append(f"each {printable(unit.column or '')} is one row, of all its rows: {printable(whole)}")
+    elif unit.column is not None:
         verb = "is" if unit.contributions == 1 else "are"
         rules.append(f"at most {_rows(unit.contributions)} of each {printable(unit.column)} {verb} counted")
     if unread:
@@ -410,6 +479,8 @@ def counted_in_short(schema: Schema) -> str:
     """
     unit = schema.privacy_unit
     rules = [] if unit.column is None else [f"at most {_rows(unit.contributions)} of each {printable(unit.column)}"]
+    if schema.per_person is not None:
+        rules = [f"each {printable(unit.column or '')} once, by all its rows"]
     series = schema.series
     if series is not None and series.promise.most is not None and not series.promise.alone:
         many = "1 period" if series.promise.most == 1 else f"{series.promise.most} periods"

@@ -19,7 +19,7 @@ from sfumato.frozen import dataclass
 from sfumato.schema.parts import ColumnName, Count, Declared, Flag, column_name, shown
 
 Length = Literal["day", "week", "month", "quarter", "year", "name"]
-_UNIT = re.compile(r"person (?:in an? (\w+)|in at most ([1-9][0-9]{0,5}) (\w+?)s?|for ever)")
+_UNIT = re.compile(r"(?:person|row(?= in an? ))(?: in an? (\w+)| in at most ([1-9][0-9]{0,5}) (\w+?)s?| for ever)")
 _FORMS = {
     "day": (re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})"), "2026-11-18"),
     "week": (re.compile(r"([0-9]{4})-W([0-9]{2})"), "2026-W47"),
@@ -31,6 +31,7 @@ FORMS = {length: example for length, (_, example) in _FORMS.items()}
 PERIOD = "period"  # the column of a series that says the period of a row
 MOST_PERIODS = 4096
 LONGEST_NAME = 60
+IN_A_YEAR = {"day": 366, "week": 53, "month": 12, "quarter": 4, "year": 1}
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def _unit(value: object) -> str:
     if not isinstance(value, str) or _UNIT.fullmatch(" ".join(value.split())) is None:
         raise ValueError(
             f"is {shown(value)}; write whose presence is hidden: person in a month, person in at most 6 months, or "
-            "person for ever"
+            "person for ever; row in a month, where privacy_unit is row"
         )
     return " ".join(value.split())
 
@@ -59,7 +60,8 @@ class Series(Declared):
 
     periods: how many are planned; it is needed where the promise is for ever, and for running. column: of the table,
     says which period a row belongs to, as a date or as the period is written; without it a table holds the rows of one
-    period. running: noise is spread over time such that sums over many periods are as exact as can be.
+    period. running: sums over many periods are to be as exact as can be, by noise that is spread over time where that
+    serves them.
     """
 
     period: Length
@@ -78,11 +80,6 @@ class Series(Declared):
             raise ValueError("promises for ever; add periods: how many are planned, such as 60")
         if self.periods is not None and self.periods > MOST_PERIODS:
             raise ValueError(f"plans {self.periods:,} periods; {MOST_PERIODS:,} is the most")
-        if self.running and not self.promise.alone:
-            raise ValueError(
-                f"has running: true with unit: {self.unit}, for which it is not proved what a person in several "
-                f"periods loses; write unit: person in a {self.period}, or leave running out"
-            )
         if self.running and self.periods is None:
             raise ValueError(
                 "has running: true, whose noise follows from the periods that are planned; add periods: 60"
@@ -91,10 +88,10 @@ class Series(Declared):
 
     @property
     def promise(self) -> Unit:
-        """Whose presence is hidden."""
+        """Whose presence is hidden. A row's is that of a person who has one row, so that both are one promise."""
         word = _UNIT.fullmatch(self.unit)
         if word and word[1]:
-            return Unit(self.unit, 1, alone=True)
+            return Unit(re.sub(r"^row\b", "person", self.unit), 1, alone=True)
         return Unit(self.unit, int(word[2]) if word and word[2] else None)
 
     def label(self, text: object) -> str:

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,10 @@ from sfumato.sql.values.tree import Ref
 if TYPE_CHECKING:
     from sqlglot import exp
 
+    from sfumato.sql.relation.rows import Relation
 
+
+PublicTables = Mapping[str, object]  # by name: a CSV file, a mapping of columns, or a frame
 _CLAUSES = ("expressions", "from", "where", "group", "order", "limit", "offset")
 
 
@@ -182,8 +185,15 @@ class _Known(threading.local):
 _KNOWN = _Known()
 
 
-def compile_statement(text: str, schema: Schema) -> Statement:
-    """Compile a statement over the table that a schema describes."""
+def compile_statement(text: str, schema: Schema, tables: PublicTables | None = None) -> Statement:
+    """Compile a statement over the table that a schema describes. tables: public ones that it may join, by name."""
+    if tables:
+        with compiling():
+            tree = parse(text, schema=schema)
+            as_of(tree)
+            from sfumato.sql.relation.lookups import brought
+
+            return _compiled(tree, schema, {name.lower(): brought(name, one, schema) for name, one in tables.items()})
     known, key = _KNOWN.found, (text, id(schema))
     if key not in known:
         with compiling():
@@ -198,7 +208,7 @@ def compile_statement(text: str, schema: Schema) -> Statement:
     return known[key][1]
 
 
-def _compiled(tree: exp.Expression, schema: Schema) -> Statement:
+def _compiled(tree: exp.Expression, schema: Schema, known: Mapping[str, Relation] | None = None) -> Statement:
     said = tree.meta.get(CLOCK)
     notes = clock_notes(said) if said else ()
     try:
@@ -210,9 +220,9 @@ def _compiled(tree: exp.Expression, schema: Schema) -> Statement:
         if tree.key not in ("select", "union", "subquery", "pivot"):
             raise plain from None
     from sfumato.sql.relation.select import table_of  # plain statements, which are most, do without
-    from sfumato.sql.relation.statement import read_query
+    from sfumato.sql.relation.statement import Query, read_query
 
-    query = read_query(tree, schema)
+    query = read_query(tree, schema, {name: Query((one,)) for name, one in (known or {}).items()})
     (first, *others) = query.parts
     if not others and not query.steps and isinstance(first, Flat) and asks_for_rows(first):
         return replace(compile_rows(first, schema), notes=notes)

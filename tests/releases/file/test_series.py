@@ -102,9 +102,9 @@ def test_parts_that_are_not_those_of_the_chain_are_refused(made, change):
         (lambda parts: _chained([parts[0], replace(parts[1], corrects=1), parts[2]]), "second does not say"),
         (
             lambda parts: _chained([parts[0], replace(parts[1], epsilon=parts[1].epsilon / 2), parts[2]]),
-            "not what the series",
+            "not what the head",
         ),
-        (lambda parts: _chained([parts[0], replace(parts[1], mechanism="margins"), parts[2]]), "not what the series"),
+        (lambda parts: _chained([parts[0], replace(parts[1], mechanism="margins"), parts[2]]), "not what the head"),
     ],
 )
 def test_a_head_that_says_otherwise_is_refused(made, change, says):

@@ -170,8 +170,9 @@ class Entry:
     request: a digest of what was asked for (table by name, schema, mechanism, cost, workload), never of what the table
     holds; None before format 4, and for tables that have no name.
     rho: of a release that is zCDP; None for a pure one, or one with a threshold.
-    period: of a release that is part of a series. registered: digest of the register with everybody whom it counts;
-    None where there is no register, and before it was written: then nobody has been counted.
+    period: of a release that is part of a series. registered: digests of the files beside it needs, parted by a blank:
+    of the register with everybody whom it counts, of the noise that it uses, or both in this order; None where neither
+    is kept, and before they were written: then nobody has been counted.
     """
 
     number: int
@@ -190,6 +191,11 @@ class Entry:
     rho: Fraction | None = None
     period: str | None = None
     registered: str | None = None
+
+    @property
+    def marks(self) -> list[str]:
+        """Digests of the files beside the ledger that the release needed, as far as they were written."""
+        return [] if self.registered is None else self.registered.split(" ")
 
     @property
     def loss(self) -> Loss:

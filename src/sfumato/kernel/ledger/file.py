@@ -213,7 +213,8 @@ def _entry(row: tuple[Any, ...], version: int) -> Entry:
         raise ValueError("a rho without a privacy unit")
     if (period is None) != (series is None) or not (period is None or (unit is not None and is_name(period))):
         raise ValueError("half a period")
-    if not (registered is None or (period is not None and is_digest(registered))):
+    marks = [] if registered is None else str(registered).split(" ")
+    if not (period is not None and len(marks) <= 2 and all(map(is_digest, marks))) and marks:
         raise ValueError("no digest of a register")
     amounts, kept = (read_fraction(epsilon), read_fraction(delta)), None if unit is None else Unit.read(unit, series)
     told = mechanism, nonce, at, state, digest, chain

@@ -138,11 +138,18 @@ class Ledger:
             change = "UPDATE entries SET state = 'published', digest = ? WHERE number = ?"
             connection.execute(change, (digest, entry.number))
 
-    def registered(self, receipt: Receipt, seal: str) -> None:
-        """Record that the register, in this state, has everybody whom a reserved release may count."""
+    def registered(self, receipt: Receipt, seal: str, place: int = 0) -> None:
+        """Record that a file beside, in this state, has what a reserved release needs before it counts anybody.
+
+        place: of the digest among those of the entry; the register's, where one is kept, is before that of the noise.
+        """
         with self._writing(create=False) as (connection, book):
             entry = _matching(book, receipt)
-            connection.execute("UPDATE entries SET registered = ? WHERE number = ?", (seal, entry.number))
+            before = entry.marks[:place]
+            if len(before) < place:
+                raise LedgerError("the register has nobody yet whom this release may count", kind="damaged")
+            told = " ".join([*before, seal])
+            connection.execute("UPDATE entries SET registered = ? WHERE number = ?", (told, entry.number))
 
     def verify(self, receipt: Receipt, digest: str) -> None:
         """Check a release against the ledger; silent when they agree."""

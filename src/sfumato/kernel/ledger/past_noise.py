@@ -11,7 +11,8 @@ parts: both would tell more of earlier periods than was charged for them. A file
 ledger's, or older than the ledger knows, refuses every further part. One that is newer was left by a crash.
 
 Of the parts of one period only the newest is taken back: what a period was corrected to then stands in no measurement
-beside what it was corrected from, and each part of a period has been charged in full.
+beside what it was corrected from, and each part of a period has been charged in full. Where a person may be in several
+periods (theorem 14), a second part of a period has noise of its own, as a run of one part.
 """
 
 from __future__ import annotations
@@ -47,6 +48,11 @@ class PastNoise(Beside):
     what, application = "noise", 0x5F0A7EC1
     purpose = "which has the noise of earlier periods"
 
+    @property
+    def place(self) -> int:
+        """Place of this file's digest among those of an entry: behind the register's, where one is kept."""
+        return int(self.unit.series is not None and self.unit.series.keeps_register)
+
     def check(self) -> None:
         """Refuse to go on without the file that the ledger knows of; nothing is written."""
         marks = self._marks()
@@ -55,11 +61,12 @@ class PastNoise(Beside):
                 self._verify(connection, marks, self.ledger.identity())
 
     def errors(
-        self, receipt: Receipt, period: str, design: str, planned: int, drawn: Callable[[], Whole]
+        self, receipt: Receipt, period: str, design: str, planned: int, drawn: Callable[[], Whole], together: int = 1
     ) -> tuple[Trail, Whole]:
         """Errors of the next part of a run, in GRID-ths of a row; on return they are on disk, for this part alone.
 
-        design: schema and noise, as text; another one begins another run. drawn: draws the fresh noise.
+        design: schema and noise, as text; another one begins another run. drawn: draws the fresh noise. together:
+        periods in which one person may be.
         """
         marks, label = self._marks(), same_dataset(period)
         if not self._is_there(marks):
@@ -67,6 +74,8 @@ class PastNoise(Beside):
         with transaction(self.path, "BEGIN IMMEDIATE", self.ledger.timeout, self.what) as connection:
             seal = self._verify(connection, marks, receipt.ledger)
             run, places = self._run(connection, design, planned)
+            if self._apart(places, label, together):
+                design, run, places = f"{design} again", None, []
             if run is None:  # known by the nonce of its first part
                 run = receipt.nonce
             place, coefficients = len(places) + 1, on_grid(planned)
@@ -86,7 +95,7 @@ class PastNoise(Beside):
             row = (self.series, run, design, place, label, *blobs)
             seal = _sealed(seal, row)
             connection.execute("INSERT INTO parts VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, seal))
-        self.ledger.registered(receipt, seal)
+        self.ledger.registered(receipt, seal, self.place)
         return Trail(run, weights), errors
 
     def _run(self, connection: sqlite3.Connection, design: str, planned: int) -> tuple[str | None, list[str]]:
@@ -98,6 +107,10 @@ class PastNoise(Beside):
         told = "SELECT period FROM parts WHERE series = ? AND run = ? ORDER BY place"
         periods = [period for (period,) in connection.execute(told, (self.series, *run))]
         return (run[0], periods) if len(periods) < planned else (None, [])
+
+    def _apart(self, periods: Sequence[str], label: str, together: int) -> bool:
+        """Whether a part has noise of its own: a further one of its period, where several periods count together."""
+        return together > 1 and label in periods
 
     def _standing(self, periods: Sequence[str], label: str) -> list[int]:
         """Numbers of the parts whose errors are taken back: the newest of each other period."""
@@ -134,16 +147,20 @@ def _sealed(before: str, row: Sequence[object]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Carried:
-    """Past noise of a series for one part of it. planned: parts of a run. about: digest of the schema."""
+    """Past noise of a series for one part of it. planned: parts of a run. about: digest of the schema.
+
+    together: periods in which one person may be.
+    """
 
     past: PastNoise
     receipt: Receipt
     period: str
     planned: int
     about: str
+    together: int = 1
 
     def errors(self, noises: Sequence[Noise], drawn: Callable[[], Whole]) -> tuple[Trail, Whole]:
         """Errors of this part, from fresh noise of these sizes; on return they are on disk, for this part alone."""
         sizes = [write_fraction(noise.parameter) for noise in noises]
         design = json.dumps([self.about, self.planned, GRID, sizes])
-        return self.past.errors(self.receipt, self.period, design, self.planned, drawn)
+        return self.past.errors(self.receipt, self.period, design, self.planned, drawn, self.together)

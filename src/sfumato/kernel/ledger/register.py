@@ -60,10 +60,15 @@ class Beside:
         self.path = Path(f"{ledger.path}.{self.what}")
         self.series = json.dumps([same_dataset(dataset), unit.written(), unit.promised()])
 
+    @property
+    def place(self) -> int:
+        """Place of this file's digest among those of an entry of the ledger."""
+        return 0
+
     def _marks(self) -> list[str]:
         """Digests of the file that the ledger knows: one for each release of the series that counted anybody."""
         entries = (entry for entry in self.ledger.entries(self.dataset) if entry.unit == self.unit)
-        return [entry.registered for entry in entries if entry.registered is not None]
+        return [mark for entry in entries for mark in entry.marks[self.place : self.place + 1]]
 
     def _is_there(self, marks: Sequence[str]) -> bool:
         if is_present(self.path, self.what):

@@ -96,14 +96,30 @@ def _place_in_list(attribute: Category, value: SQL, name: str, engine: Engine, *
     return places.where(exp.EQ(this=read(column("entry", name)), expression=value.copy()), copy=False).subquery()
 
 
-def _halved(entries: Sequence[tuple[str, int]], value: SQL, read: Callable[[SQL], SQL], *, numeric: bool) -> SQL:
+def looked_up(values: Mapping[str, str], text: SQL, engine: Engine, *, by_subquery: bool) -> SQL:
+    """SQL of what a public table has for a text, by its bytes; NULL if it has nothing. One value for each row."""
+    name = "looked_up"
+
+    def read(entry: SQL) -> SQL:
+        return engine.bytes_of(cast(entry, "text"))
+
+    key, entries = read(text), list(values.items())
+    if not entries:
+        return cast(exp.Null(), "text")
+    if not (engine.subqueries and by_subquery):
+        return _halved(entries, key, read, numeric=False)
+    found = exp.Select(expressions=[exp.Min(this=column("code", name))]).from_(_list(entries, name, engine), copy=False)
+    return found.where(exp.EQ(this=read(column("entry", name)), expression=key), copy=False).subquery()
+
+
+def _halved(entries: Sequence[tuple[str, int | str]], value: SQL, read: Callable[[SQL], SQL], *, numeric: bool) -> SQL:
     """SQL of the index of a value in a list by binary search: bytes and numbers have one order in every engine."""
     in_order = sorted(entries, key=lambda entry: float(entry[0]) if numeric else entry[0].encode())
 
     def among(low: int, high: int) -> SQL:
         if high - low == 1:
             entry, code = in_order[low]
-            return choose([(exp.EQ(this=value, expression=read(exp.Literal.string(entry))), whole(code))], exp.Null())
+            return choose([(exp.EQ(this=value, expression=read(exp.Literal.string(entry))), _code(code))], exp.Null())
         middle = (low + high) // 2
         below = exp.LT(this=value.copy(), expression=read(exp.Literal.string(in_order[middle][0])))
         return exp.Case(ifs=[exp.If(this=below, true=among(low, middle))], default=among(middle, high))
@@ -126,18 +142,28 @@ def _entries(attribute: Category) -> list[tuple[str, int]]:
     return entries
 
 
-def _list(entries: Sequence[tuple[str, int]], name: str, engine: Engine) -> SQL:
-    """SQL table of a category's spellings and their cells."""
+def _code(code: int | str) -> SQL:
+    return cast(exp.Literal.string(code), "text") if isinstance(code, str) else whole(code)
+
+
+def _list(entries: Sequence[tuple[str, int | str]], name: str, engine: Engine) -> SQL:
+    """SQL table of texts and what they stand for: cells, or other texts."""
     columns = [exp.to_identifier("entry"), exp.to_identifier("code")]
     alias = exp.TableAlias(this=exp.to_identifier(name), columns=columns)
-    texts = [entry for entry, _ in entries]
-    if len(entries) > LONG_LIST and engine.dialect == "duckdb" and not any(BETWEEN in text for text in texts):
+    texts, stood_for = [entry for entry, _ in entries], [str(code) for _, code in entries]
+    if (
+        len(entries) > LONG_LIST
+        and engine.dialect == "duckdb"
+        and not any(BETWEEN in one for one in (*texts, *stood_for))
+    ):
         # One text for all: an engine parses, and a program writes, single values a hundred times slower.
-        codes = exp.cast(_split(map(str, (code for _, code in entries))), "BIGINT[]", dialect="duckdb")
+        codes = _split(stood_for)
+        if isinstance(entries[0][1], int):
+            codes = exp.cast(codes, "BIGINT[]", dialect="duckdb")
         both = [exp.Anonymous(this="unnest", expressions=[part]) for part in (_split(texts), codes)]
         return exp.Subquery(this=exp.Select(expressions=both), alias=alias)
     return exp.Values(
-        expressions=[exp.Tuple(expressions=[exp.Literal.string(entry), whole(code)]) for entry, code in entries],
+        expressions=[exp.Tuple(expressions=[exp.Literal.string(entry), _code(code)]) for entry, code in entries],
         alias=alias,
     )
 
@@ -176,7 +202,7 @@ def unless_missing(value: SQL, source: Column, engine: Engine) -> SQL:
     found, words = type_of(source, engine.dialect), source.spelling.missing
     tests: list[SQL] = []
     if words and (found is None or found in TEXTS):
-        text = engine.bytes_of(_folded(_text(source, engine), ("spaces",)))
+        text = engine.bytes_of(_folded(read_text(source, engine), ("spaces",)))
         midnights = [f"{one} 00:00:00" for one in words if as_day(one) is not None]  # as Excel and pandas have a day
         spelled = map(exp.Literal.string, (*words, *midnights))
         tests = [exp.EQ(this=text, expression=engine.bytes_of(one)) for one in spelled]
@@ -197,7 +223,7 @@ def _read_value(attribute: Attribute, source: Column, engine: Engine) -> SQL:
         to = "timestamp" if attribute.has_time else "date"
         return engine.safe_cast(read_time(source, engine), source, to)
     if isinstance(attribute, Category) and not attribute.numeric:
-        return engine.bytes_of(_folded(_text(source, engine), attribute.fold or ()))
+        return engine.bytes_of(_folded(read_text(source, engine), attribute.fold or ()))
     if reads_whole(attribute, source, engine):
         return engine.safe_cast(column(source.reference), source, "bigint")
     return _read_number(source, engine)
@@ -208,7 +234,7 @@ def _read_boolean(attribute: Boolean, source: Column, engine: Engine) -> SQL:
     usual = engine.safe_cast(column(source.reference), source, "boolean")
     if not attribute.spellings:
         return usual
-    text = engine.bytes_of(_folded(_text(source, engine), attribute.fold or ()))
+    text = engine.bytes_of(_folded(read_text(source, engine), attribute.fold or ()))
     told = [
         (exp.EQ(this=text, expression=engine.bytes_of(exp.Literal.string(spelling))), exp.Boolean(this=truth))
         for spelling, truth in attribute.spellings.items()
@@ -264,7 +290,7 @@ def in_period(series: Series, label: str, source: Column, engine: Engine) -> SQL
     A day has one period, and what is no day is compared with the period as it is written: no row is in two. Days that
     are written in a stated format are read by that alone.
     """
-    text = engine.bytes_of(_folded(_text(source, engine), ("spaces",)))
+    text = engine.bytes_of(_folded(read_text(source, engine), ("spaces",)))
     flag = _flag(exp.EQ(this=text, expression=engine.bytes_of(exp.Literal.string(label))))
     if series.period == "day" and source.spelling.dates is not None:
         flag = whole(0)
@@ -299,11 +325,11 @@ def _read_unit(source: Column, engine: Engine, as_text: bool) -> SQL:
     value = column(source.reference)
     found = type_of(source, engine.dialect)
     if as_text or found is None or found in TEXTS:
-        return engine.bytes_of(_text(source, engine))
+        return engine.bytes_of(read_text(source, engine))
     return engine.without_nan(value, source)
 
 
-def _text(source: Column, engine: Engine) -> SQL:
+def read_text(source: Column, engine: Engine) -> SQL:
     """SQL of a column as text; a whole float is written as an integer, so that a listed 3 matches; NaN is missing."""
     value = column(source.reference)
     text = engine.safe_cast(value, source, "text")
@@ -400,22 +426,23 @@ def _integer_cell(attribute: Integer, axis: Axis, name: str, in_whole: bool) -> 
 def _date_cell(attribute: Date, name: str) -> SQL:
     first, value = attribute.bounds[0], column(name)
     if attribute.recurring:
-        return _part("HOUR", value) if attribute.has_time else _part("ISODOW", value) - whole(1)
+        return part_of("HOUR", value) if attribute.has_time else part_of("ISODOW", value) - whole(1)
     if attribute.has_time:
         return exp.DateDiff(this=value, expression=moment(attribute.moments[0]), unit=exp.var("HOUR"))
     days = exp.DateDiff(this=value, expression=day(first), unit=exp.var("DAY"))
-    months = (_part("YEAR", value) - whole(first.year)) * whole(12) + _part("MONTH", value)
+    months = (part_of("YEAR", value) - whole(first.year)) * whole(12) + part_of("MONTH", value)
     cells: dict[str, SQL] = {
         "day": days,
         "week": _in_steps(days, first.weekday(), 7),
         "month": months - whole(first.month),
         "quarter": _in_steps(months, -1, 3) - double((first.month - 1) // 3),
-        "year": _part("YEAR", value) - whole(first.year),
+        "year": part_of("YEAR", value) - whole(first.year),
     }
     return cells[attribute.by]
 
 
-def _part(unit: str, value: SQL) -> SQL:
+def part_of(unit: str, value: SQL) -> SQL:
+    """SQL of a part of a date or time, such as YEAR, as a whole number."""
     return cast(exp.Extract(this=exp.var(unit), expression=value.copy()), "bigint")
 
 

@@ -115,7 +115,7 @@ def aggregate_statement(
         rows = _capped(rows, [*cells, *steps], schema.privacy_unit.contributions, engine, key, carried)
     if row_by_row:
         return rows
-    sums = [named(_clipped_sum(column(step)), f"s{place}") for place, step in enumerate(steps)]
+    sums = [named(clipped_sum(column(step)), f"s{place}") for place, step in enumerate(steps)]
     gathered = select([column("cell"), named(exp.Count(this=exp.Star()), "n"), *sums], rows)
     gathered.set("group", exp.Group(expressions=[column("cell")]))
     gathered.set("order", exp.Order(expressions=[exp.Ordered(this=column("cell"))]))
@@ -153,6 +153,35 @@ def every_row(
     """
     values = _read(schema, engine, columns, raw, period=period)
     return _bounded(schema, engine, _in_whole(schema, engine, columns), values, beside=list(raw))
+
+
+def values_statement(
+    schema: Schema, engine: Engine, columns: Mapping[str, Column], key: int, most: int, *, with_people: bool = False
+) -> exp.Select:
+    """SQL of the different values (a0) of a schema's one attribute, with the number of people, or rows, that have each.
+
+    Of one person each value counts once, and at most `most` values, chosen as the cap of a release chooses rows: by a
+    hash of that person's own values. Rows without a value, with an empty text or without a unit fall out.
+    with_people: the values themselves, each with the number of its person (p), which is not the person's name.
+    """
+    rows = _read(schema, engine, columns)
+    value, empty = column("a0"), engine.bytes_of(exp.Literal.string(""))
+    tests = [is_present(value), exp.NEQ(this=value, expression=empty)]
+    wanted = [column("a0")]
+    if schema.privacy_unit.column is not None:
+        wanted.append(column("unit"))
+        tests.append(is_present(column("unit")))  # for privacy, as above
+    rows = select(wanted, rows).where(*tests, copy=False)
+    if schema.privacy_unit.column is not None:
+        carried = ["unit"] if with_people else []
+        rows = _capped(rows.distinct(copy=False), ["a0"], most, engine, key, carried)
+    if with_people:
+        order = exp.Order(expressions=[exp.Ordered(this=column("unit"))])
+        number = exp.Window(this=exp.DenseRank(), order=order)
+        return select([column("a0"), named(cast(number, "bigint"), "p")], rows)
+    counted = select([column("a0"), named(exp.Count(this=exp.Star()), "n")], rows)
+    counted.set("group", exp.Group(expressions=[column("a0")]))
+    return counted
 
 
 def _in_whole(schema: Schema, engine: Engine, columns: Mapping[str, Column]) -> set[str]:
@@ -340,7 +369,9 @@ def _capped(
     return select([*map(column, wanted)], numbered).where(column("place") <= whole(most), copy=False)
 
 
-def _clipped_sum(steps: SQL) -> SQL:
+def clipped_sum(steps: SQL) -> SQL:
+    """SQL of a sum of whole numbers in 38 digits, clipped to 64 bits."""
+
     def wide(value: SQL) -> SQL:
         return cast(value, "decimal(38, 0)")
 
@@ -362,6 +393,27 @@ def checked(answer: pa.Table, schema: Schema, *, row_by_row: bool) -> Aggregate 
         found = as_rows(answer, schema) if row_by_row else as_aggregate(answer, schema)
     del answer  # for privacy: a traceback keeps what this frame holds
     if found is None:
+        raise PrivacyError(_NO_AGGREGATE)
+    return found
+
+
+def as_values(answer: pa.Table) -> tuple[list[bytes], NDArray[np.int64], NDArray[np.int64]]:
+    """Different values of an answer, rising by their bytes, and of each of its rows the value's place and the number.
+
+    A PrivacyError if it is not what `values_statement` must give.
+    """
+    found: tuple[list[bytes], NDArray[np.int64], NDArray[np.int64]] | None = None
+    with suppress(Exception):  # for privacy: its text could quote a value
+        coded = answer.column(0).combine_chunks().dictionary_encode()
+        values = [one.encode() if isinstance(one, str) else bytes(one) for one in coded.dictionary.to_pylist()]
+        codes, numbers = np.asarray(coded.indices, dtype=np.int64), _whole_numbers(answer.column(1), "int64")
+        if not coded.null_count and len(set(values)) == len(values) and _within(numbers, 1, LARGEST_COUNT):
+            order = sorted(range(len(values)), key=values.__getitem__)
+            places = np.empty(len(values), dtype=np.int64)
+            places[order] = np.arange(len(values))
+            found = [values[place] for place in order], places[codes], numbers
+    if found is None:
+        answer = coded = values = codes = numbers = None  # type: ignore[assignment]  # for privacy, as above
         raise PrivacyError(_NO_AGGREGATE)
     return found
 

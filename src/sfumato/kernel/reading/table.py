@@ -18,6 +18,7 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.counts import Aggregate, Rows
 from sfumato.kernel.reading.engines import (
     NOTHING_DECLARED,
+    ROLES,
     Admit,
     Column,
     Engine,
@@ -29,8 +30,12 @@ from sfumato.kernel.reading.engines import (
 from sfumato.plain_text import file_safe
 from sfumato.schema import Schema
 from sfumato.schema.dialect import PLAIN, Dialect, same_name
+from sfumato.schema.row_rules import columns_read
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from sfumato.kernel.reading.checking import Checked
 
 
@@ -91,7 +96,7 @@ def open_table(
     """
 
     written = file or (schema and schema.file) or PLAIN
-    wanted = [] if schema is None else list(dict.fromkeys(column for _, _, column in _wanted(schema)))
+    wanted = [] if schema is None else list(dict.fromkeys(column for _, _, column in (*_asked(schema), *_read(schema))))
     return Table(open_engine(table, name, written, wanted, dialect), allow_views)
 
 
@@ -133,12 +138,12 @@ class Table:
         """
         from sfumato.kernel.reading.statement import aggregate_statement
 
-        columns = self._columns(schema)
-        trial = getattr(self.engine, "trial", None)  # of servers that nobody can know to keep the meaning
+        engine, columns = self._reading(schema)
+        trial = getattr(engine, "trial", None)  # of servers that nobody can know to keep the meaning
         if trial is not None:
             trial(schema, columns)
-        statement = aggregate_statement(schema, self.engine, columns, 0, period=period, with_people=with_people)
-        self.engine.check(statement)
+        statement = aggregate_statement(schema, engine, columns, 0, period=period, with_people=with_people)
+        engine.check(statement)
 
     def read(
         self,
@@ -163,22 +168,18 @@ class Table:
         """
         from sfumato.kernel.reading.statement import admitted, aggregate_statement, checked, comes_by_rows
 
-        columns, row_by_row = self._columns(schema), comes_by_rows(schema, for_margins=for_margins)
+        (engine, columns), row_by_row = self._reading(schema), comes_by_rows(schema, for_margins=for_margins)
         people = admit is not None
         how = {"row_by_row": row_by_row, "with_people": people}
-        statement = aggregate_statement(schema, self.engine, columns, key, period=period, **how)
-        unit = {columns[name].reference for name in columns if name == schema.privacy_unit.column and not people}
-        used = [
-            column if column.reference in unit else replace(column, who=None)  # worked out where they are used
-            for column in used_columns(self.engine, columns)
-        ]
+        statement = aggregate_statement(schema, engine, columns, key, period=period, **how)
+        used = _used(engine, columns, None if people else schema.privacy_unit.column)
         try:
             if admit is None:
-                return checked(self.engine.run(statement, used), schema, row_by_row=row_by_row)
-            rows = checked(admitted(self.engine.run(statement, used), admit), schema, row_by_row=True)
+                return checked(engine.run(statement, used), schema, row_by_row=row_by_row)
+            rows = checked(admitted(engine.run(statement, used), admit), schema, row_by_row=True)
             return rows.gathered if isinstance(rows, Rows) and not row_by_row else rows
         finally:
-            self.engine.close()
+            engine.close()
 
     def aggregate(
         self, schema: Schema, key: int, *, period: str | None = None, admit: Admit | None = None
@@ -187,6 +188,34 @@ class Table:
         found = self.read(schema, key, period=period, admit=admit)
         return found.gathered if isinstance(found, Rows) else found
 
+    def check_values(self, schema: Schema, most: int) -> None:
+        """Refuse, before anything is spent, a look at values that this table cannot serve; see `read_values`."""
+        from sfumato.kernel.reading.statement import values_statement
+
+        self.check(schema)
+        engine, columns = self._reading(schema)
+        people = schema.privacy_unit.column is not None and most > 1
+        engine.check(values_statement(schema, engine, columns, 0, most, with_people=people))
+
+    def read_values(
+        self, schema: Schema, key: int, most: int
+    ) -> tuple[list[bytes], NDArray[np.int64], NDArray[np.int64]]:
+        """Read the different values of a schema's one attribute, a category whatever it lists, at most `most` a person.
+
+        The values rise by their bytes. Where a person, or row, has one value, each has its number of people; where
+        there can be several, there is a place among the values and the number of a person for each that a person has.
+        key: chooses which values of a person are kept; draw it afresh for every reading.
+        """
+        from sfumato.kernel.reading.statement import as_values, values_statement
+
+        engine, columns = self._reading(schema)
+        people = schema.privacy_unit.column is not None and most > 1
+        statement = values_statement(schema, engine, columns, key, most, with_people=people)
+        try:
+            return as_values(engine.run(statement, _used(engine, columns, schema.privacy_unit.column)))
+        finally:
+            engine.close()
+
     def look(self, schema: Schema, period: str | None = None) -> Checked:
         """NOT PRIVATE: counts of values that the schema leaves out, clips or cannot read, for the curator alone.
 
@@ -194,33 +223,83 @@ class Table:
         """
         from sfumato.kernel.reading.checking import looked_at
 
-        return looked_at(self.engine, self._columns(schema), schema, period)
+        engine, columns = self._reading(schema)
+        return looked_at(engine, columns, schema, period)
 
     def derived(self, schema: Schema) -> bool:
         """Whether values that the schema uses are computed on reading, by a view or a lazy frame."""
-        return any(column.derived for column in self._columns(schema).values())
+        made = {same_name(name) for name in schema.made}
+        read = [self._source(schema, *one) for one in _read(schema)]
+        read += [self._source(schema, *one) for one in _asked(schema) if same_name(one[2]) not in made]
+        return any(column.derived for column in read)
 
-    def _columns(self, schema: Schema) -> dict[str, Column]:
-        """Column of the source for each name that the schema uses."""
-        found = {}
-        for role, kind, wanted in _wanted(schema):
-            column = _match(self.engine.columns, role, wanted)
-            if column.derived and not self.allow_views:
-                raise TableError(
-                    f"{role} asks for the column {wanted!r} of a view, a lazy frame, a foreign table, rows behind "
-                    "a policy or an expression, where one row can depend on others or fail on a value; write it to a "
-                    "table or file first, or allow it (--allow-views): "
-                    "the promise is then about the rows of the view, not about those behind it"
-                )
-            _refuse_unfit(role, kind, column, self.engine.dialect)
-            if schema.file is not None:  # in this one place for every source, whatever else of the file it heeds
-                words, marks = schema.file.missing_words(wanted), schema.file.marks(wanted)
-                column = replace(column, spelling=replace(column.spelling, missing=words, strip=marks))
-            found[wanted] = column
-        return found
+    def rows_of_each(self, schema: Schema) -> Table:
+        """Table with one row for each person of the schema's privacy unit: how many rows they have (`ROWS`)."""
+        from sfumato.kernel.reading.derived import rows_of_each
+
+        engine, columns = self._reading(schema)
+        return replace(self, engine=rows_of_each(engine, columns[schema.privacy_unit.column or ""]))
+
+    def _reading(self, schema: Schema) -> tuple[Engine, dict[str, Column]]:
+        """The engine over the rows that the schema's rules derive, and its column for each name in use."""
+        engine, uses = self.engine, list(_asked(schema))
+        if schema.made:
+            from sfumato.kernel.reading.recoding import recoded
+
+            engine = recoded(engine, schema.made, uses, lambda *use: self._source(schema, *use))
+            columns = _fitting(engine, uses)
+        else:
+            columns = {wanted: self._source(schema, role, kind, wanted) for role, kind, wanted in uses}
+        if schema.people is None:
+            return engine, columns
+        from sfumato.kernel.reading.people import per_person
+
+        engine = per_person(engine, schema.people, columns, schema)
+        return engine, _fitting(engine, list(used_by(schema)))
+
+    def _source(self, schema: Schema, role: str, kind: str, wanted: str) -> Column:
+        """Column of the source itself by its name, if it can serve."""
+        return self.column(role, kind, wanted, schema.file)
+
+    def column(self, role: str, kind: str, wanted: str, file: Dialect | None) -> Column:
+        """Column of the source that a schema uses; refused if there is none, or if its type cannot serve."""
+        column = _match(self.engine.columns, role, wanted)
+        if column.derived and not self.allow_views:
+            raise TableError(
+                f"{role} asks for the column {wanted!r} of a view, a lazy frame, a foreign table, rows behind "
+                "a policy or an expression, where one row can depend on others or fail on a value; write it to a "
+                "table or file first, or allow it (--allow-views): "
+                "the promise is then about the rows of the view, not about those behind it"
+            )
+        _refuse_unfit(role, kind, column, self.engine.dialect)
+        if file is not None:  # in this one place for every source, whatever else of the file it heeds
+            words, marks = file.missing_words(wanted), file.marks(wanted)
+            column = replace(column, spelling=replace(column.spelling, missing=words, strip=marks))
+        return column
 
 
-def _wanted(schema: Schema) -> Iterator[tuple[str, str, str]]:
+def _fitting(engine: Engine, uses: Sequence[tuple[str, str, str]]) -> dict[str, Column]:
+    """Column of derived rows for each name in use, if it can serve."""
+    columns = {}
+    for role, kind, wanted in uses:
+        columns[wanted] = _match(engine.columns, role, wanted)
+        _refuse_unfit(role, kind, columns[wanted], engine.dialect)
+    return columns
+
+
+def _asked(schema: Schema) -> Iterator[tuple[str, str, str]]:
+    """Uses of the table's own columns, as `used_by` has them: by the schema, or by the rule that makes its columns."""
+    return used_by(schema) if schema.people is None else schema.people.reads
+
+
+def _used(engine: Engine, columns: dict[str, Column], unit: str | None) -> list[Column]:
+    """The engine's columns that are read; what tells persons apart is worked out for the unit alone."""
+    own = {columns[name].reference for name in columns if name == unit}
+    used = used_columns(engine, columns)
+    return [column if column.reference in own else replace(column, who=None) for column in used]
+
+
+def used_by(schema: Schema) -> Iterator[tuple[str, str, str]]:
     """Uses of columns by a schema: (role for messages, kind, column name)."""
     for name, attribute in schema.attributes.items():
         yield f"attributes.{name}", attribute.type, attribute.column
@@ -230,6 +309,12 @@ def _wanted(schema: Schema) -> Iterator[tuple[str, str, str]]:
         yield "privacy_unit", "unit", schema.privacy_unit.column
     if schema.series is not None and schema.series.column is not None:
         yield "series", "period", schema.series.column
+
+
+def _read(schema: Schema) -> Iterator[tuple[str, str, str]]:
+    """Uses of columns of the source by the schema's rules, as in `used_by`."""
+    for name, wanted, kind in columns_read(schema.made) if schema.made else ():
+        yield f"the rule for {name}", ROLES[kind], wanted
 
 
 def _match(columns: Sequence[Column], role: str, wanted: str) -> Column:

@@ -26,7 +26,7 @@ from sfumato.kernel.verbs.scores import Misfit
 from sfumato.measurement import Gaussian, Laplace, Noise
 from sfumato.queries import Identity, Queries
 from sfumato.queries.arrays import codes, frozen
-from sfumato.queries.running import column_square
+from sfumato.queries.running import worst_square
 from sfumato.schema.parts import missing_of
 
 
@@ -99,20 +99,21 @@ def noises_of(
 
 
 def running_noises(
-    units: Mapping[str, int], shares: Mapping[str, Budget], periods: int, charge: Charge
+    units: Mapping[str, int], shares: Mapping[str, Budget], periods: int, charge: Charge, together: int = 1
 ) -> tuple[dict[str, Noise], list[Load]]:
     """Least noise of every cell of each statistic, in GRID-ths of a row, in a series of so many parts; and its load.
 
-    A row of one part moves this measurement and later ones by a column of GRID * C (docs/privacy.md, theorem 13). All
-    of it is charged now.
+    A row of one part moves this measurement and later ones by a column of GRID * C, a person in several parts by the
+    sum of their columns (docs/privacy.md, theorems 13 and 14). All of it is charged now: to each part its share of the
+    worst case. together: periods in which one person may be.
     """
     if charge.pure:
         raise QueryError("running totals are for Gaussian noise; give a delta")
-    square, noises, loads = column_square(periods), dict[str, Noise](), list[Load]()
+    square, noises, loads = worst_square(periods, together), dict[str, Noise](), list[Load]()
     for of, share in shares.items():
         check_kind(share, charge)
-        noise = noise_for(share, charge.contributions, l1=Fraction(1), l2_squared=Fraction(units[of] ** 2 * square))
-        loads.append(Load(square, units[of] ** 2 / (2 * noise.parameter)))
+        noise = noise_for(share, charge.contributions, l1=Fraction(1), l2_squared=units[of] ** 2 * square)
+        loads.append(Load(1, units[of] ** 2 * square / (2 * noise.parameter)))
         noises[of] = noise
         if missing_of(of) in units:
             noises[missing_of(of)] = in_proportion(noise, units[of])

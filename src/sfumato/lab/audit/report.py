@@ -16,6 +16,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.lab.audit.attacks.exact import ExactFinding, exact_findings
 from sfumato.lab.audit.attacks.exact_running import running_findings
+from sfumato.lab.audit.attacks.exact_values import value_findings
 from sfumato.lab.audit.attacks.exact_verbs import margin_findings, verb_findings
 from sfumato.lab.audit.attacks.moving_people import PROMISES, series_finding
 from sfumato.lab.audit.attacks.replay import ReplayFinding, descent_finding, replay_findings
@@ -184,7 +185,7 @@ def _work(task: Task, effort: Effort, say: Tick = lambda what, share: None) -> A
         return series_finding(name)
     if kind == "reading":
         return reading_finding(name, effort.pairs)
-    return exact_findings() + verb_findings() + margin_findings() + running_findings()
+    return exact_findings() + verb_findings() + margin_findings() + running_findings() + value_findings()
 
 
 def _attack_one(name: str, effort: Effort, say: Tick) -> tuple[Row, list[ReplayFinding], SureFinding | None]:

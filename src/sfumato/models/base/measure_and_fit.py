@@ -63,7 +63,8 @@ def designs(strategy: Strategy, schema: Schema, budget: Budget) -> dict[str, Des
     found = {of: design_of(strategy, shares[of], contributions, unit) for of, unit in schema.units.items()}
     if schema.series is None or not schema.running:
         return found
-    more = Fraction(Running(schema.series.periods or 1).single()[-1] ** 2)  # where noise is spread over time
+    spread = Running(schema.series.periods or 1, schema.together)  # noise over time
+    more = Fraction(spread.single()[-1] ** 2)
     return {
         of: replace(one, noises=tuple(Gaussian(more * n.parameter) for n in one.noises)) for of, one in found.items()
     }

@@ -21,20 +21,25 @@ from sfumato.public.certificate.certified import Certified, Facts
 from sfumato.public.certificate.croissant import croissant_record
 from sfumato.public.certificate.registry import missing_fields, registry_record
 from sfumato.releases.contents.content import Content
+from sfumato.releases.contents.linked import LinkedContent
 from sfumato.releases.contents.series import SeriesContent
-from sfumato.releases.file.artifact import is_series, read_artifact
+from sfumato.releases.file.artifact import read_artifact
+from sfumato.releases.file.linked import LinkedFile
 from sfumato.releases.file.manifest import Manifest
+from sfumato.releases.file.series import SeriesFile
 from sfumato.releases.group_privacy import group_privacy
 from sfumato.releases.group_privacy import in_words as families
+from sfumato.releases.linked import linked_in
 from sfumato.releases.parts import receipt_in_words
-from sfumato.releases.release import read_content, series_in
+from sfumato.releases.release import Release, read_content, series_in
 from sfumato.releases.signature import (
     check_signature,
-    checked_series,
+    checked_parts,
     checked_signature,
     read_signature,
     signature_beside,
 )
+from sfumato.schema.discovered import as_receipt, cost_in_words
 from sfumato.schema.parts import Budget
 from sfumato.version import __version__
 
@@ -71,7 +76,7 @@ class Certificate(Certified):
                 "noise": list(self.noises),
                 "publishes": self.content.about.extent,
             },
-            "budget": {**total, "receipt": about.receipt},
+            "budget": {**total, "receipt": about.receipt, **_bought(self)},
             "software": {
                 "written_by": about.written_by,
                 "format_version": about.version,
@@ -138,14 +143,22 @@ def certificate(
 def _certified(path: str | PathLike[str], most_cells: int | None) -> tuple[str, Manifest, Content]:
     """Digest, manifest and content of a release file.
 
-    Of a series all parts are checked; its manifest is that of the newest part, with the guarantee of all of them.
+    Of a series all parts are checked; its manifest is that of the newest part, with the guarantee of all of them. That
+    of linked tables is that of the first table, without the receipt and the members, which each table has of its own.
     """
-    if not is_series(path):
+    file = checked_parts(path, most_cells)
+    if file is None:
         artifact = read_artifact(path, most_cells)
         return artifact.digest, artifact.manifest, read_content(artifact)
-    file = checked_series(path, most_cells)
-    newest, release = file.artifact(file.head.parts[-1]), series_in(file)
-    manifest = replace(newest.manifest, guarantee=release.guarantee, private=release.private, receipt=None)
+    if isinstance(file, LinkedFile):
+        first = file.artifact(file.head.parts[0])
+        release: Release = linked_in(file)
+        first = replace(first, manifest=replace(first.manifest, members={}))
+        receipt = release.receipt
+    else:
+        assert isinstance(file, SeriesFile)  # noqa: S101 (the other kind)
+        first, release, receipt = file.artifact(file.head.parts[-1]), series_in(file), None
+    manifest = replace(first.manifest, guarantee=release.guarantee, private=release.private, receipt=receipt)
     return file.digest, manifest, release.content
 
 
@@ -155,7 +168,7 @@ def _parts(series: SeriesContent) -> list[dict[str, Any]]:
     return [
         {
             "number": part.number,
-            "period": part.period,
+            "table" if isinstance(series, LinkedContent) else "period": part.period,
             "sha256": part.sha256,
             "signed_by": None if (signature := checked_signature(part)) is None else signature.by,
         }
@@ -181,6 +194,33 @@ def _total(stated: Budget) -> str:
     return "" if amount is None else f"{kind} {readable(amount)}"
 
 
+def _bought(of: Certificate) -> dict[str, Any]:
+    """Receipts of what the schema was filled with, and what they and the release cost together."""
+    receipts, promised = of.schema.discovered or (), of.manifest.guarantee
+    if not receipts:
+        return {}
+    together = {
+        kind: readable(getattr(promised, kind) + sum(getattr(one, kind) for one in receipts))
+        for kind in ("epsilon", "delta")
+    }
+    return {"discovered": [as_receipt(one) for one in receipts], "with_this_release": together}
+
+
+def _bought_in_words(of: Certificate) -> list[tuple[str, str]]:
+    found = [
+        (
+            "bought before",
+            f"{cost_in_words([one])} for {', '.join(one.filled)} (ledger {one.ledger}, entry {one.entry})",
+        )
+        for one in of.schema.discovered or ()
+    ]
+    if not found:
+        return []
+    sums = _bought(of)["with_this_release"]
+    delta = f", delta {sums['delta']}" if sums["delta"] != "0" else ""
+    return [*found, ("with this release", f"epsilon {sums['epsilon']}{delta}")]
+
+
 def facts_of(of: Certificate) -> list[tuple[str, str]]:
     """List the statements of a certificate as names and texts."""
     about, promised, unit = of.manifest, of.manifest.guarantee, of.schema.privacy_unit
@@ -193,13 +233,17 @@ def facts_of(of: Certificate) -> list[tuple[str, str]]:
         *amounts,
         ("privacy unit", promised.unit),
         ("neighbours", promised.neighbours),
-        ("rows of each unit", f"at most {unit.contributions:,}"),
+        (
+            "rows of each unit",
+            of.content.limits if isinstance(of.content, LinkedContent) else f"at most {unit.contributions:,}",
+        ),
         ("mechanism", f"{recipe['name']}: {recipe['summary']}" if "summary" in recipe else recipe["name"]),
         *(("option", f"{name} = {value}") for name, value in about.mechanism.options.items()),
         ("noise", ", ".join(of.noises)),
         ("holds", of.content.about.extent),
         ("total budget", "" if stated is None else f"{_total(stated)}, as the schema states it"),
         ("ledger", receipt_in_words(about.receipt)),
+        *_bought_in_words(of),
         ("written by", f"{about.written_by}, format {about.version}"),
         ("file", f"{of.file}, {of.bytes:,} bytes"),
         ("sha256 of file", of.sha256),

@@ -17,7 +17,7 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.ledger.book import same_dataset
 from sfumato.publishing.prepare import what_is_released
 from sfumato.releases.contents.content import Content
-from sfumato.releases.file.artifact import is_series, read_artifact
+from sfumato.releases.file.artifact import is_linked, is_series, read_artifact
 from sfumato.releases.file.manifest import guarantee_of
 from sfumato.releases.file.records import one_line
 from sfumato.releases.parts import MOST_PARTS, Part, combined_receipt, cost_of_parts, parts_in
@@ -42,6 +42,8 @@ class Source:
                 f"{one_line(str(path))} is a series, whose parts are of different periods, and "
                 "no tables to be averaged as one; ask the series itself"
             )
+        if is_linked(path):
+            raise ReleaseFileError(f"{one_line(str(path))} is a file of linked tables; combine files of single tables")
         artifact = read_artifact(path, most_cells)
         about, shown = artifact.manifest, artifact.path
         promised, receipt = about.guarantee, about.receipt
@@ -252,7 +254,9 @@ def _released(sources: Sequence[Source], content: Content, *, disjoint: bool) ->
     schema, releases = sources[0].release.schema, [source.release for source in sources]
     epsilon, delta, rho = cost_of_parts(parts, by_row=schema.privacy_unit.column is None)
     views = any("view" in each.guarantee.neighbours for each in releases)
-    promise = guarantee_of(epsilon, releases[0].guarantee.unit, delta=delta, rho=rho, derived=views)
+    promise = guarantee_of(
+        epsilon, releases[0].guarantee.unit, delta=delta, rho=rho, derived=views, bought=schema.bought
+    )
     names = [*dict.fromkeys(part.mechanism for part in parts)]
     private = all(each.private for each in releases)
     receipt = combined_receipt(schema.dataset, parts, epsilon, delta)

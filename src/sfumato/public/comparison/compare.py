@@ -158,9 +158,10 @@ def compare(
 
 
 def _opened(one: str | PathLike[str] | Release) -> Release:
+    from sfumato.releases.linked import one_table
     from sfumato.releases.release import Release, open_release
 
-    opened = one if isinstance(one, Release) else open_release(str(one))
+    opened = one_table(one if isinstance(one, Release) else open_release(str(one)), None)
     complete = opened.content.complete()
     return opened if complete is opened.content else replace(opened, content=complete)
 

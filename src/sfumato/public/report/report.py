@@ -13,13 +13,16 @@ from sfumato.public.report.markup import Markup
 def report(
     path: str | PathLike[str],
     *,
+    table: str | None = None,
     confidence: float = 0.95,
     require_signature: str | PathLike[str] | None = None,
     most_cells: int | None = None,
     facts: Mapping[str, str] | None = None,
     step: Callable[[str], None] = lambda name: None,
 ) -> str:
-    """Build the HTML page. facts: for its certificate, what only the curator knows. step: told each step's name."""
+    """Build the HTML page. table: of linked tables, the one that it is about. facts: for its certificate, what only
+    the curator knows. step: told each step's name.
+    """
     from sfumato.plain_text import printable
     from sfumato.public.certificate.record import certificate
     from sfumato.public.report.attributes import attributes, together
@@ -30,10 +33,12 @@ def report(
     from sfumato.public.report.pairs import strongest_pairs
     from sfumato.public.report.reading import reading
     from sfumato.releases.contents.series import SeriesContent
+    from sfumato.releases.linked import one_table
     from sfumato.releases.release import open_release
     from sfumato.schema.series import PERIOD
 
     release = open_release(Path(path), most_cells=most_cells, require_signature=require_signature)
+    release = one_table(release, table)
     along, whole = PERIOD if isinstance(release.content, SeriesContent) else None, release
     release = replace(release, content=release.content.complete())
     about, odds = release.describe(confidence=confidence), odds_of(release.guarantee)

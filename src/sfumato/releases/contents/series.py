@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from sfumato.answers.question import Kinds, Manner
     from sfumato.answers.results import Result
     from sfumato.measurement import Noise
-    from sfumato.releases.file.series import SeriesFile
+    from sfumato.releases.file.series import PartsFile
     from sfumato.releases.release import Release
     from sfumato.releases.rows.from_parts import RowsOfParts
     from sfumato.sql import Select
@@ -107,15 +107,16 @@ class SeriesContent(ContentOfCells):
     """Parts of a series in the order of their periods, the newest of each; one column more than the newest part has."""
 
     answers_counts: ClassVar[bool] = True
+    along: ClassVar[str] = PERIOD  # column that tells parts apart
 
     schema: Schema
     series: Series
     parts: tuple[Part, ...]
-    file: SeriesFile | None = None  # that they are in, where they are
+    file: PartsFile | None = None  # that they are in, where they are
     leans: Mapping[str, float | None] = field(default_factory=dict)  # periods opened so far that lean: `spread_beside`
 
     @classmethod
-    def of(cls, parts: Sequence[Part], file: SeriesFile | None = None) -> SeriesContent:
+    def of(cls, parts: Sequence[Part], file: PartsFile | None = None) -> SeriesContent:
         """Series of parts in the order of publication; of several with one period the last one counts."""
         newest = parts[-1].schema
         if newest.series is None:
@@ -159,7 +160,7 @@ class SeriesContent(ContentOfCells):
 
     @property
     def axis(self) -> Axis:
-        return self.domain[PERIOD]
+        return self.domain[self.along]
 
     @cached_property
     def codes(self) -> dict[str, int]:
@@ -195,17 +196,19 @@ class SeriesContent(ContentOfCells):
 
     def asked_by(self, select: Select) -> SeriesContent:
         """The parts that a question touches; a QueryError where one of them cannot answer it."""
-        boxes = [(amount.of, box) for amount in select.amounts for box in amount.predicate.boxes]
-        periods = {values: cover(self.axis, values).possible > 0 for values in {box[PERIOD] for _, box in boxes}}
+        boxes = [(amount, box) for amount in select.amounts for box in amount.predicate.boxes]
+        periods = {values: cover(self.axis, values).possible > 0 for values in {box[self.along] for _, box in boxes}}
         touched, unable = list[Part](), dict[str, list[str]]()
         for part in self.parts:
             code = self.codes[part.period]
-            mine = [(of, box) for of, box in boxes if periods[box[PERIOD]][code]]
+            mine = [(amount, box) for amount, box in boxes if periods[box[self.along]][code]]
             if not mine:
                 continue
             touched.append(part)
-            names = {name for _, box in mine for name, _ in box.sets} | {of for of, _ in mine if of is not None}
-            for name in sorted((names | {*select.group_by}) - {PERIOD}):
+            names = {name for _, box in mine for name, _ in box.sets}
+            names |= {amount.of for amount, _ in mine if amount.of is not None}
+            names |= {*select.group_by} if any(amount.grouped for amount, _ in mine) else set()
+            for name in sorted(names - {self.along}):
                 lacks = self._lacks(part, name, {box[name] for _, box in mine}, name in select.group_by)
                 if lacks is not None:
                     unable.setdefault(lacks, []).append(part.period)
@@ -261,9 +264,9 @@ class SeriesContent(ContentOfCells):
         from sfumato.answers.parts import NoiseOfParts, cells_of_parts
 
         parts = self._views(kinds)
-        cells = cells_of_parts(parts, PERIOD, tuple(kinds))
+        cells = cells_of_parts(parts, self.along, tuple(kinds))
         estimated = any(part.view.estimated for part in parts)
-        return View(self.schema, cells, NoiseOfParts(parts, PERIOD), estimated=estimated)
+        return View(self.schema, cells, NoiseOfParts(parts, self.along), estimated=estimated)
 
     def _views(self, kinds: Kinds) -> tuple[PartView, ...]:
         from sfumato.answers.parts import PartView
@@ -278,6 +281,8 @@ class SeriesContent(ContentOfCells):
                 )
             places = {name: place for name in view.cells.codes if (place := self.place(part, name)) is not None}
             codes = {name: places[name].codes[c] if name in places else c for name, c in view.cells.codes.items()}
+            none = np.zeros(view.cells.size, dtype=np.int64)  # of columns that it has not, by which it is asked nothing
+            codes |= {name: none for name in kinds if name != self.along and name not in codes}
             old = {name: (place.old, len(place.codes)) for name, place in places.items()}
             found.append(PartView(self.codes[part.period], view, start, codes, old, self._units(part)))
             start += view.cells.size
@@ -303,7 +308,7 @@ class SeriesContent(ContentOfCells):
         return {
             name: each if (place := self.place(part, name)) is None else place.kinds(each)
             for name, each in kinds.items()
-            if name != PERIOD
+            if name in part.schema.attributes
         }
 
     def select_as(self, select: Select, confidence: float, manner: Manner) -> Result:
@@ -428,11 +433,11 @@ class SeriesContent(ContentOfCells):
 
     def copy_to(self, path: Path) -> Path:
         """Write the whole series to another place, byte for byte."""
-        from sfumato.releases.file.series import copy_series
+        from sfumato.releases.file.series import copy_parts
 
         if self.file is None:
             raise ReleaseFileError("this series is of releases in memory; save each, and add it with `append_part`")
-        copy_series(self.file, path)
+        copy_parts(self.file, path)
         return path
 
     def write(self) -> Written:

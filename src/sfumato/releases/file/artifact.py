@@ -36,7 +36,7 @@ from sfumato.releases.file.records import one_line, refusal
 from sfumato.schema import Schema
 
 MANIFEST_FILE = "manifest.json"
-HEAD_FILE = "series.json"  # of a file of several releases (series.py)
+HEAD_FILE, TABLES_FILE = "series.json", "tables.json"  # of a file of several releases (series.py, linked.py)
 MOST_FILE_BYTES = 2**32 - 2  # what a plain zip can address; zip64 is never needed and never accepted
 MOST_MEMBERS = 64
 
@@ -188,10 +188,19 @@ class Artifact:
 
 def is_series(path: str | os.PathLike[str]) -> bool:
     """Whether a file begins as a series does, and a release does not; whatever cannot be read is none."""
+    return _begins_with(path, HEAD_FILE)
+
+
+def is_linked(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins as one of linked tables does; whatever cannot be read is none."""
+    return _begins_with(path, TABLES_FILE)
+
+
+def _begins_with(path: str | os.PathLike[str], member: str) -> bool:
     with contextlib.suppress(OSError, ValueError):
         if Path(path).is_file():
             with Path(path).open("rb") as file:
-                return file.read(64)[30 : 30 + len(HEAD_FILE)] == HEAD_FILE.encode()
+                return file.read(64)[30 : 30 + len(member)] == member.encode()
     return False
 
 

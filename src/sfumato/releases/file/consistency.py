@@ -123,8 +123,10 @@ def _check_guarantee(manifest: Manifest, schema: Schema) -> None:
         if not follows:
             raise refusal("its guarantee does not follow from its rho")
     whom = unit_in_words(schema.privacy_unit.column, schema.privacy_unit.contributions)
-    delta, rho = guarantee.delta, guarantee.rho
-    worded = [guarantee_of(guarantee.epsilon, whom, delta=delta, rho=rho, derived=view) for view in (False, True)]
+    epsilon, delta, rho = guarantee.epsilon, guarantee.delta, guarantee.rho
+    worded = [
+        guarantee_of(epsilon, whom, delta=delta, rho=rho, derived=view, bought=schema.bought) for view in (False, True)
+    ]
     if guarantee not in worded:
         raise refusal("the words of its guarantee contradict its epsilon, its delta or its privacy unit")
 

@@ -89,13 +89,20 @@ class Guarantee:
 
 
 def guarantee_of(
-    epsilon: Fraction, whom: str, *, delta: Fraction = Fraction(0), rho: Fraction | None = None, derived: bool = False
+    epsilon: Fraction,
+    whom: str,
+    *,
+    delta: Fraction = Fraction(0),
+    rho: Fraction | None = None,
+    derived: bool = False,
+    bought: str = "",
 ) -> Guarantee:
     """Guarantee in symbols, with the words that follow from them.
 
     The words are part of the file's format: a file is refused if they are not those of its numbers
     (`sfumato.releases.file.consistency`), so that nobody can read one promise and be given another. whom: the privacy
-    unit in words. derived: the promise is about rows that a view gave, not about those behind it.
+    unit in words. derived: the promise is about rows that a view gave, not about those behind it. bought: the sentence
+    on what of the schema was bought from the table before (`Schema.bought`).
     """
     factor = exp(min(float(epsilon), LARGEST))
     what, where = ("results of the view", "what the view gave") if derived else ("tables", "the table")
@@ -106,7 +113,7 @@ def guarantee_of(
         neighbours=f"two {what} are neighbours if one has all the rows of one privacy unit and the other has none",
         statement=(
             f"Whatever this file shows would have been shown with at most {factor:.3g} times higher or lower "
-            f"probability{slack} if {whom} had been left out of {where}."
+            f"probability{slack} if {whom} had been left out of {where}.{bought and f' {bought}'}"
         ),
         definition=CONCENTRATED if delta else PURE,
         delta=delta,

@@ -3,7 +3,7 @@
 Parts are chained: the chain of a part is the SHA-256 of what is said of it and of the chain before it. So the digest of
 `series.json`, which a signature is about, covers every byte of every part, their order and their periods; and whoever
 kept an earlier copy sees whether a later one goes on from it. What the head says of a part is checked when the file is
-opened, the part's own bytes when a question touches it.
+opened, the part's own bytes when a question touches it. A file of linked tables is made of the same (linked.py).
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ import os
 import re
 import shutil
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from fractions import Fraction
+from functools import cached_property
 from io import BufferedReader, BytesIO, RawIOBase
 from pathlib import Path
 from threading import Lock
-from typing import IO, Annotated, Any, Final, Literal
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final, Literal
 from weakref import finalize
 
 from pydantic import Field, JsonValue, ValidationError
@@ -59,6 +60,9 @@ from sfumato.schema import Schema
 from sfumato.schema.series import MOST_PERIODS, Series
 from sfumato.version import __version__
 
+if TYPE_CHECKING:
+    from sfumato.releases.file.linked import LinkedHead
+
 MOST_HEAD_BYTES = 2**23
 SERIES = Layout(HEAD_FILE, MOST_HEAD_BYTES, re.compile(r"part_[0-9]{4}\.sfumato"), 2 * MOST_PERIODS)
 FORMAT = "sfumato series"
@@ -77,7 +81,8 @@ class Signed:
 
 @record
 class PartRecord:
-    """Entry of a part. corrects: number of the part whose place it takes. chain: of this entry and all before it.
+    """Entry of a part. period: in a file of linked tables, the name of the table. corrects: number of the part whose
+    place it takes. chain: of this entry and all before it.
 
     signed: its own signature, where it was signed before it was added; whoever shows it checks it.
     """
@@ -129,25 +134,31 @@ def _without_none(part: dict[str, Any]) -> None:
         del part["signed"]
 
 
-def head_bytes(head: Head) -> tuple[bytes, str]:
+def head_bytes(head: Head | LinkedHead) -> tuple[bytes, str]:
     """Canonical bytes of a head with its digest, and the digest."""
-    content = adapter(Head).dump_python(head, mode="json")
+    content = adapter(type(head)).dump_python(head, mode="json")
     for part in content["parts"]:
         _without_none(part)
     digest = hashlib.sha256(canonical(content)).hexdigest()
     raw = canonical({**content, "digest": digest})
     if len(raw) > MOST_HEAD_BYTES:
-        raise ReleaseFileError(f"the series has more parts than {MOST_HEAD_BYTES:,} bytes describe; begin a new one")
+        raise ReleaseFileError(f"the file has more parts than {MOST_HEAD_BYTES:,} bytes describe; begin a new one")
     return raw, digest
 
 
-def parse_head(raw: bytes) -> tuple[Head, Series, str]:
-    """Parse an untrusted head; refuse everything that `head_bytes` would not write, and a broken chain."""
-    content = strict_json(raw)
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise refusal("its head does not say that it is a series of Sfumato")
-    if type(content.get("version")) is int and content["version"] > SIGNED_VERSION:
-        raise refusal(f"it was made by a newer Sfumato (series {content['version']})", "upgrade to open it")
+def checked_head(raw: bytes, form: type[Any], newest: int) -> tuple[Any, str]:
+    """Head of an untrusted file and its digest; refused where `head_bytes` would not write it. newest: known version.
+
+    form: record of the head, whose `format` has its name as default.
+    """
+    content, name = strict_json(raw), form.format
+    if not isinstance(content, dict) or content.get("format") != name:
+        raise refusal(f"its head does not say that it is a file of {name.removeprefix('sfumato ')} of Sfumato")
+    if type(content.get("version")) is int and content["version"] > newest:
+        raise refusal(
+            f"it was made by a newer Sfumato ({name.removeprefix('sfumato ')} {content['version']})",
+            "upgrade to open it",
+        )
     digest = content.pop("digest", None)
     try:
         spelled = canonical(content)
@@ -157,13 +168,18 @@ def parse_head(raw: bytes) -> tuple[Head, Series, str]:
     if digest != hashlib.sha256(spelled).hexdigest() or not same:
         raise refusal("it was changed after publication: its head does not match its digest")
     try:
-        head: Head = adapter(Head).validate_json(spelled)
+        return adapter(form).validate_json(spelled), digest
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(str(part)[:60] for part in first["loc"])
         raise refusal(f"its head is not well formed at {where!r}: {first['msg']}") from None
+
+
+def parse_head(raw: bytes) -> tuple[Head, str]:
+    """Parse an untrusted head; refuse everything that `head_bytes` would not write, and a broken chain."""
+    head, digest = checked_head(raw, Head, SIGNED_VERSION)
     try:
-        series = Series(**head.series)  # type: ignore[arg-type]
+        series = Series(**head.series)
         labels = [series.label(part.period) == part.period for part in head.parts]
     except (SchemaError, ValueError, TypeError) as error:
         raise refusal(f"its series is not valid: {error}") from None
@@ -172,7 +188,7 @@ def parse_head(raw: bytes) -> tuple[Head, Series, str]:
     if head.version != _version(head.parts):
         raise refusal("its version is not that of what it holds")
     check_parts(head.parts)
-    return head, series, digest
+    return head, digest
 
 
 def _version(parts: Sequence[PartRecord]) -> Literal[1, 2]:
@@ -199,12 +215,11 @@ def check_parts(parts: Sequence[PartRecord]) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class SeriesFile:
-    """Opened series file, whose head was checked. It stays open: parts are read when they are asked for."""
+class PartsFile:
+    """Opened file of parts, whose head was checked. It stays open: parts are read when they are asked for."""
 
     path: str
-    head: Head
-    series: Series
+    head: Any
     digest: str
     entries: tuple[Entry, ...]
     file: KeptOpen = field(repr=False)
@@ -228,17 +243,41 @@ class SeriesFile:
         bound = usual_bound(len(raw)) if self.most_cells is None else self.most_cells
         try:
             found = read_members(BytesIO(raw), len(raw), shown, bound)
-            check_member(found, part, self.head)
+            self.check(found, part)
         except ReleaseFileError as error:
             raise ReleaseFileError(f"cannot open {shown}: {error}", kind=error.kind) from None
         return found
 
+    def check(self, artifact: Artifact, part: PartRecord) -> None:
+        """Refuse a part that is not what its entry says."""
+        check_entry(artifact, part)
+
+
+@dataclass(frozen=True, eq=False)
+class SeriesFile(PartsFile):
+    """Opened series file."""
+
+    head: Head
+
+    @cached_property
+    def series(self) -> Series:
+        return Series(**self.head.series)  # type: ignore[arg-type]
+
+    def check(self, artifact: Artifact, part: PartRecord) -> None:
+        check_member(artifact, part, self.head)
+
 
 def check_member(artifact: Artifact, part: PartRecord, head: Head) -> None:
     """Refuse a part that is of another dataset or series, or cost other than its entry says."""
-    schema, promised = artifact.schema, artifact.manifest.guarantee
+    schema = artifact.schema
     if schema.dataset != head.dataset or series_of(schema) != head.series:
         raise refusal("it is the release of another dataset or series")
+    check_entry(artifact, part)
+
+
+def check_entry(artifact: Artifact, part: PartRecord) -> None:
+    """Refuse a part whose guarantee, mechanism or signature is not what its entry says."""
+    promised = artifact.manifest.guarantee
     facts = (
         promised.epsilon,
         promised.delta,
@@ -247,9 +286,9 @@ def check_member(artifact: Artifact, part: PartRecord, head: Head) -> None:
         artifact.manifest.private,
     )
     if facts != (part.epsilon, part.delta, part.rho, part.mechanism, part.private):
-        raise refusal("its guarantee or mechanism is not what the series says of it")
+        raise refusal("its guarantee or mechanism is not what the head says of it")
     if part.signed is not None and part.signed.digest != artifact.digest:
-        raise refusal("the signature that the series has of it is that of another release")
+        raise refusal("the signature that the head has of it is that of another release")
 
 
 def series_of(schema: Schema) -> dict[str, JsonValue] | None:
@@ -306,12 +345,16 @@ def open_series(path: str | os.PathLike[str], most_cells: int | None = None) -> 
     """Open an untrusted series file; refuse whatever `append_part` would not have written."""
     with opened_for_reading(path) as (opened, size, shown):
         entries = read_directory(opened, size, SERIES)
-        head, series, digest = parse_head(read_body(opened, entries[0]))
-        listed = [(entry.name, entry.size) for entry in entries[1:]]
-        if listed != [(part.file, part.bytes) for part in head.parts]:
-            raise refusal("its parts are not those its head names")
+        head, digest = parse_head(read_body(opened, entries[0]))
+        check_listed(entries, head.parts)
         file = KeptOpen(os.dup(opened.fileno()))  # the same file, even if another takes its name
-    return SeriesFile(shown, head, series, digest, tuple(entries), file, most_cells)
+    return SeriesFile(shown, head, digest, tuple(entries), file, most_cells)
+
+
+def check_listed(entries: Sequence[Entry], parts: Sequence[PartRecord]) -> None:
+    """Refuse a zip whose members are not the parts that its head names."""
+    if [(entry.name, entry.size) for entry in entries[1:]] != [(part.file, part.bytes) for part in parts]:
+        raise refusal("its parts are not those its head names")
 
 
 def part_record(
@@ -396,23 +439,23 @@ def append_part(
             newest = old.artifact(earlier[-1])
             check_growth(newest.schema, schema)
         check_parts(head.parts)
-        written, digest = head_bytes(head)
-        if sum(each.bytes for each in head.parts) + len(written) + 200 * len(head.parts) > MOST_FILE_BYTES:
-            raise ReleaseFileError("a series file holds at most 4 GB; begin a new one", kind="input")
-        _write(place, head, written, old, raw)
+        bodies = (raw if old is None or each.number > len(earlier) else old.body(each) for each in head.parts)
+        digest = write_parts(place, HEAD_FILE, head, bodies)
         if old is not None:
             old.file.close()
     return digest
 
 
-def _write(path: Path, head: Head, written: bytes, old: SeriesFile | None, raw: bytes) -> None:
-    shown = one_line(str(path))
+def write_parts(path: Path, name: str, head: Head | LinkedHead, bodies: Iterable[bytes]) -> str:
+    """Write a file of parts whole or not at all; return its digest. name: of its first member, the head."""
+    shown, (written, digest) = one_line(str(path)), head_bytes(head)
+    if sum(each.bytes for each in head.parts) + len(written) + 200 * len(head.parts) > MOST_FILE_BYTES:
+        raise ReleaseFileError("a file of parts holds at most 4 GB; begin a new one", kind="input")
     try:
         with whole_or_not_at_all(path) as file:
-            entries = [Entry(HEAD_FILE, zlib.crc32(written), len(written), 0)]
+            entries = [Entry(name, zlib.crc32(written), len(written), 0)]
             file.write(entries[0].local + written)
-            for part in head.parts:
-                body = raw if old is None or part.number > len(old.head.parts) else old.body(part)
+            for part, body in zip(head.parts, bodies, strict=True):
                 entries.append(Entry(part.file, zlib.crc32(body), len(body), entries[-1].end))
                 file.write(entries[-1].local)
                 file.write(body)
@@ -420,6 +463,7 @@ def _write(path: Path, head: Head, written: bytes, old: SeriesFile | None, raw: 
     except OSError as error:
         reason = error.strerror or "it cannot be written"
         raise ReleaseFileError(f"cannot write {shown}: {reason}; name a folder that exists and has room") from None
+    return digest
 
 
 @contextlib.contextmanager
@@ -439,8 +483,8 @@ def _alone_in(folder: Path) -> Iterator[None]:
         held.close()
 
 
-def copy_series(source: SeriesFile, path: Path) -> str:
-    """Write the bytes of an open series to another place."""
+def copy_parts(source: PartsFile, path: Path) -> str:
+    """Write the bytes of an open file of parts to another place."""
     with whole_or_not_at_all(path) as file, source.file.reader() as opened:
         shutil.copyfileobj(opened, file, 2**20)
     return source.digest

@@ -127,9 +127,10 @@ def release_asked(text: str, shelf: Shelf, views: Sequence[View] = ()) -> tuple[
     found = {id(book): book for book in books if book is not None}
     if not found:
         return None
-    if len(found) > 1 or None in books:
+    together = {id(whole) if (whole := getattr(book.release, "whole", None)) else None for book in found.values()}
+    if None in books or (len(found) > 1 and (len(together) > 1 or None in together)):
         raise Failure(pg.UNSUPPORTED, "a question is about one table", "ask one release after the other")
-    (book,) = found.values()
+    book = next(iter(found.values()))  # of linked tables any one, which knows the others
     return book, tree, changed
 
 
@@ -160,8 +161,14 @@ def find_book(table: Any, shelf: Shelf) -> Book | None:
 def as_release_reads_it(text: str, tree: exp.Expression, book: Book, *, changed: bool) -> str:
     """Rename the table to the release's own name for it. changed: whether the tree was changed before."""
     own = {book.release.schema.dataset.lower(), "release"}
+    if len(asked_of := {table.name.lower() for table in tables_of(tree)}) > 1:
+        own |= asked_of  # linked tables, each by its own name
     for table in tables_of(tree):
-        if table.db or table.name.lower() not in own:
+        if table.name.lower() in own and len(asked_of) > 1:
+            changed |= bool(table.db)
+            table.set("db", None)
+            table.set("catalog", None)
+        elif table.db or table.name.lower() not in own:
             asked = table.alias or table.name
             table.set("db", None)
             table.set("catalog", None)

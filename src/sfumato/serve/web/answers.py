@@ -52,6 +52,7 @@ class Size:
 def size_of(sql: str, release: Release) -> Size:
     """Size of a statement; zero for text that is no statement, which is refused when it is asked."""
     try:
+        release, sql = release.routed(sql)
         statement = compile_statement(sql, release.schema)
     except QueryError:
         return Size(0, 0)

@@ -62,6 +62,7 @@ def serve(
     listening = bind(host, port)
     for_tools = None if pg_port is None else bind(host, pg_port, "--pg-port")
     others = [listening] if for_tools is None else [listening, for_tools]
+    opened = Shelf.spread(opened)
     shelf, limits, works = Shelf.of(opened), limits or Limits(), WORKS | dict(more or {})
     source = source_of_workers(shelf, [path for path, _ in opened], works, limits, others=others, fork=fork)
     pool = Pool(source, limits)

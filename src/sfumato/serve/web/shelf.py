@@ -7,12 +7,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 from sfumato.errors import SfumatoError
 from sfumato.frozen import dataclass
+from sfumato.releases.linked import Linked
 from sfumato.releases.release import Release
 from sfumato.serve.web.requests import Refusal
 from sfumato.sql import compile_select
+
+Place = TypeVar("Place", bound=str | Path)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +59,7 @@ class Shelf:
 
         Releases of one dataset are named after their files, numbered where two are called the same.
         """
+        opened = cls.spread(opened)
         datasets = Counter(release.schema.dataset.lower() for _, release in opened)
         taken = {name for name, count in datasets.items() if count == 1}
         books: list[Book] = []
@@ -68,6 +73,15 @@ class Shelf:
                 taken.add(name.lower())
             books.append(Book(name, Path(path).name, release))
         return cls(tuple(books))
+
+    @staticmethod
+    def spread(opened: Sequence[tuple[Place, Release]]) -> list[tuple[Place, Release]]:
+        """Releases with their files; of linked tables, each table."""
+        return [
+            (path, one)
+            for path, release in opened
+            for one in (release.served() if isinstance(release, Linked) else [release])
+        ]
 
     def __iter__(self) -> Iterator[Book]:
         return iter(self.books)

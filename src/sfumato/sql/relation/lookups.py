@@ -8,21 +8,34 @@ other rows out, WHERE sex IN ('F', 'M'). A table of one row, joined without a ke
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from sfumato.effort import OF_A_NODE, at_most, spend
-from sfumato.errors import QueryError
+from sfumato.errors import QueryError, SchemaError
+from sfumato.schema import Schema
+from sfumato.schema.attributes import Category
+from sfumato.schema.attributes.lists import as_number
+from sfumato.schema.file import read_columns
 from sfumato.sql.relation.forms import Cell, is_form
-from sfumato.sql.relation.rows import Relation
+from sfumato.sql.relation.rows import Field, Relation
 from sfumato.sql.scope import Scope, bare, quoted, unsupported
 from sfumato.sql.table.syntax import keep_names, own_nodes
+from sfumato.sql.values.tree import Ref
 
-MOST_ROWS = 1_000  # of a table that is looked up
+MOST_ROWS = 1_000  # of a table that is looked up, whose keys are values of the release
+MOST_BROUGHT = 100_000  # of a table that whoever asks brings, whatever its keys are
 _COUNT_FIRST = "count by its key in a WITH query, and JOIN that"
 
 
-def looked_up(tree: Any, tables: Sequence[Relation | None], given: list[Cell], scopes: list[Scope]) -> Any:
+def looked_up(
+    tree: Any, tables: Sequence[Relation | None], given: list[Cell], scopes: list[Scope], schema: Schema
+) -> Any:
     """The SELECT over the release alone, with the columns of all other tables as expressions.
 
     tables: those of FROM and of each JOIN; None for the release. given, scopes: get the numbers of tables of one row.
@@ -39,7 +52,10 @@ def looked_up(tree: Any, tables: Sequence[Relation | None], given: list[Cell], s
         if relation is None:
             continue
         join = joins[place - 1] if place else joins[source - 1]
-        found, rows = _one(join, relation.unordered("a join"), given, scopes)
+        table = relation.unordered("a join")
+        if table.brought:
+            table = _with_known_keys(table, _keys(join, table), schema)
+        found, rows = _one(join, table, given, scopes)
         columns |= found
         if rows is not None and str(join.args.get("side") or "").upper() != "LEFT":
             conditions.append(rows)
@@ -85,6 +101,23 @@ def _one(join: Any, relation: Relation, given: list[Cell], scopes: list[Scope]) 
     for node, place in keys:
         columns[names[place]] = node if str(join.args.get("side") or "") == "" else columns[names[place]]
     return columns, exp.or_(*rows) if rows else exp.false()
+
+
+def _with_known_keys(relation: Relation, keys: Sequence[tuple[Any, int]], schema: Schema) -> Relation:
+    """The rows of a table whose keys are values of the release; others could not match any row of it."""
+    kept = [*range(relation.rows)]
+    names = {name.lower(): name for name in (*schema.attributes, *schema.group_columns)}
+    for node, place in keys:
+        name = names.get(bare(node).name.lower()) if bare(node).key == "column" else None
+        attribute, cells = schema.attributes.get(name or ""), relation.cells(place)
+        if isinstance(attribute, Category):
+            shown = {*(attribute.labels or {}).values()}
+            kept = [row for row in kept if attribute.knows(str(cells[row])) or cells[row] in shown]
+        elif name in schema.group_columns:
+            groups = {*schema.group_columns[name][1]}
+            kept = [row for row in kept if cells[row] in groups]
+    columns = tuple(tuple(column[row] for row in kept) for column in relation.columns)
+    return replace(relation, columns=columns, rows=len(kept))
 
 
 def _word(cell: Cell, given: list[Cell]) -> Any:
@@ -164,3 +197,61 @@ def _replaced(tree: Any, columns: dict[tuple[str, str], Any], tables: set[str]) 
     if group is not None and not group.expressions and not group.args.get("all"):
         tree.set("group", None)
     return tree
+
+
+def brought(name: str, given: object, schema: Schema) -> Relation:
+    """A public table that whoever asks brings: a CSV file, a mapping of columns or a frame.
+
+    A column in which all is written as numbers is one of numbers.
+
+    >>> people = Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": {"ill": {"type": "boolean"}}})
+    >>> brought("codes", {"code": ["01", "02"], "weight": ["1", "2.5"]}, people).columns
+    (('01', '02'), (1, 2.5))
+    """
+    if not (name.isidentifier() and name.isascii()):
+        raise QueryError(f"{name!r} is no name that SQL can use after JOIN; call the table by letters, digits and _")
+    if name.lower() in (schema.dataset.lower(), "release"):
+        raise QueryError(f"the table {name!r} is called as the release is; give it another name")
+    table = _columns(name, given)
+    if not table or not all(str(column).strip() for column in table):
+        raise QueryError(f"the table {name!r} has no columns with names; name them in its first line")
+    lengths = {len(column) for column in table.values()}
+    if len(lengths) > 1:
+        raise QueryError(f"the table {name!r} has columns of {min(lengths)} and of {max(lengths)} rows; mend it")
+    at_most(max(lengths), MOST_BROUGHT, f"rows are in the table {name}", "leave out those that are not needed")
+    columns = tuple(_typed(name, column) for column in table.values())
+    fields = tuple(Field(column, Ref(place)) for place, column in enumerate(table))
+    return Relation(fields, columns, max(lengths), brought=True)
+
+
+def _columns(name: str, given: object) -> dict[str, Sequence[Any]]:
+    """The columns of a table by name."""
+    if isinstance(given, str | PathLike):
+        try:
+            return {**read_columns(Path(given))}
+        except SchemaError as problem:
+            raise QueryError(f"the table {name!r}: {problem}") from None
+    if isinstance(given, Mapping):
+        return {str(column): list(values) for column, values in given.items()}
+    kind = type(given).__module__.partition(".")[0]
+    found: Any = given
+    if kind == "pandas":
+        return dict(found.astype(object).where(found.notna(), None).to_dict("list"))
+    if kind in ("pyarrow", "polars"):
+        return dict((found if kind == "pyarrow" else found.to_arrow()).to_pydict())
+    raise QueryError(f"the table {name!r} cannot be a {type(given).__name__}; use a CSV file or a mapping of columns")
+
+
+def _typed(name: str, column: Sequence[Any]) -> tuple[Cell, ...]:
+    """The values of a column: numbers where all are written as SQL writes them, dates, or texts; NULL where empty."""
+    cells = [None if cell is None or cell == "" else cell for cell in column]
+    if any(not isinstance(cell, str | int | float | bool | date | None) for cell in cells):
+        raise QueryError(f"the table {name!r} holds what is neither text, number, date nor true or false; leave it out")
+    texts = [cell for cell in cells if isinstance(cell, str)]
+    if len(texts) == len([cell for cell in cells if cell is not None]) and all(map(_PLAIN.fullmatch, texts)):
+        numbers = [None if cell is None else as_number(str(cell)) for cell in cells]
+        return tuple(None if one is None else int(one) if one == int(one) else float(one) for one in numbers)
+    return tuple(float(cell) if isinstance(cell, float) else cell for cell in cells)
+
+
+_PLAIN = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,14})?")  # not 01, which is a code

@@ -46,7 +46,8 @@ class Relation:
     """Rows of cells, column by column, and what is done with them when their numbers are known.
 
     columns: of cells, (places, rows). axes: by place, the attribute whose labels these are. differences: the places
-    that say how far two things are apart. scopes: of the SELECTs behind it, with their remarks.
+    that say how far two things are apart. scopes: of the SELECTs behind it, with their remarks. brought: by whoever
+    asks, as a public table whose keys need not be values of the release.
     """
 
     fields: tuple[Field, ...]
@@ -57,6 +58,7 @@ class Relation:
     steps: tuple[Step, ...] = ()
     scopes: tuple[Scope, ...] = ()
     notes: tuple[str, ...] = ()
+    brought: bool = False
 
     @property
     def chosen(self) -> bool:

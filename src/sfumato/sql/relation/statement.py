@@ -188,7 +188,7 @@ class _Reading:
                 for one, each in zip(found, tables, strict=True)
             ]
             return _Reading(self.schema, self.known, self.given, self.scopes).select(
-                looked_up(tree, named, self.given, self.scopes)
+                looked_up(tree, named, self.given, self.scopes, self.schema)
             )
         left, *others = [self._named(query, one) for query, one in zip(queries, tables, strict=True) if query]
         for join, right in zip(tree.args["joins"], others, strict=True):
@@ -203,7 +203,8 @@ class _Reading:
             table_scope(exp.Select(from_=exp.From(this=table.copy())), self.schema)
         except QueryError:
             what = f"a join with {quoted(table)}, which is neither this release nor a query of the statement,"
-            raise unsupported(what, "JOIN WITH queries, subqueries and VALUES") from None
+            bring = "JOIN WITH queries, subqueries and VALUES, or a public table that you bring (--with FILE)"
+            raise unsupported(what, bring) from None
 
     def _named(self, query: Query, table: Any) -> Relation:
         """The rows of a query, under the name that FROM gives to it."""

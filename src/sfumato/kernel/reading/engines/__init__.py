@@ -70,6 +70,10 @@ class Column:
     who: str | None = None
 
 
+# The use of a column that a rule reads as a value of a kind: whichever types can serve it can be read so.
+ROLES = {"number": "measure", "text": "category", "boolean": "boolean", "date": "date", "time": "date"}
+
+
 class Engine(Protocol):
     """Interface of an engine, which holds a private table and runs the kernel's statement on it."""
 

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,12 +96,25 @@ class DuckDB:
     session: Session = field(default_factory=Session, repr=False)
     dialect: str = "duckdb"
     subqueries: bool = True
+    others: tuple[tuple[DuckDB, tuple[Column, ...]], ...] = field(default=(), repr=False)
+    name: str = SOURCE
 
     def table(self) -> exp.Expression:
         """SQL table expression for the statement's FROM."""
         from sqlglot import exp
 
-        return exp.to_table(SOURCE)
+        return exp.to_table(self.name)
+
+    def beside(self, others: Sequence[tuple[DuckDB, Sequence[Column]]], renamed: Sequence[Column]) -> DuckDB:
+        """The engine with further sources in its connection, each with its used columns."""
+        _refuse_two_files([self.origin, *(other.origin for other, _ in others)])
+        for other, _ in others:
+            other.close()
+        return replace(self, others=tuple((other, tuple(used)) for other, used in others))
+
+    def called(self, number: int) -> DuckDB:
+        """The engine with its table under a name that others do not have."""
+        return replace(self, name=f"{SOURCE}{number}")
 
     def bytes_of(self, text: exp.Expression) -> exp.Expression:
         """SQL of a text as BLOB, which has no collation."""
@@ -152,7 +165,6 @@ class DuckDB:
 
         def work() -> pa.Table:
             with self.session as connection, followed(lambda: _share(connection)):
-                self.origin.mount(connection, used)
                 return self._answer(connection, text, used)
 
         return silenced(work, f"{self.origin.shown} {failed}")
@@ -168,14 +180,26 @@ class DuckDB:
         """
         import duckdb
 
-        slowly = getattr(self.origin, "mount_slowly", None)
+        sources = [(self, used), *self.others]
+        for engine, its in sources:
+            engine.origin.mount(connection, its, engine.name)
         try:
             return connection.sql(text).to_arrow_table()
         except (duckdb.InvalidInputException, duckdb.ConversionException, duckdb.OutOfRangeException):
-            if slowly is None:
+            if not any(hasattr(engine.origin, "mount_slowly") for engine, _ in sources):
                 raise
-        slowly(connection, used)
+        for engine, its in sources:
+            again = getattr(engine.origin, "mount_slowly", engine.origin.mount)
+            again(connection, its, engine.name)
         return connection.sql(text).to_arrow_table()
+
+
+def _refuse_two_files(origins: Sequence[Origin]) -> None:
+    """Refuse linked tables of several database files, all of which would be attached under one name."""
+    from sfumato.kernel.reading.formats.databases import Database
+
+    if len({origin.path for origin in origins if isinstance(origin, Database)}) > 1:
+        raise TableError("linked tables are in several DuckDB files; copy them into one")
 
 
 def _share(connection: Any) -> float | None:

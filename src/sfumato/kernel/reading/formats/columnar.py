@@ -66,14 +66,14 @@ class Frame:
             found.append(Column(str(name), kind, f"c{place}", derived=self.kind in LAZY))
         return found
 
-    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+    def mount(self, connection: Any, used: Sequence[Column], name: str = SOURCE) -> None:
         """Register the used columns with DuckDB."""
         mounted = self._columns([int(column.reference[1:]) for column in used])
         for column in used:
             if column.who is not None:  # of pandas only
                 people = _people_from_pandas(self.frame.iloc[:, int(column.reference[1:])])
                 mounted = mounted.append_column(column.who, people)
-        connection.register(SOURCE, mounted)
+        connection.register(name, mounted)
 
     def _empty(self) -> pa.Table:
         """Empty Arrow table with the frame's names and types."""
@@ -193,11 +193,11 @@ class ArrowFiles:
             raise TableError(f"{self.shown} do not all have the same columns and types; make them equal")
         return Frame(first.empty_table(), "pyarrow", "Table").describe(connection)
 
-    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+    def mount(self, connection: Any, used: Sequence[Column], name: str = SOURCE) -> None:
         """Register the used columns with DuckDB."""
         places, names = [int(column.reference[1:]) for column in used], [column.reference for column in used]
         types = _reader(self.paths[0]).schema
-        connection.register(SOURCE, _renamed(types, self._batches(), places, names))
+        connection.register(name, _renamed(types, self._batches(), places, names))
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         for reader in map(_reader, self.paths):
@@ -231,7 +231,7 @@ class ParquetFiles:
         # DuckDB ignores case and renames the second of "Age" and "age"; the order stays.
         return [replace(column, name=name) for name, column in zip(names, mounted_columns(connection), strict=True)]
 
-    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+    def mount(self, connection: Any, used: Sequence[Column], name: str = SOURCE) -> None:
         """Register the files with DuckDB as one table."""
         from sqlglot import exp
 
@@ -243,9 +243,9 @@ class ParquetFiles:
         }
         settings = [exp.EQ(this=exp.var(name), expression=value) for name, value in options.items()]
         reader = exp.Anonymous(this="read_parquet", expressions=[self._paths(), *settings])
-        connection.execute(f"CREATE OR REPLACE TEMP VIEW {SOURCE} AS FROM {reader.sql(dialect='duckdb')}")
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS FROM {reader.sql(dialect='duckdb')}")
 
-    def mount_slowly(self, connection: Any, used: Sequence[Column]) -> None:
+    def mount_slowly(self, connection: Any, used: Sequence[Column], name: str = SOURCE) -> None:
         """Register the files through Arrow, with unreadable values made missing; others mean the same as in DuckDB.
 
         DuckDB's reader stops at text that is not UTF-8 and at times beyond its range. For privacy no value may stop a
@@ -264,8 +264,8 @@ class ParquetFiles:
         stream = read()
         first = next(stream, None)  # a file that stopped DuckDB's reader has at least one row
         if first is not None:
-            connection.execute(f"DROP VIEW {SOURCE}")
-            connection.register(SOURCE, pa.RecordBatchReader.from_batches(first.schema, chain([first], stream)))
+            connection.execute(f"DROP VIEW {name}")
+            connection.register(name, pa.RecordBatchReader.from_batches(first.schema, chain([first], stream)))
 
     def _names(self) -> list[str]:
         """Column names of the files, from their footers; files that differ are refused, since a conversion could fail.

@@ -73,7 +73,7 @@ class CsvFiles(UntypedFiles):
     files: tuple[TextFile, ...] = ()
     tally: Tally = field(default_factory=Tally, repr=False)
 
-    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+    def mount(self, connection: Any, used: Sequence[Column], name: str = SOURCE) -> None:
         """Register the used columns with DuckDB."""
         import pyarrow as pa
 
@@ -89,7 +89,7 @@ class CsvFiles(UntypedFiles):
             block=self.block,
             tally=self.tally,
         )
-        connection.register(SOURCE, pa.RecordBatchReader.from_batches(schema, records))
+        connection.register(name, pa.RecordBatchReader.from_batches(schema, records))
 
 
 def find_csv(paths: tuple[Path, ...], dialect: Dialect = PLAIN, separator: str = ",") -> CsvFiles:

@@ -60,17 +60,17 @@ class Database(_TableOfFile):
             for column in mounted_columns(connection)
         ]
 
-    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+    def mount(self, connection: Any, used: Sequence[Column], name: str = SOURCE) -> None:
         """Attach the file to DuckDB and name the table."""
         from sqlglot import exp
 
         connection.execute(
             f"ATTACH IF NOT EXISTS {exp.Literal.string(str(self.path)).sql(dialect='duckdb')} AS held (READ_ONLY)"
         )
-        schema, name, _ = self._find(connection)
-        held = [exp.to_identifier(part, quoted=True) for part in ("held", schema, name)]
+        schema, own, _ = self._find(connection)
+        held = [exp.to_identifier(part, quoted=True) for part in ("held", schema, own)]
         wanted = ".".join(part.sql(dialect="duckdb") for part in held)
-        connection.execute(f"CREATE OR REPLACE TEMP VIEW {SOURCE} AS FROM {wanted}")
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS FROM {wanted}")
 
     def declarations(self, connection: Any) -> tuple[str, str]:
         """CREATE TABLE as DuckDB's catalogue has it, with the values of ENUM types, and its dialect."""
@@ -114,7 +114,7 @@ class Sqlite(_TableOfFile):
             for place, (name, hidden) in enumerate(columns)
         ]
 
-    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+    def mount(self, connection: Any, used: Sequence[Column], name: str = SOURCE) -> None:
         """Register the used columns with DuckDB, read in one transaction."""
         import pyarrow as pa
 
@@ -122,7 +122,7 @@ class Sqlite(_TableOfFile):
         schema = pa.schema(
             [
                 *(pa.field(column.reference, pa.string()) for column in used),
-                *(pa.field(name, pa.binary()) for _, name in whose),
+                *(pa.field(who, pa.binary()) for _, who in whose),
             ]
         )
         wanted = ", ".join(_unless_bytes(f"t.{_quoted(column.name)}") for column in used)
@@ -139,7 +139,7 @@ class Sqlite(_TableOfFile):
                     arrays += [pa.array(values, pa.binary()) for values in people]
                     yield pa.record_batch(arrays, schema=schema)
 
-        connection.register(SOURCE, pa.RecordBatchReader.from_batches(schema, batches()))
+        connection.register(name, pa.RecordBatchReader.from_batches(schema, batches()))
 
     def declarations(self, connection: Any) -> tuple[str, str]:
         """CREATE TABLE as it was written, and its dialect."""

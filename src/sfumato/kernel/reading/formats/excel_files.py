@@ -46,7 +46,7 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 class ExcelFiles(UntypedFiles):
     """Sheets with one header, or with none, read as one table."""
 
-    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+    def mount(self, connection: Any, used: Sequence[Column], name: str = SOURCE) -> None:
         """Register the used columns with DuckDB."""
         import pyarrow as pa
 
@@ -62,7 +62,7 @@ class ExcelFiles(UntypedFiles):
                         texts = [[sheet.text(row.cells.get(at), form) for row in some] for at, form in wanted]
                         yield pa.record_batch([pa.array(text, pa.string()) for text in texts], schema=schema)
 
-        connection.register(SOURCE, pa.RecordBatchReader.from_batches(schema, batches()))
+        connection.register(name, pa.RecordBatchReader.from_batches(schema, batches()))
 
 
 def find_excel(paths: tuple[Path, ...], dialect: Dialect) -> ExcelFiles:

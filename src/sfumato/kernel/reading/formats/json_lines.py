@@ -34,7 +34,7 @@ class JsonLines(UntypedFiles):
     block: int = BLOCK  # bytes that are looked at together; what is read does not depend on it
     tally: Tally = field(default_factory=Tally, repr=False)
 
-    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+    def mount(self, connection: Any, used: Sequence[Column], name: str = SOURCE) -> None:
         """Register the used columns with DuckDB."""
         import pyarrow as pa
 
@@ -42,7 +42,7 @@ class JsonLines(UntypedFiles):
         wanted = [column.name for column in used]
         files = [TextFile(path, self.dialect.encoding or "utf-8") for path in self.paths]
         rows = _batches(files, wanted, schema, self.block, self.tally, reader_of(self.dialect.decimal))
-        connection.register(SOURCE, pa.RecordBatchReader.from_batches(schema, rows))
+        connection.register(name, pa.RecordBatchReader.from_batches(schema, rows))
 
 
 def find_json(paths: tuple[Path, ...], dialect: Dialect, wanted: Sequence[str]) -> JsonLines:

@@ -34,8 +34,8 @@ class Origin(Protocol):
     def describe(self, connection: Any) -> list[Column]:
         """Columns of the source, from names and types alone."""
 
-    def mount(self, connection: Any, used: Sequence[Column]) -> None:
-        """Register at least the used columns with DuckDB under the name SOURCE."""
+    def mount(self, connection: Any, used: Sequence[Column], name: str = SOURCE) -> None:
+        """Register at least the used columns with DuckDB under a name."""
 
 
 def mounted_columns(connection: Any) -> list[Column]:

@@ -1,4 +1,4 @@
-"""NOT PRIVATE: broken exponential mechanisms and sparse vectors, kept so that the audit can be seen to catch them.
+"""NOT PRIVATE: broken choices, sparse vectors and looks at values, kept so that the audit can be seen to catch them.
 
 The wrong sparse vectors are those that Lyu, Su, Li, "Understanding the Sparse Vector Technique" (VLDB 2017), collect;
 the numbers of algorithms are theirs.
@@ -14,12 +14,15 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sfumato.kernel.budget import Budget
+from sfumato.kernel.budget import Budget, Cost
 from sfumato.kernel.curator import Curator
+from sfumato.kernel.discovering import FULL, FoundValue, Held, largest, threshold_noise
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.kernel.verbs.scores import LargestMisfit, Rank, RowsRight
 from sfumato.lab.audit.attacks.exact import TOLERANCE, Law, exponential, largest_loss
+from sfumato.lab.audit.attacks.exact_values import Kept
 from sfumato.lab.audit.mutants.noise import Run, laplace
 from sfumato.lab.audit.mutants.tr_2010_003 import limited_domain_loss
 from sfumato.lab.audit.subjects.subject import Outputs
@@ -30,6 +33,7 @@ from sfumato.queries import Identity, Workload
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
 
+Counted = NDArray[np.int64]
 EPSILON = Fraction(1)
 EACH = 25  # queries that the added row raises, and as many that it lowers
 
@@ -176,3 +180,62 @@ def scaled_by_the_table(curator: Curator, schema: Schema, budget: Budget) -> Cub
 def scaled_by_noise(curator: Curator, schema: Schema, budget: Budget) -> Cube:
     """Control: the mechanism itself, which scales by the noisy number of rows."""
     return blr(curator, schema, budget, options=Options(ROWS))
+
+
+# -- values that nobody listed
+
+
+def _look(table: Kept, schema: Schema, cost: Cost, entropy: Entropy) -> tuple[list[bytes], Counted, Counted, int]:
+    """Values of a table, their numbers of people, these with noise, and the threshold."""
+    values, places, counts = table.read_values(schema, 1, 1)
+    noise, people = threshold_noise(cost), np.zeros(len(values), dtype=np.int64)
+    people[places] = counts
+    return values, people, people + noise.draw(len(values), entropy), noise.threshold
+
+
+def found_from_one_less(table: Kept, schema: Schema, cost: Cost, *, entropy: Entropy, **_: int) -> list[FoundValue]:
+    """NOT PRIVATE: values are found from one below the threshold on, which one person reaches more often."""
+    values, _people, noisy, threshold = _look(table, schema, cost, entropy)
+    return largest(((noisy[at], values[at]) for at in np.flatnonzero(noisy >= threshold - 1)), 10)
+
+
+def found_by_people(table: Kept, schema: Schema, cost: Cost, *, entropy: Entropy, **_: int) -> list[FoundValue]:
+    """NOT PRIVATE: values that passed are listed by their true numbers of people."""
+    values, people, noisy, threshold = _look(table, schema, cost, entropy)
+    order = sorted(np.flatnonzero(noisy >= threshold).tolist(), key=lambda at: -people[at])
+    return [FoundValue(values[at].decode(), int(noisy[at])) for at in order]
+
+
+class Uncapped(Kept):
+    """NOT PRIVATE: all values of a person count, with noise for one."""
+
+    def read_values(self, schema: Schema, key: int, most: int) -> tuple[list[bytes], Counted, Counted]:
+        """Numbers of people of all values that each has."""
+        values, places, _ = super().read_values(schema, key, 64)
+        held, counts = np.unique(places, return_counts=True)
+        return values, held, counts
+
+
+class RowsForPeople(Kept):
+    """NOT PRIVATE: rows are counted where people are meant."""
+
+    def read_values(self, schema: Schema, key: int, most: int) -> tuple[list[bytes], Counted, Counted]:
+        """Numbers of rows of all values."""
+        values, held, counts = np.unique([value for _, value in self.rows], return_inverse=True, return_counts=True)[:3]
+        return [str(value).encode() for value in values], np.unique(held), counts.astype(np.int64)
+
+
+def dealt_in_full(held: Held, shares: Counted, one: int) -> Counted:
+    """NOT PRIVATE: each value of a person gets the weight that is all of his."""
+    weights = np.zeros(held.values, dtype=np.int64)
+    np.add.at(weights, held.places, one * shares[held.places] // FULL)
+    return weights
+
+
+def dealt_rounded_up(held: Held, shares: Counted, one: int) -> Counted:
+    """NOT PRIVATE: weights are rounded up, so that their squares are a little more than was paid for."""
+    own = shares[held.places]
+    roots = np.sqrt(np.bincount(held.people, own * own))[held.people]
+    weights = np.zeros(held.values, dtype=np.int64)
+    np.add.at(weights, held.places, np.ceil(one * own / np.maximum(roots, 1)).astype(np.int64))
+    return weights

@@ -120,8 +120,19 @@ class CoarseNoiseCurator(Curator):
 class OnePeriodCurator(Curator):
     """NOT PRIVATE: running totals with noise for one period, of which later parts tell again."""
 
-    def _running_noises(self, shares: Mapping[str, Budget], periods: int) -> tuple[dict[str, Noise], list[Load]]:
-        return super()._running_noises(shares, 1)
+    def _running_noises(
+        self, shares: Mapping[str, Budget], periods: int, together: int
+    ) -> tuple[dict[str, Noise], list[Load]]:
+        return super()._running_noises(shares, 1, 1)
+
+
+class OneColumnCurator(Curator):
+    """NOT PRIVATE: running totals charged as if a person were in one period, whatever is promised."""
+
+    def _running_noises(
+        self, shares: Mapping[str, Budget], periods: int, together: int
+    ) -> tuple[dict[str, Noise], list[Load]]:
+        return super()._running_noises(shares, periods, 1)
 
 
 class UnsplitCurator(Curator):

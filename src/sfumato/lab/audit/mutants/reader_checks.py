@@ -21,11 +21,13 @@ from sfumato.kernel.reading.formats.csv_files import CsvFiles
 from sfumato.kernel.reading.formats.databases import Database, Sqlite
 from sfumato.kernel.reading.formats.excel_files import ExcelFiles
 from sfumato.kernel.reading.formats.json_lines import JsonLines
+from sfumato.kernel.reading.joining import LinkedTable
 from sfumato.kernel.reading.table import Table, open_table
 from sfumato.kernel.verbs.scores import Rank
 from sfumato.lab.audit.mutants import readers
 from sfumato.lab.audit.reading.attack import attack_source
 from sfumato.lab.audit.reading.database_sources import ALIKE, sqlite_source
+from sfumato.lab.audit.reading.linked_tables import as_frames, linked_source
 from sfumato.lab.audit.reading.record_tables import json_source, markup_source
 from sfumato.lab.audit.reading.reference import Row
 from sfumato.lab.audit.reading.sources import (
@@ -190,6 +192,15 @@ def _reading(
     return made or broken, partial(attacked, ours, pairs), partial(attacked, theirs, min(20, pairs))
 
 
+def _linked(broken: type[LinkedTable]) -> Sides:
+    """Reading audit of linked tables that are joined wrongly, and as they are."""
+
+    def make(random: Random, folder: Path, kind: type[LinkedTable]) -> Case:
+        return linked_source(random, folder, as_frames, kind=kind, large=0.4)
+
+    return _reading(make, broken, LinkedTable)
+
+
 FINE = Fraction(3, 4)
 _JOINED = [partial(joined_under_a_collation, collation) for collation in ("COLLATE NOCASE", "")]
 _CHECKS: dict[str, Sides] = {
@@ -221,6 +232,10 @@ _CHECKS: dict[str, Sides] = {
     "views like tables": _reading(limited_view, True, False, 5, made=limited_view),
     "types found out too late": _reading(wide_decimals, readers.UnknownDecimals, Frame, 5),
     "columns A and a": _reading(names_in_two_cases, readers.FirstNames, ParquetFiles, 4),
+    "any number of rows above": _linked(readers.AnyNumberAbove),
+    "any number of rows below": _linked(readers.AnyNumberBelow),
+    "keys of two households": _linked(readers.SharedKeys),
+    "orphans that count": _linked(readers.OrphansCounted),
     "statistics believed": _reading(
         lambda random, folder, files: typed_source(random, folder, partial(parquet_file, files=files)),
         readers.StatisticsTrusted,

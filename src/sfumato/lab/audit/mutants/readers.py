@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sqlglot import exp
 
 from sfumato.kernel.reading.engines import Column
 from sfumato.kernel.reading.engines.duckdb import DuckDB
@@ -24,7 +25,8 @@ from sfumato.kernel.reading.formats.databases import Sqlite
 from sfumato.kernel.reading.formats.excel_files import ExcelFiles
 from sfumato.kernel.reading.formats.json_lines import JsonLines
 from sfumato.kernel.reading.formats.origin import SOURCE
-from sfumato.kernel.reading.table import open_table
+from sfumato.kernel.reading.joining import LinkedTable
+from sfumato.kernel.reading.table import Table, open_table
 from sfumato.kernel.verbs.scores import Rank
 from sfumato.schema import Schema
 
@@ -77,14 +79,14 @@ class EngineReadsCsv(CsvFiles):
 
     parallel = "false"
 
-    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+    def mount(self, connection: Any, used: Sequence[Column], name: str = SOURCE) -> None:
         columns = ", ".join(f"'c{place}': 'VARCHAR'" for place in range(len(self.header)))
         options = (
             f"auto_detect = false, header = true, delim = '{self.grammar.separator}', quote = '\"', escape = '\"', "
             f"ignore_errors = true, strict_mode = false, parallel = {self.parallel}, columns = {{{columns}}}"
         )
         paths = ", ".join(f"'{path}'" for path in self.paths)
-        connection.execute(f"CREATE OR REPLACE TEMP VIEW {SOURCE} AS FROM read_csv([{paths}], {options})")
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS FROM read_csv([{paths}], {options})")
 
 
 class GuessedLineStarts(EngineReadsCsv):
@@ -96,26 +98,26 @@ class GuessedLineStarts(EngineReadsCsv):
 class MarkOfTheFirst(CsvFiles):
     """NOT PRIVATE: without a header the byte order mark of whoever comes first is taken off, as of a header."""
 
-    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+    def mount(self, connection: Any, used: Sequence[Column], name: str = SOURCE) -> None:
         copy = self.paths[0].with_suffix(".named")
         names = self.grammar.separator.join(map(str, range(len(self.header))))
         copy.write_bytes(f"{names}\n".encode() + self.paths[0].read_bytes().removeprefix(b"\xef\xbb\xbf"))
-        CsvFiles((copy,), self.header, grammar=self.grammar, block=self.block).mount(connection, used)
+        CsvFiles((copy,), self.header, grammar=self.grammar, block=self.block).mount(connection, used, name)
 
 
 class OneLineStopsAll(JsonLines):
     """NOT PRIVATE: a line that is no JSON is an error, as it is to most readers."""
 
-    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+    def mount(self, connection: Any, used: Sequence[Column], name: str = SOURCE) -> None:
         for line in self.paths[0].read_bytes().split(b"\n"):
             json.loads(line or b"{}")
-        super().mount(connection, used)
+        super().mount(connection, used, name)
 
 
 class OneCellStopsAll(ExcelFiles):
     """NOT PRIVATE: a cell that cannot be read is an error, as it is to openpyxl."""
 
-    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+    def mount(self, connection: Any, used: Sequence[Column], name: str = SOURCE) -> None:
         import openpyxl
 
         with warnings.catch_warnings():
@@ -125,7 +127,7 @@ class OneCellStopsAll(ExcelFiles):
                 for _ in book.active.iter_rows(min_row=2, values_only=True):
                     pass
                 book.close()
-        super().mount(connection, used)
+        super().mount(connection, used, name)
 
 
 class CollatedDuckDB(DuckDB):
@@ -164,7 +166,7 @@ class TypedPandas(Frame):
             found.append(replace(column, type=kind, inexact=False, reference=f"c{place}", who=None))
         return found
 
-    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+    def mount(self, connection: Any, used: Sequence[Column], name: str = SOURCE) -> None:
         import pyarrow as pa
 
         columns = [self.frame.iloc[:, int(column.reference[1:])] for column in used]
@@ -174,7 +176,7 @@ class TypedPandas(Frame):
             else pa.array([None if value is None else str(value) for value in column], pa.string())
             for column in columns
         ]
-        connection.register(SOURCE, pa.table(texts, names=[column.reference for column in used]))
+        connection.register(name, pa.table(texts, names=[column.reference for column in used]))
 
 
 def _plain(column: Any) -> bool:
@@ -235,6 +237,66 @@ class FirstNames(ParquetFiles):
 class StatisticsTrusted(ParquetFiles):
     """NOT PRIVATE: a Parquet file's statistics are believed when they say that no value is NaN."""
 
-    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+    def mount(self, connection: Any, used: Sequence[Column], name: str = SOURCE) -> None:
         paths = ", ".join(f"'{path}'" for path in self.paths)
-        connection.execute(f"CREATE OR REPLACE TEMP VIEW {SOURCE} AS FROM read_parquet([{paths}])")
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS FROM read_parquet([{paths}])")
+
+
+class EditedRows(LinkedTable):
+    """NOT PRIVATE: linked tables whose join is written otherwise before it runs."""
+
+    def edit(self, rows: Any) -> None:
+        """Change the SQL of the rows."""
+
+    def joined(self, schema: Schema, key: int) -> Table:
+        return Table(_Edited(super().joined(schema, key).engine, self.edit), self.allow_views)
+
+
+class _Edited:
+    def __init__(self, engine: Any, edit: Callable[[Any], None]) -> None:
+        self._engine, self._edit = engine, edit
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def table(self) -> Any:
+        rows = self._engine.table()
+        self._edit(rows)
+        return rows
+
+
+def _without_test(rows: Any, of: str) -> None:
+    for where in list(rows.find_all(exp.Where)):
+        if of in where.sql():
+            where.pop()
+
+
+class AnyNumberAbove(EditedRows):
+    """NOT PRIVATE: only rows of the child are capped, for each row above, and these may be any number."""
+
+    def edit(self, rows: Any) -> None:
+        _without_test(rows, '"place" <=')
+
+
+class SharedKeys(EditedRows):
+    """NOT PRIVATE: a key that two households have is both's, so that whoever goes gives way to the other."""
+
+    def edit(self, rows: Any) -> None:
+        _without_test(rows, '"holders"')
+
+
+class OrphansCounted(EditedRows):
+    """NOT PRIVATE: rows without a row above count too, those of people beyond the limit among them."""
+
+    def edit(self, rows: Any) -> None:
+        for join in rows.find_all(exp.Join):
+            join.set("side", "LEFT")
+
+
+class AnyNumberBelow(LinkedTable):
+    """NOT PRIVATE: rows of the child are not capped."""
+
+    def read_as(self, schema: Schema) -> Schema:
+        found = super().read_as(schema)
+        unit = found.privacy_unit.model_copy(update={"contributions": 10**6})
+        return found.model_copy(update={"privacy_unit": unit})

@@ -18,6 +18,7 @@ from sfumato.answers.results import Result
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
+from sfumato.kernel.discovering import Held, find_values
 from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.kernel.ledger.past_noise import PastNoise
 from sfumato.kernel.ledger.register import Register
@@ -27,6 +28,7 @@ from sfumato.kernel.verbs.scores import Rank
 from sfumato.lab.audit.attacks import moving_people
 from sfumato.lab.audit.attacks.exact import Law
 from sfumato.lab.audit.attacks.exact_running import tells_too_much
+from sfumato.lab.audit.attacks.exact_values import Kept, deals_too_much, finds_too_much
 from sfumato.lab.audit.attacks.replay import Run as Recipe
 from sfumato.lab.audit.attacks.replay import first_fault
 from sfumato.lab.audit.attacks.sampling import audit
@@ -157,6 +159,9 @@ _kept = partial(_checked, real=Ledger, by="ledger")
 _registered = partial(_checked, check=ledgers.counts_too_often, real=Register, by="ledger")
 _RUNNING = (Curator, PastNoise)
 _running = partial(_checked, check=tells_too_much, real=_RUNNING, by="exact")
+_looked = partial(_checked, check=finds_too_much, real=find_values, by="exact")
+_read_for_values = partial(_checked, check=partial(finds_too_much, find_values), real=Kept, by="exact")
+_dealt = partial(_checked, check=deals_too_much, real=Held.weights, by="exact")
 _bounding = partial(_checked, check=intervals.broken, real=intervals.first_believed, by="intervals")
 _shown = partial(_checked, by="outputs")
 _summed = partial(_checked, check=readers.sum_moves, real=readers.real_steps, by="reading")
@@ -200,6 +205,12 @@ MUTANTS: dict[str, Mutant] = {
             choices.limited_domain,
             choices.choice_law(Rank(Fraction(1)), choices.honest_rate(Fraction(1))),
         ),
+        _looked("values, threshold too low by one", choices.found_from_one_less),
+        _looked("values, ordered by their people", choices.found_by_people),
+        _read_for_values("values, no cap", choices.Uncapped),
+        _read_for_values("values, rows for people", choices.RowsForPeople),
+        _dealt("values, dealt in full", choices.dealt_in_full),
+        _dealt("values, dealt a little too much", choices.dealt_rounded_up),
         _made("sparse vector, positives not paid", choices.positives_not_paid, _SPARSE_VECTOR, MANY // 5),
         _made("sparse vector, positives not counted", choices.positives_not_counted, _SPARSE_VECTOR, MANY // 5),
         _plain("sparse vector, exact queries", choices.queries_without_noise, choices.queries_with_noise),
@@ -291,6 +302,11 @@ MUTANTS: dict[str, Mutant] = {
             "running totals, noise for one period",
             curators.OnePeriodCurator,
             broken=(curators.OnePeriodCurator, PastNoise),
+        ),
+        _running(
+            "running totals, one period of several",
+            curators.OneColumnCurator,
+            broken=(curators.OneColumnCurator, PastNoise),
         ),
         _running("running totals, past noise forked", ledgers.ForkedNoise, broken=(Curator, ledgers.ForkedNoise)),
         _running(

@@ -110,6 +110,9 @@ def move(schema: Schema, one: Aggregate, other: Aggregate) -> Fraction:
 
 def _neighbours(case: Case) -> Iterable[tuple[object, ...]]:
     """Tables without one unit's rows, for each unit; rows without a unit are removed one at a time."""
+    if case.neighbours is not None:
+        yield from case.neighbours()
+        return
     units = [case.unit(part) for part in case.parts]
     for unit in dict.fromkeys(unit for unit in units if unit is not None):
         yield tuple(part for part, other in zip(case.parts, units, strict=True) if other != unit)
@@ -140,5 +143,8 @@ def everybody(people: Sequence[bytes]) -> NDArray[np.bool_]:
 
 
 def _unlike(case: Case, parts: tuple[object, ...], found: Aggregate) -> list[str]:
-    unlike = difference(case.schema, case.rows(parts), found, typed=case.typed)
+    if case.unlike is not None:
+        unlike = case.unlike(parts, found)
+    else:
+        unlike = difference(case.schema, case.rows(parts), found, typed=case.typed)
     return [] if unlike is None else [f"not as the reference: {unlike}"]

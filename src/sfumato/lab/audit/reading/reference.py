@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,9 @@ from sfumato.kernel.counts import Aggregate
 from sfumato.schema import Schema
 from sfumato.schema.attributes import Attribute, Boolean, Category, Date, Integer
 from sfumato.schema.attributes.lists import as_number, folded
-from sfumato.schema.parts import missing_of
+from sfumato.schema.parts import Measure, missing_of
+from sfumato.schema.per_person import Aggregate as Amount
+from sfumato.schema.per_person import PersonRule
 
 Row = Mapping[str, object]  # a value by column name; None if it is missing
 
@@ -38,11 +41,13 @@ class Placed:
 def placed_rows(schema: Schema, rows: Sequence[Row], *, typed: bool) -> list[Placed]:
     """The rows that fall into a cell, before the cap. typed: false where all values are text, as in CSV."""
     found = []
-    period = period_read(schema)
+    period, people = period_read(schema), schema.people
+    if people is not None:
+        rows, typed = people_rows(schema, people, rows, typed=typed), True
     for number, row in enumerate(rows):
         if period is not None and not _in_period(schema, row, period, typed):
             continue
-        read = {column: _as_stated(schema, column, value, typed) for column, value in row.items()}
+        read = row if people else {column: _as_stated(schema, column, own, typed) for column, own in row.items()}
         attributes = [(name, part, read[part.column]) for name, part in schema.attributes.items()]
         codes = [
             place(part, schema, name, _bare(schema, part, value, typed), typed) for name, part, value in attributes
@@ -59,6 +64,82 @@ def placed_rows(schema: Schema, rows: Sequence[Row], *, typed: bool) -> list[Pla
             cell = cell * size + int(code or 0)
         found.append(Placed(cell, tuple(own for _, own in measured), unit))
     return found
+
+
+def people_rows(schema: Schema, rule: PersonRule, rows: Sequence[Row], *, typed: bool) -> list[Row]:
+    """One row a person, by the schema's `per_person`; its columns are single aggregates of single columns here."""
+    whose: dict[Hashable, list[Row]] = defaultdict(list)
+    unit = schema.privacy_unit.column or ""
+    for row in rows:
+        read = {column: _as_stated(schema, column, value, typed) for column, value in row.items()}
+        if (person := unit_of(read[unit])) is not None:
+            whose[person].append(read)
+    booleans = {part.column: part for part in schema.attributes.values() if isinstance(part, Boolean)}
+    made = {name: rule.aggregates[value.value] for name, value in rule.columns.items()}
+    return [
+        {unit: own[0][unit]}
+        | {name: _amount(schema, each, booleans.get(name), own, typed) for name, each in made.items()}
+        for own in whose.values()
+    ]
+
+
+def _amount(schema: Schema, each: Amount, boolean: Boolean | None, rows: Sequence[Row], typed: bool) -> object:
+    """What a person's rows amount to."""
+    if each.argument is None:
+        return len(rows)
+    column, kind = str(each.argument.value), each.argument.kind
+    if each.function in ("values", "different"):
+        values = [_identity(row[column], typed) for row in rows]
+        there = [value for value in values if value is not None]
+        return len(there) if each.function == "values" else len(set(there))
+    found = [(_as_kind(schema, kind or "text", column, boolean, row[column], typed), row) for row in rows]
+    present = [(value, row) for value, row in found if value is not None]
+    order = None if each.order is None else str(each.order.value)
+    ranks = [0 if order is None else _rank(schema, order, row[order], typed) for _, row in present]
+    keyed: list[Any] = [(rank, _ranked(value), value) for rank, (value, _) in zip(ranks, present, strict=True)]
+    keyed = [one for one in keyed if one[0] is not None]
+    if not keyed:
+        return None
+    if each.function in ("sum", "mean"):
+        whole = sum(math.floor(min(max(value, -1e12), 1e12) * 1e6 + 0.5) for *_, value in keyed)
+        clipped = float(min(max(whole, -(2**62)), 2**62))
+        return clipped / (1e6 if each.function == "sum" else len(keyed) * 1e6)
+    return (min if each.function in ("least", "all", "first") else max)(keyed, key=lambda one: one[:2])[2]
+
+
+def _ranked(value: Any) -> Any:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _identity(value: object, typed: bool) -> Hashable:
+    """A value as it is compared with others: texts by their bytes, an empty one and NaN being none."""
+    found = unit_of(value if typed else text_of(value))
+    return None if found == ("text", b"") else found
+
+
+def _as_kind(schema: Schema, kind: str, column: str, boolean: Boolean | None, value: object, typed: bool) -> object:
+    """A value as one of a kind; None if it is none."""
+    if kind == "number":
+        return number_of(
+            _bare(schema, Measure(lower=Fraction(0), upper=Fraction(1), column=column), value, typed), typed
+        )
+    if kind == "text":
+        return text_of(value) or None
+    if kind == "boolean":
+        told = None if boolean is None else boolean.spellings.get(folded(text_of(value) or "", boolean.fold or ()))
+        return told if told is not None else boolean_of(value if typed else text_of(value))
+    moment = moment_of(value)
+    return moment if moment is None or kind == "time" else moment.date()
+
+
+def _rank(schema: Schema, column: str, value: object, typed: bool) -> Any:
+    """A value as it is ranked in an order: times before numbers before texts where all is text."""
+    found: Any = _identity(value, typed)
+    if found is None or typed:
+        return None if found is None else found[1]
+    moment, number = moment_of(text_of(value)), _as_kind(schema, "number", column, None, value, typed)
+    rank = 0 if moment is not None else 1 if number is not None else 2
+    return rank, moment or datetime.min, number or 0.0, found[1]
 
 
 def period_read(schema: Schema) -> str | None:

@@ -118,7 +118,7 @@ def _brought(table: AwkwardTable, rows: Sequence[Row], engine: type[Postgres]) -
         time = "timestamptz" if "tz=" in kind else "timestamp"
         word = "char(12)" if kind == "fixed" else DATABASE_TYPES.get(kind, (time,))[0]
         columns.append('"{}" {}'.format(name.replace('"', '""'), word))
-    name, connection = _name(), _connection()
+    name, connection = _name(), server_connection()
     connection.execute(f"DROP TABLE IF EXISTS {name}; CREATE TABLE {name} ({', '.join(columns)})")
     with connection.cursor() as cursor:
         places = ", ".join(["%s"] * len(columns))
@@ -132,11 +132,12 @@ def _name() -> str:
 
 def _leave(connection: Any) -> None:
     with suppress(Exception), connection:  # a server that is gone keeps nothing
-        connection.execute(f"DROP TABLE IF EXISTS {_name()}")
+        names = [_name(), *(f"linked{os.getpid()}_{table}" for table in ("persons", "visits", "codes"))]
+        connection.execute(f"DROP TABLE IF EXISTS {', '.join(names)}")
 
 
 @cache
-def _connection() -> Any:
+def server_connection() -> Any:
     """Connection that creates tables in a schema of the audit's own."""
     import psycopg
 

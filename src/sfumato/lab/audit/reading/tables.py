@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from importlib.util import find_spec
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import SchemaError
 from sfumato.frozen import dataclass
+from sfumato.kernel.counts import Aggregate
 from sfumato.kernel.reading.table import Table
 from sfumato.lab.audit.reading.reference import Row, unit_of
 from sfumato.schema import Schema
@@ -38,7 +39,11 @@ Make = Callable[[Random, Path], "Case"]
 
 @dataclass(frozen=True)
 class Case:
-    """A table that can be opened whole or without some of its parts, a part being a row or the bytes of a record."""
+    """A table that can be opened whole or without some of its parts, a part being a row or the bytes of a record.
+
+    neighbours: what is left without each unit, where more goes than the unit's own parts. unlike: a comparison with a
+    reading of its own, in words, in place of that of `rows`.
+    """
 
     schema: Schema
     parts: tuple[Any, ...]
@@ -46,6 +51,8 @@ class Case:
     open: Callable[[Sequence[Any]], Table]
     rows: Callable[[Sequence[Any]], Sequence[Row]]
     typed: bool = True
+    neighbours: Callable[[], Iterable[tuple[Any, ...]]] | None = None
+    unlike: Callable[[Sequence[Any], Aggregate], str | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -217,6 +224,7 @@ def awkward_schema(random: Random, names: dict[str, str] | None = None) -> tuple
     with suppress(SchemaError):  # rules that leave no row for a value
         schema = reading_schema(described, unit, measures, file, _rules(schema, _aside(random)))
     schema = _in_a_series(schema, {part: names[part] for part in chosen if part in ("c", "d")}, _aside(random))
+    schema = _by_person(schema, _aside(random))
     used = [*chosen, *(["m"] if measured else []), "who"]
     return schema, {part: names[part] for part in random.sample(used, len(used))}
 
@@ -245,6 +253,35 @@ def _in_a_series(schema: Schema, columns: Mapping[str, str], aside: Random) -> S
     unit = f"person in at most 2 {period}s" if few else f"person in a {period}"
     series = Series.model_validate({"period": period, "unit": unit, "column": columns[part]})
     return schema.model_copy(update={"series": series})
+
+
+def _by_person(schema: Schema, aside: Random) -> Schema:
+    """The schema, at times as one of people: each of its columns is what a person's rows amount to."""
+    unit = schema.privacy_unit.column
+    parts = [*schema.attributes.values(), *schema.measures.values()]
+    columns = list(dict.fromkeys(part.column for part in parts))
+    alike = len({column.lower() for column in (*columns, unit or "")}) <= len(columns)
+    if unit is None or schema.series is not None or alike or aside.random() >= 0.3:
+        return schema
+    kinds = {part.column: getattr(part, "type", "number") for part in parts}
+    made = {}
+    for column in columns:
+        functions = {"category": CHOSEN, "date": CHOSEN, "boolean": [*CHOSEN, "BOOL_OR({0})", "BOOL_AND({0})"]}
+        function = aside.choice(functions.get(kinds[column], [*CHOSEN, *NUMBERED]))
+        made[column] = function.format(_quoted(column), _quoted(aside.choice(columns)))
+    select = ", ".join(f"{made[column]} AS {_quoted(column)}" for column in columns)
+    rule = f"SELECT {select} FROM t GROUP BY {_quoted(unit)}"
+    unit_alone = {"column": unit, "contributions": 1}
+    return Schema.from_dict(schema.to_dict() | {"per_person": rule, "privacy_unit": unit_alone})
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+# Aggregates of a column, {0}, in the order of another, {1}; of numbers there are more.
+CHOSEN = ["MIN({0})", "MAX({0})", "FIRST({0} ORDER BY {1})", "LAST({0} ORDER BY {1})"]
+NUMBERED = ["SUM({0})", "AVG({0})", "COUNT({0})", "COUNT(DISTINCT {0})", "COUNT(*)"]
 
 
 def _rules(schema: Schema, aside: Random) -> dict[str, Any]:

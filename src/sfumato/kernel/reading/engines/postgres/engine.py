@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -197,6 +197,22 @@ class Postgres:
     session: Session = field(repr=False)
     dialect: str = "postgres"
     subqueries: bool = False
+    others: tuple[Postgres, ...] = field(default=(), repr=False)
+
+    def beside(self, others: Sequence[tuple[Postgres, Sequence[Column]]], renamed: Sequence[Column]) -> Postgres:
+        """The engine with further tables of its database, which one statement may read."""
+        for other, _ in others:
+            other.close()
+        return replace(self, others=tuple(other for other, _ in others))
+
+    def called(self, number: int) -> Postgres:
+        """The engine itself: tables have names of their own."""
+        return self
+
+    @property
+    def in_full(self) -> str:
+        """Name of the table with its schema."""
+        return f"{self.relation.schema}.{self.relation.name}"
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -270,15 +286,19 @@ class Postgres:
     def _in_transaction(self, statement: exp.Expression, work: Any) -> Any:
         text = self._spelled(statement)
         with self.session.reading() as session:
-            if described(session, self.name) != self.relation:  # what one row means, and what a cast fears, would too
-                raise TableError(f"{session.table} has changed since its columns were looked at; begin again")
+            for name, relation in [
+                (self.name, self.relation),
+                *((other.in_full, other.relation) for other in self.others),
+            ]:
+                if described(session, name) != relation:  # what one row means, and what a cast fears, would too
+                    raise TableError(f"{session.table} has changed since its columns were looked at; begin again")
             return work(session, text)
 
     def _spelled(self, statement: exp.Expression) -> str:
         return casts.spelled(statement)
 
     def _failed(self, how: str) -> str:
-        return f"{self.relation.schema}.{self.relation.name} {how}; ask whoever runs the server to look at its log"
+        return f"{self.in_full} {how}; ask whoever runs the server to look at its log"
 
 
 def open_postgres(table: object, name: str | None, engine: type[Postgres] | None = None) -> Postgres:

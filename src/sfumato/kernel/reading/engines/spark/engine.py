@@ -14,7 +14,7 @@ import re
 import secrets
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -178,6 +178,19 @@ class Spark:
     view: str = field(default_factory=lambda: f"sfumato_{secrets.token_hex(8)}", repr=False)
     dialect: str = "spark"
     subqueries: bool = True
+    others: tuple[tuple[Spark, tuple[Column, ...]], ...] = field(default=(), repr=False)
+    renamed: tuple[Column, ...] = field(default=(), repr=False)
+
+    def beside(self, others: Sequence[tuple[Spark, Sequence[Column]]], renamed: Sequence[Column]) -> Spark:
+        """The engine with further sources of its session, each with its used columns.
+
+        renamed: columns of all sources, as the statement calls them, whose types decide what a cast means.
+        """
+        return replace(self, others=tuple((other, tuple(used)) for other, used in others), renamed=tuple(renamed))
+
+    def called(self, number: int) -> Spark:
+        """The engine itself: each source is mounted under a name of its own."""
+        return self
 
     def table(self) -> exp.Expression:
         """Temporary view under a unique name, which exists while the statement runs."""
@@ -233,11 +246,17 @@ class Spark:
             raise
 
     def _asked(self, statement: exp.Expression, used: Sequence[Column], outcome: Callable[[Any], Any]) -> Any:
-        with speechless(), self._mounted(used), settled(self.session) as own, tagged(own), followed_tasks(own):
+        with ExitStack() as stack:
+            stack.enter_context(speechless())
+            for engine, its in ((self, used), *self.others):
+                stack.enter_context(engine._mounted(its))
+            own = stack.enter_context(settled(self.session))
+            stack.enter_context(tagged(own))
+            stack.enter_context(followed_tasks(own))
             return outcome(own.sql(self._spelled(statement)))
 
     def _spelled(self, statement: exp.Expression) -> str:
-        return in_sparks_words(statement, self.columns).sql(dialect=self.dialect, identify=True)
+        return in_sparks_words(statement, self.renamed or self.columns).sql(dialect=self.dialect, identify=True)
 
     @contextmanager
     def _mounted(self, used: Sequence[Column]) -> Iterator[None]:
@@ -303,7 +322,11 @@ _PLAIN = "DECIMAL(38, 21)"  # 17 digits before the point and 17 after three zero
 
 def in_sparks_words(statement: SQL, columns: Sequence[Column]) -> SQL:
     """Rewrite the statement for Spark. columns: of the source, whose types determine casts."""
-    kinds = {column.reference: exp.DataType.build(column.type or "string", dialect="spark").this for column in columns}
+    derived = [column for node in statement.find_all(exp.Subquery) for column in node.meta.get("columns", ())]
+    kinds = {
+        column.reference: exp.DataType.build(column.type or "string", dialect="spark").this
+        for column in (*columns, *derived)
+    }
 
     statement = statement.copy()
     for node in reversed(list(statement.walk())):  # from the inside out: what is replaced is not looked at again

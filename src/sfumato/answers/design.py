@@ -1,0 +1,157 @@
+"""Formula of a linear model ("income ~ age + C(region) + age:sex") to the columns of its design matrix.
+
+The grammar is the common part of Wilkinson-Rogers formulas: names, `C(name)` for a number taken as a category, `a:b`
+for a product, `a*b` for `a + b + a:b`, and `- 1` or `+ 0` for a model without an intercept. Categories are coded by
+indicators of every value but the first (treatment coding), so coefficients are differences to that value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
+
+from sfumato.arrays import Floats
+from sfumato.domain import Domain
+from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
+from sfumato.schema import Schema
+
+MOST_CHARACTERS = 2_000
+MOST_COLUMNS = 24  # of a design matrix: their products are worked out together
+_TERM = re.compile(r"\s*(?:C\(\s*(?P<coded>[^()]+?)\s*\)|(?P<plain>[^()+\-~*:]+?))\s*")
+WRITE = "write a formula such as 'income ~ age + C(region) + age:sex'"
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A part of a design column along one attribute. value: of the indicator; None for the number itself."""
+
+    attribute: str
+    label: str
+    value: int | None = None
+
+    def along(self, domain: Domain) -> Floats:
+        """Value of the factor in each cell of its attribute, (axis size,)."""
+        axis = domain[self.attribute]
+        if self.value is None:
+            return np.asarray(axis.amounts[1], dtype=np.float64)
+        return np.asarray(np.arange(axis.size) == self.value, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class DesignColumn:
+    """A column of the design matrix: a product of factors, none of them for the intercept."""
+
+    factors: tuple[Factor, ...]
+
+    @property
+    def name(self) -> str:
+        return ":".join(factor.label for factor in self.factors) or "Intercept"
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is one number, which bins may blur."""
+        return len(self.factors) == 1 and self.factors[0].value is None
+
+
+@dataclass(frozen=True)
+class Design:
+    """Columns of a linear model. outcome: an attribute or a measure."""
+
+    formula: str
+    outcome: str
+    columns: tuple[DesignColumn, ...]
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """Every attribute that predicts, each once."""
+        return tuple(dict.fromkeys(factor.attribute for column in self.columns for factor in column.factors))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+
+def read_formula(text: str, schema: Schema) -> Design:
+    """Design of a formula over the columns of a schema."""
+    if len(text) > MOST_CHARACTERS:
+        raise QueryError(f"a formula has at most {MOST_CHARACTERS:,} characters; {WRITE}")
+    left, parted, right = text.partition("~")
+    if not parted or "~" in right or not left.strip():
+        raise QueryError(f"a formula has an outcome, ~ and predictors; {WRITE}")
+    outcome = _known(left.strip(), schema)
+    if outcome in schema.domain and schema.domain[outcome].kind not in ("integer", "number", "boolean"):
+        raise QueryError(
+            f"{outcome} is of type {schema.domain[outcome].kind}; the outcome of least squares is a number or a boolean"
+        )
+    intercept, terms = True, list[tuple[tuple[str, bool], ...]]()
+    for sign, term in re.findall(r"([+-]?)([^+-]+)", right):
+        if term.strip() in ("0", "1"):
+            intercept = (sign == "-") == (term.strip() == "0")
+        elif sign == "-":
+            raise QueryError(f"{term.strip()} is taken out of the formula; leave it out instead (- 1 alone is known)")
+        else:
+            terms += _products(term)
+    if not right.strip() or not (terms or intercept):
+        raise QueryError(f"the formula has no predictors; {WRITE}")
+    names = [tuple(_factors(name, coded, schema, outcome) for name, coded in term) for term in dict.fromkeys(terms)]
+    columns = [DesignColumn(())] if intercept else []
+    columns += [DesignColumn(factors) for term in names for factors in product(*term)]
+    if len(columns) > MOST_COLUMNS:
+        raise QueryError(
+            f"the formula makes {len(columns)} columns and {MOST_COLUMNS} is the most; take categories with fewer "
+            "values, or fewer products"
+        )
+    return Design(" ".join(text.split()), outcome, tuple(dict.fromkeys(columns)))
+
+
+def _products(text: str) -> Iterator[tuple[tuple[str, bool], ...]]:
+    """Terms of `a`, `a:b` and `a*b`, each as (name, whether it is taken as a category)."""
+    starred = [_names(part) for part in text.split("*")]
+    if len(starred) > 2:
+        raise QueryError(f"{text.strip()}: products of three are too many; write the ones that are wanted as a:b")
+    yield from starred
+    if len(starred) == 2:
+        yield (*starred[0], *starred[1])
+
+
+def _names(text: str) -> tuple[tuple[str, bool], ...]:
+    found = []
+    for part in text.split(":"):
+        matched = _TERM.fullmatch(part)
+        if matched is None:
+            raise QueryError(f"{part.strip() or 'an empty term'} cannot be read in a formula; {WRITE}")
+        found.append(((matched["coded"] or matched["plain"]).strip('`" '), matched["coded"] is not None))
+    if len(found) > 2 or len({name for name, _ in found}) < len(found):
+        raise QueryError(f"{text.strip()}: a term is one column, or the product of two different ones")
+    return tuple(found)
+
+
+def _known(name: str, schema: Schema) -> str:
+    """Column of this name, capitals or not."""
+    name = name.strip('`" ')
+    known = [*schema.domain.names, *schema.measures]
+    found = [one for one in known if one == name] or [one for one in known if one.lower() == name.lower()]
+    if not found:
+        raise QueryError(f"there is no column {name!r}; there are {', '.join(known[:20])}")
+    return found[0]
+
+
+def _factors(name: str, coded: bool, schema: Schema, outcome: str) -> list[Factor]:
+    """Factors of one name: the number, or an indicator of every value but the first."""
+    attribute = _known(name, schema)
+    if attribute == outcome:
+        raise QueryError(f"{attribute} is the outcome and cannot predict itself")
+    if attribute not in schema.domain:
+        raise QueryError(
+            f"{attribute} is a measure, of which a release has sums alone; as a predictor declare it as an attribute "
+            "too, and release again"
+        )
+    axis = schema.domain[attribute]
+    if axis.kind in ("integer", "number") and not coded:
+        return [Factor(attribute, attribute)]
+    label = f"C({attribute})" if coded else attribute
+    return [Factor(attribute, f"{label}[T.{axis.label(value)}]", value) for value in range(1, axis.places)]

@@ -1,0 +1,343 @@
+"""Least squares from a release: coefficients with intervals from the noise of the sums that they rest on.
+
+With X the design matrix over rows and y the outcome, beta = (X'X)^-1 X'y. The entries of X'X and X'y are sums over
+cells, linear in what was measured: unbiased, with known noise and, where a model filled in, known model error, all with
+their correlations. beta is a function of them with gradient
+
+    d beta = (X'X)^-1 (d X'y - d X'X beta),
+
+so its interval is that of function_interval.py; noise in X'X (errors in variables) is in it. An interval exists where
+the part of a predictor that the others do not explain, 1 / ((X'X)^-1)_jj, is surely positive.
+
+The truth is least squares on the rows of the table. With `population` the rows are taken as drawn from a population:
+the usual sampling variance s^2 (X'X)^-1 is added, as an independent normal error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from math import hypot, inf, isnan, nan, prod, sqrt
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.answers.design import Design, read_formula
+from sfumato.answers.evaluate import Evaluation, Sum
+from sfumato.answers.fieller import NORMAL, SMOOTH, Functional, Noises, Term, side_by_side
+from sfumato.answers.function_interval import Function, function_interval
+from sfumato.answers.question import ByStatistic, Groups, cell_weights, kinds_asked
+from sfumato.answers.results import Estimate
+from sfumato.answers.spreads import times
+from sfumato.arrays import Floats
+from sfumato.domain import ValueSet
+from sfumato.domain.predicates import Predicate
+from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
+from sfumato.plain_text import html_block
+from sfumato.sql import Amount, Column, Select, compile_select
+
+if TYPE_CHECKING:
+    from sfumato.answers.answer import Viewed
+
+MOST_CELLS = 2**18  # of all columns of a model together
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """Fitted linear model. It prints as a table; `estimates` are by name of a coefficient.
+
+    rows: estimate of the number of rows. r_squared: nan where the outcome is a measure, of which no squares are known.
+    """
+
+    design: Design
+    estimates: Mapping[str, Estimate]
+    rows: Estimate
+    r_squared: float
+    confidence: float
+    population: bool
+    notes: tuple[str, ...]
+    _solved: _Solved
+
+    @property
+    def coefficients(self) -> dict[str, float]:
+        """Values of the coefficients by name."""
+        return {name: one.value for name, one in self.estimates.items()}
+
+    def predict(self, **values: Any) -> Estimate:
+        """Mean outcome at some values of the predictors, with its interval: predict(age=40, sex="F")."""
+        schema = self._solved.evaluation.view.schema
+        known = {name.lower(): name for name in self.design.attributes}
+        cells = {}
+        for given, value in values.items():
+            if given.lower() not in known:
+                raise QueryError(f"{given} does not predict here; there are {', '.join(known.values())}")
+            cells[known[given.lower()]] = value
+        if missing := [name for name in self.design.attributes if name not in cells]:
+            raise QueryError(f"a prediction needs a value of {' and '.join(missing)}")
+        at = np.ones(len(self.design.columns))
+        for place, column in enumerate(self.design.columns):
+            for factor in column.factors:
+                value = cells[factor.attribute]
+                if factor.value is None:
+                    at[place] *= float(value)
+                    continue
+                labels = schema.domain[factor.attribute].labels()
+                if str(value) not in map(str, labels):
+                    raise QueryError(f"{value!r} is no value of {factor.attribute}")
+                at[place] *= str(labels[factor.value]) == str(value)
+        return self._solved.estimate(at)
+
+    def __str__(self) -> str:
+        """Table as statistical programs print it."""
+        z = NormalDist()
+        tail = (1.0 - self.confidence) / 2.0
+        ends = f"[{tail:.3g}", f"{1.0 - tail:.3g}]"
+        width = max(map(len, self.design.names))
+        lines = [
+            f"{'Least squares from a release':^{width + 66}}".rstrip(),
+            "=" * (width + 66),
+            f"Formula: {self.design.formula}",
+            f"Rows: {self.rows.value:,.0f} ± {self.rows.stderr:,.0f}"
+            + ("" if isnan(self.r_squared) else f"     R-squared: {self.r_squared:.3f}")
+            + f"     Intervals: {'population' if self.population else 'this table'}",
+            "-" * (width + 66),
+            f"{'':{width}}  {'coef':>11}  {'std err':>10}  {'z':>8}  {'P>|z|':>6}  {ends[0]:>10}  {ends[1]:>10}",
+            "-" * (width + 66),
+        ]
+        for name, one in self.estimates.items():
+            score = one.value / one.stderr if one.stderr > 0.0 else nan
+            chance = nan if isnan(score) else 2.0 * (1.0 - z.cdf(abs(score)))
+            numbers = f"{one.value:>11.4g}  {one.stderr:>10.4g}  {score:>8.3f}  {chance:>6.3f}"
+            lines.append(f"{name:{width}}  {numbers}  {one.low:>10.4g}  {one.high:>10.4g}")
+        return "\n".join([*lines, "=" * (width + 66), *(f"note: {note}" for note in self.notes)])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return html_block(f"<pre>{escape(str(self))}</pre>")
+
+
+def regress(
+    content: Viewed, formula: str, *, where: str | None = None, confidence: float = 0.95, population: bool = False
+) -> Regression:
+    """Fit a linear model by least squares on a release's cells. where: condition as behind WHERE in SQL."""
+    schema = content.schema
+    design = read_formula(formula, schema)
+    rows = _rows(design, where, schema)
+    measured = design.outcome not in schema.domain
+    names = design.attributes if measured else (*design.attributes, design.outcome)
+    amounts = tuple(Amount(rows, name) for name in names) or (Amount(rows, None),)
+    select = Select((Column("n", amounts),), (), Predicate.everything())
+    kinds = kinds_asked(select, schema)
+    if prod(int(kind.max()) + 1 for kind in kinds.values()) > MOST_CELLS:
+        raise QueryError(
+            f"the columns of this model have more than {MOST_CELLS:,} combinations of values; take fewer columns, or "
+            "coarser ones"
+        )
+    evaluation = Evaluation(content.view(kinds), Groups.of(select, schema.domain), confidence)
+    if evaluation.view.suppressed is not None:
+        raise QueryError("a release that holds only cells above a threshold has no regression; take another mechanism")
+    with np.errstate(all="ignore"):
+        solved = _Solved(design, rows, evaluation, population)
+        estimates = dict(zip(design.names, map(solved.estimate, np.eye(len(design.columns))), strict=True))
+        counted = evaluation.evaluate(Column("n", (Amount(rows, None, present=solved.present),)))[0]
+    return Regression(
+        design, estimates, counted, solved.r_squared, confidence, population, tuple(solved.notes()), solved
+    )
+
+
+def _rows(design: Design, where: str | None, schema: Any) -> Predicate:
+    """Rows of a condition that have a value of every attribute of the model."""
+    rows = Predicate.everything()
+    if where is not None:
+        rows = compile_select(f"SELECT COUNT(*) FROM release WHERE {where}", schema).where
+    for name in (*design.attributes, design.outcome):
+        if name in schema.domain and schema.domain[name].missing:
+            rows &= ~Predicate.where(name, ValueSet.missing())
+    return rows
+
+
+class _Solved:
+    """Sums of squares and products of a design, their noise, and functions of the solution."""
+
+    def __init__(self, design: Design, rows: Predicate, evaluation: Evaluation, population: bool) -> None:
+        self.design, self.evaluation, self.population = design, evaluation, population
+        schema, cells = evaluation.view.schema, evaluation.view.cells
+        measure = None if design.outcome in schema.domain else schema.measures[design.outcome]
+        self.present = design.outcome if measure is not None and measure.missing == "keep" else None
+        counts = cell_weights(Amount(rows, None, present=self.present), schema, cells.codes, cells.size)
+        columns = [
+            prod(
+                (one.along(schema.domain)[cells.codes[one.attribute]] for one in column.factors),
+                start=np.ones(cells.size),
+            )
+            for column in design.columns
+        ]
+        self.scale = np.array([max(float(np.abs(column).max(initial=0.0)), 1e-300) for column in columns])
+        scaled = [column / scale for column, scale in zip(columns, self.scale, strict=True)]
+        outcome, squares = self._outcome(rows, counts)
+        size = len(columns)
+        self.upper = np.triu_indices(size)
+        weights = [_by(counts, scaled[i] * scaled[j]) for i, j in zip(*self.upper, strict=True)]
+        weights += [_by(outcome, column) for column in scaled]
+        weights += [] if squares is None else [squares]
+        sums = [Sum(split, {}, {}, np.zeros(1)) for split in weights]
+        self.sums = [Functional(*(float(part[0]) for part in evaluation.values_of(one))) for one in sums]
+        self.terms = evaluation.terms(sums)[0]
+        self.values = np.array([one.value for one in self.sums])
+        self.squared = squares is not None
+        if population and not self.squared:
+            raise QueryError(
+                "the outcome is a measure, of whose squares nothing is known, and so of its spread in a population; "
+                "declare it as an attribute too, or ask about this table"
+            )
+
+    def _outcome(self, rows: Predicate, counts: ByStatistic) -> tuple[ByStatistic, ByStatistic | None]:
+        """Weights of the sum of the outcome, and of its squares where it is an attribute."""
+        schema, cells = self.evaluation.view.schema, self.evaluation.view.cells
+        if self.design.outcome not in schema.domain:
+            return cell_weights(Amount(rows, self.design.outcome), schema, cells.codes, cells.size), None
+        axis = schema.domain[self.design.outcome]
+        middle = np.arange(axis.size) * 1.0 if axis.kind == "boolean" else axis.amounts[1]
+        y = np.asarray(middle, dtype=np.float64)[cells.codes[self.design.outcome]]
+        return _by(counts, y), _by(counts, y * y)
+
+    def normal(self, sums: Floats) -> tuple[Floats, Floats]:
+        """X'X, (columns, columns), and X'y, (columns,), of scaled columns."""
+        size, entries = len(self.scale), len(self.upper[0])
+        gram = np.zeros((size, size))
+        gram[self.upper] = sums[:entries]
+        return gram + np.triu(gram, 1).T, sums[entries : entries + size]
+
+    def combination(self, at: Floats) -> Function:
+        """at . beta and its gradient, as a function of the sums; at: (columns,), of scaled columns."""
+        first, second = self.upper
+
+        def function(sums: Floats) -> tuple[float, Floats]:
+            gram, right = self.normal(sums)
+            try:
+                beta, along = np.linalg.solve(gram, np.stack([right, at], axis=1)).T
+            except np.linalg.LinAlgError:
+                return nan, np.zeros(len(sums))
+            gradient = np.zeros(len(sums))
+            products = along[first] * beta[second] + along[second] * beta[first]
+            gradient[: len(first)] = -np.where(first == second, products / 2.0, products)
+            gradient[len(first) : len(first) + len(at)] = along
+            return float(at @ beta), gradient
+
+        return function
+
+    def unexplained(self, column: int) -> Function:
+        """Sum of squares of a column that the others do not explain, and its gradient."""
+        first, second = self.upper
+        unit = np.eye(len(self.scale))[column]
+
+        def function(sums: Floats) -> tuple[float, Floats]:
+            try:
+                along = np.linalg.solve(self.normal(sums)[0], unit)
+            except np.linalg.LinAlgError:
+                return 0.0, np.zeros(len(sums))
+            value = 1.0 / along[column]
+            gradient = np.zeros(len(sums))
+            products = along[first] * along[second] * np.where(first == second, 1.0, 2.0)
+            gradient[: len(first)] = value**2 * products
+            return float(value), gradient
+
+        return function
+
+    def estimate(self, at: Floats) -> Estimate:
+        """Estimate of a weighted sum of coefficients. at: (columns,)."""
+        confidence = self.evaluation.confidence
+        scaled = at / self.scale
+        unknown = Estimate(nan, nan, -inf, inf, confidence, nan, nan)
+        if self.terms is None:
+            return unknown
+        function = self.combination(scaled)
+        divisors = [self.unexplained(place) for place in np.flatnonzero(at).tolist()]
+        interval = function_interval(function, divisors, self.sums, self.noises, confidence)
+        if interval is None or not np.isfinite(interval.value):
+            return unknown
+        wider = self._inside_bins(at)
+        model = hypot(interval.model, wider / sqrt(3.0))
+        ends = interval.low - wider, interval.high + wider
+        return Estimate(interval.value, hypot(interval.noise, model), *ends, confidence, interval.noise, model)
+
+    @property
+    def r_squared(self) -> float:
+        """Share of the outcome's variance that the model explains, on the release's estimates."""
+        gram, right = self.normal(self.values)
+        rest = self._left(gram, right)
+        total = self._about_mean()
+        return min(max(1.0 - rest / total, 0.0), 1.0) if self.squared and total > 0.0 else nan
+
+    def _left(self, gram: Floats, right: Floats) -> float:
+        """Residual sum of squares."""
+        return float(self.values[-1] - right @ np.linalg.lstsq(gram, right, rcond=None)[0]) if self.squared else nan
+
+    def _about_mean(self) -> float:
+        """Sum of squares of the outcome about its mean, or about 0 of a model without an intercept."""
+        if not self.squared or self.design.columns[0].factors:
+            return float(self.values[-1])
+        gram, right = self.normal(self.values)
+        return float(self.values[-1] - right[0] ** 2 / gram[0, 0])
+
+    @cached_property
+    def noises(self) -> Noises:
+        """All errors of the sums side by side: noise, model, and sampling where it counts."""
+        return side_by_side([*(self.terms or ()), *self._sampling()])
+
+    def _sampling(self) -> list[Term]:
+        """Sampling errors of X'y, with covariance s^2 X'X."""
+        if not self.population:
+            return []
+        gram, right = self.normal(self.values)
+        rows = float(gram[0, 0]) * self.scale[0] ** 2 if not self.design.columns[0].factors else inf
+        free = max(rows - len(self.scale), 1.0)
+        variance = max(self._left(gram, right), 0.0) / free * gram
+        values, vectors = np.linalg.eigh(variance)
+        found = []
+        for value, vector in zip(values, vectors.T, strict=True):
+            if value > 0.0:
+                weights = np.zeros(len(self.sums))
+                entries = len(self.upper[0])
+                weights[entries : entries + len(vector)] = vector * sqrt(value) / SMOOTH
+                found.append(replace(Term.of(NORMAL, 1, *np.repeat(weights, 3).tolist()), model=True))
+        return found
+
+    def _inside_bins(self, at: Floats) -> float:
+        """Error of a coefficient from rows inside bins, to second order in their widths (bivariate.py)."""
+        places = np.flatnonzero(at)
+        column = self.design.columns[places[0]] if len(places) == 1 else None
+        if column is None or not column.is_number:
+            return 0.0
+        place = int(places[0])
+        axis = self.evaluation.view.schema.domain[column.factors[0].attribute]
+        grain = float(((axis.amounts[2] - axis.amounts[0]) ** 2).max()) / 12.0 / self.scale[place] ** 2
+        if grain == 0.0:
+            return 0.0
+        gram, _ = self.normal(self.values)
+        rows, spread = float(gram[0, 0]) * self.scale[0] ** 2, self.unexplained(place)(self.values)[0]
+        value = self.combination(at / self.scale)(self.values)[0]
+        return abs(value) * rows * grain / spread if spread > 0.0 else inf
+
+    def notes(self) -> Iterator[str]:
+        """Sentences that a reader of the table should see."""
+        domain = self.evaluation.view.schema.domain
+        used = [one.attribute for column in self.design.columns for one in column.factors if one.value is None]
+        used += [name for name in [self.design.outcome] if name in domain and domain[name].kind != "boolean"]
+        binned = [name for name in dict.fromkeys(used) if (domain[name].amounts[2] > domain[name].amounts[0]).any()]
+        if self.terms is not None and any(term.model for term in self.terms):
+            yield "part of these errors is what the release's model may be off by; --workload narrows it"
+        if binned:
+            yield f"{' and '.join(binned)}: rows are taken at the middle of their bin"
+        if not self.population:
+            yield "intervals are about this table; population=True adds the error of sampling"
+
+
+def _by(weights: ByStatistic, factor: Floats) -> ByStatistic:
+    return {of: times(one, factor) for of, one in weights.items()}

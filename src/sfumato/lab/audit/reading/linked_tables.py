@@ -1,0 +1,247 @@
+"""Linked tables as a source of the reading audit: a child's rows without the rows of each unit in turn.
+
+They have orphans, keys twice in a household and in two, missing keys and units, households beyond every limit, texts
+that a collation takes for one another. Whoever leaves takes along rows of other tables whose key nobody else has; rows
+of a key that somebody else has stay (docs/privacy.md, theorem L).
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from sfumato.kernel.counts import Aggregate
+from sfumato.kernel.reading.joining import LinkedTable
+from sfumato.lab.audit.reading.reference import Row, difference
+from sfumato.lab.audit.reading.tables import Case
+from sfumato.publishing.linked import open_tables
+from sfumato.schema import PrivacyUnit
+from sfumato.schema.linked import LinkedSchema, TableInGroup
+
+Part = tuple[str, Row]  # a row and the table that it is of
+Tables = Mapping[str, Sequence[Row]]
+Bring = Callable[[Tables, Path, bool], Any]  # write tables, with texts for keys or not; return what `open_tables` takes
+TEXTS = ["a", "A", "b", "1", "01", "ß", "ss"]
+COLUMNS = {"persons": ("home", "pid", "age"), "visits": ("pid", "vid", "kind", "cost"), "codes": ("vid", "code")}
+
+
+def linked_source(
+    random: Random,
+    folder: Path,
+    bring: Bring,
+    where: Callable[[str, Path], str] = lambda name, folder: name,
+    kind: type[LinkedTable] = LinkedTable,
+    large: float = 0.2,
+    crowded: bool = False,
+) -> Case:
+    """Case of linked tables, of which one child is read.
+
+    where: what the schema says of a table's source. kind: the broken ones are kinds of it. large: how often one
+    household has far more persons than any limit. crowded: one has more than any limit of everything, so that it moves
+    as much as is charged.
+    """
+    texts, name = random.random() < 0.5, random.choice(["visits", "visits", "codes"])
+    sources = {table: where(table, folder) for table in COLUMNS}
+    group = _schema(random, sources, units=("home",) if crowded else ("home", "home", "pid"))
+    key = (lambda: random.choice(TEXTS)) if texts else (lambda: random.randint(1, 8))
+    parts = tuple(_crowd(texts) if crowded else _rows(random, key, large=random.random() < large))
+    own = group.tables[name]
+
+    def opening(some: Sequence[Part]) -> LinkedTable:
+        tables = {table: [row for of, row in some if of == table] for table in COLUMNS}
+        found = open_tables(bring(tables, folder, texts), group)[name]
+        return kind(found.engine, found.allow_views, found.chain)
+
+    return Case(
+        own.schema,
+        parts,
+        lambda part: None,
+        opening,
+        lambda some: [],
+        neighbours=lambda: _neighbours(group, parts),
+        unlike=lambda some, found: _unlike(group, own, some, found),
+    )
+
+
+def _schema(random: Random, sources: Mapping[str, str], units: Sequence[str]) -> LinkedSchema:
+    """Limits and columns that children take, at random; the unit is a household or a person."""
+    persons = {"unit": random.choice(units), "key": "pid"}
+    age = {"age": {"type": "integer", "lower": 0, "upper": 2}}
+    kinds = {"kind": {"type": "category", "values": ["x", "y"], **({"other": True} if random.random() < 0.5 else {})}}
+    visits: dict[str, Any] = {"belongs_to": "persons", "by": "pid", "key": "vid", "at_most": random.randint(1, 3)}
+    codes: dict[str, Any] = {"belongs_to": "visits", "by": "vid", "at_most": random.randint(1, 2)}
+    if random.random() < 0.7:
+        visits["with_parents"] = ["age"]
+    codes["with_parents"] = random.sample(["kind", *visits.get("with_parents", [])], random.randint(0, 1))
+    measures = {"cost": {"lower": 0, "upper": 4, "step": 1}} if random.random() < 0.5 else {}
+    code = {"code": {"type": "category", "values": ["p", "q"]}}
+    tables = {
+        "persons": {**persons, "attributes": age},
+        "visits": {**visits, "attributes": kinds, "measures": measures},
+        "codes": {**codes, "attributes": code},
+    }
+    tables = {name: {**table, "source": sources[name]} for name, table in tables.items()}
+    unit = {"column": "unit", "contributions": random.randint(1, 3)}
+    return LinkedSchema.from_dict({"dataset": "reading", "privacy_unit": unit, "tables": tables})
+
+
+def _rows(random: Random, key: Callable[[], object], *, large: bool) -> list[Part]:
+    """Rows of all tables. large: one household has most persons."""
+
+    def some(value: Callable[[], object], gone: float = 0.1) -> object:
+        return None if random.random() < gone else value()
+
+    parts = list[Part]()
+    for _ in range(random.randint(2, 60 if large else 9)):
+        home = 1 if large and random.random() < 0.8 else random.choice([None, 1, 1, 2, 2, 3, 3, 4, 4])
+        parts.append(("persons", {"home": home, "pid": some(key), "age": some(lambda: random.randint(0, 2))}))
+    for number in range(random.randint(2, 14)):
+        vid = number if random.random() < 0.7 else random.randint(0, 5)
+        row = {"pid": some(key), "vid": some(lambda: vid), "kind": some(lambda: random.choice("xyz"))}  # noqa: B023
+        parts.append(("visits", row | {"cost": some(lambda: float(random.randint(-1, 5)))}))
+    for _ in range(random.randint(2, 12)):
+        parts.append(
+            ("codes", {"vid": some(lambda: random.randint(0, 15)), "code": some(lambda: random.choice("pqr"))})
+        )
+    return parts
+
+
+def _crowd(texts: bool) -> Iterator[Part]:
+    """One household of five persons with five visits each, of four codes each, and another of one."""
+    for number in range(6):
+        pid = f"p{number}" if texts else number
+        yield "persons", {"home": 1 + number // 5, "pid": pid, "age": number % 3}
+        for vid in range(5 * number, 5 * number + 5):
+            yield "visits", {"pid": pid, "vid": vid, "kind": "x", "cost": 4.0}
+            yield from [("codes", {"vid": vid, "code": "p"})] * 4
+
+
+def _neighbours(group: LinkedSchema, parts: Sequence[Part]) -> Iterator[tuple[Part, ...]]:
+    """The tables without each unit in turn, and without the rows that nobody's key has any more."""
+    unit = group.tables["persons"].unit
+    for one in dict.fromkeys(row[unit or ""] for of, row in parts if of == "persons"):
+        if one is not None:
+            yield _left(parts, lambda of, row, one=one: of == "persons" and row[unit or ""] == one)  # type: ignore[misc]
+
+
+def _left(parts: Sequence[Part], gone: Callable[[str, Row], bool]) -> tuple[Part, ...]:
+    """What is left without some rows, and without rows of other tables that only they had the key of."""
+    left = [part for part in parts if not gone(*part)]
+    for above, below, key in (("persons", "visits", "pid"), ("visits", "codes", "vid")):
+        before, after = ({row[key] for of, row in some if of == above} for some in (parts, left))
+        left = [(of, row) for of, row in left if of != below or row[key] not in before - after]
+    return tuple(left)
+
+
+def _unlike(group: LinkedSchema, own: TableInGroup, parts: Sequence[Part], found: Aggregate) -> str | None:
+    """Difference of a reading from one in plain Python, where no limit above the table itself leaves it a choice."""
+    persons, visits = group.tables["persons"], group.tables["visits"]
+    rows = {name: [row for of, row in parts if of == name] for name in COLUMNS}
+    held = _held([(row[persons.unit or ""], row["pid"], row) for row in rows["persons"]], persons.at_most)
+    if held is not None and own.name == "codes":
+        above, under = held, [row for row in rows["visits"] if row["pid"] in held]
+        held = _held([(row["pid"], row["vid"], {**above[row["pid"]], **row}) for row in under], visits.at_most)
+    if held is None:
+        return None
+    by = own.by or ""
+    below = [{**held[row[by]], **row, "(key)": row[by]} for row in rows[own.name] if row[by] in held]
+    unit = PrivacyUnit(column="(key)", contributions=own.at_most)
+    return difference(own.schema.model_copy(update={"privacy_unit": unit}), below, found, typed=True)
+
+
+def _held(rows: Sequence[tuple[object, object, Row]], most: int) -> dict[object, Row] | None:
+    """The row of each key that one holder alone has; None where a limit, or a key that is there twice, is a choice."""
+    there = [(holder, key, row) for holder, key, row in rows if holder is not None and key is not None]
+    pairs = {(holder, key) for holder, key, _ in there}
+    if len(pairs) < len(there) or any(many > most for many in Counter(holder for holder, _ in pairs).values()):
+        return None
+    holders = Counter(key for _, key in pairs)
+    return {key: row for _, key, row in there if holders[key] == 1}
+
+
+def as_frames(tables: Tables, folder: Path, texts: bool) -> dict[str, Any]:
+    """Tables as Arrow in memory, of types that their rows have; keys of one table are of one type in all."""
+    return {name: _arrow(name, rows, texts) for name, rows in tables.items()}
+
+
+def _arrow(name: str, rows: Sequence[Row], texts: bool) -> Any:
+    import pyarrow as pa
+
+    kinds = {
+        "pid": pa.string() if texts else pa.int64(),
+        "cost": pa.float64(),
+        "kind": pa.string(),
+        "code": pa.string(),
+    }
+    return pa.table({one: pa.array([row[one] for row in rows], kinds.get(one, pa.int64())) for one in COLUMNS[name]})
+
+
+def as_files(tables: Tables, folder: Path, texts: bool) -> dict[str, Any]:
+    """The root as a CSV file, children as Parquet: keys are compared as text."""
+    import pyarrow.csv as pc
+    import pyarrow.parquet as pq
+
+    frames = as_frames(tables, folder, texts)
+    pc.write_csv(frames["persons"], folder / "persons.csv")
+    for name in ("visits", "codes"):
+        pq.write_table(frames[name], folder / f"{name}.parquet", row_group_size=3)
+    return {name: folder / f"{name}.{'csv' if name == 'persons' else 'parquet'}" for name in frames}
+
+
+def as_sqlite(tables: Tables, folder: Path, texts: bool) -> str:
+    """Tables of a SQLite file."""
+    path = folder / "linked.sqlite"
+    path.unlink(missing_ok=True)
+    with closing(sqlite3.connect(path)) as file, file:
+        for name, rows in tables.items():
+            file.execute(f"CREATE TABLE {name} ({', '.join(COLUMNS[name])})")
+            places = ", ".join("?" * len(COLUMNS[name]))
+            file.executemany(
+                f"INSERT INTO {name} VALUES ({places})", [tuple(row[c] for c in COLUMNS[name]) for row in rows]
+            )
+    return f"sqlite:///{path}"
+
+
+def on_the_server(name: str, folder: Path | None = None) -> str:
+    """Name of a table on the server, which processes share."""
+    return f"sfumato_audit.linked{os.getpid()}_{name}"
+
+
+def in_folder(name: str, folder: Path) -> str:
+    """Path of a table's Parquet file."""
+    return str(folder / f"{name}.parquet")
+
+
+def as_postgres(tables: Tables, folder: Path, texts: bool) -> str:
+    """Tables on the PostgreSQL server, texts in columns whose collation takes several for one."""
+    from sfumato.lab.audit.reading.server_sources import server_connection, server_url
+
+    kinds = {"pid": "loose_text" if texts else "bigint", "cost": "float8", "kind": "text", "code": "text"}
+    connection = server_connection()
+    for table, rows in tables.items():
+        name = on_the_server(table).partition(".")[2]
+        columns = ", ".join(f"{one} {kinds.get(one, 'bigint')}" for one in COLUMNS[table])
+        connection.execute(f"DROP TABLE IF EXISTS {name}; CREATE TABLE {name} ({columns})")
+        places = ", ".join(["%s"] * len(COLUMNS[table]))
+        with connection.cursor() as cursor:
+            cursor.executemany(
+                f"INSERT INTO {name} VALUES ({places})", [tuple(row[c] for c in COLUMNS[table]) for row in rows]
+            )
+    return server_url()
+
+
+def as_spark(tables: Tables, folder: Path, texts: bool) -> Any:
+    """Parquet files that a Spark session reads."""
+    import pyarrow.parquet as pq
+
+    from sfumato.lab.audit.reading.server_sources import small_session
+
+    for name, frame in as_frames(tables, folder, texts).items():
+        pq.write_table(frame, folder / f"{name}.parquet", row_group_size=3)
+    return small_session()

@@ -1,0 +1,370 @@
+"""Fill a draft's blanks by private looks at the table: values, bounds and rows of each person.
+
+All looks are paid for by one reservation, made before the first. Each blank has its share of the epsilon, and lists of
+values share the delta. What is filled, and every word about it, follows from noisy numbers. Types come from the draft,
+which has them from what is public.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from fractions import Fraction
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sfumato.errors import BudgetError, SchemaError, TableError
+from sfumato.frozen import dataclass
+from sfumato.kernel.budget import Amount, Cost
+from sfumato.kernel.ledger.ledger import Account, Ledger, Receipt, telling_what_stays
+from sfumato.kernel.opening import Looks, Step, Terms, open_looks, rehearse_looks
+from sfumato.kernel.reading.table import Table, open_table
+from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
+from sfumato.publishing.noisy_bounds import (
+    Bounds,
+    Settings,
+    best_cap,
+    bounds_of_dates,
+    bounds_of_numbers,
+    rows_of_people,
+    trial,
+)
+from sfumato.publishing.prepare import IN_MEMORY, name_of_table
+from sfumato.schema import Schema
+from sfumato.schema.blanks import Blank, blanks_to_buy, filled_text, trial_of, with_found
+from sfumato.schema.discovered import CONTRIBUTIONS, Discovered, as_receipt
+from sfumato.schema.file import parsed_text, text_of, with_values_from_files
+from sfumato.schema.parts import PrivacyUnit, shown
+
+MECHANISM = "discover"
+MOST_VALUES = 200
+MOST_OF_A_PERSON = 1  # different values of a person that a look takes
+
+
+@dataclass(frozen=True, eq=False)
+class Wish:
+    """All that a curator says about a discovery, except the private table and the randomness; all of it is public.
+
+    draft: the mapping of a schema with blanks. text: as it was written. columns: the blanks to fill, all of them if
+    there are none named. shares: of the epsilon, by the names of blanks; 1 for all others. most: values of a category.
+    folder: of the draft, and of lists of values that it names.
+    """
+
+    draft: Mapping[str, Any]
+    text: str
+    epsilon: Amount
+    delta: Amount | None = None
+    columns: Sequence[str] = ()
+    shares: Mapping[str, Fraction] = field(default_factory=dict)
+    most: int = MOST_VALUES
+    table_name: str | None = None
+    dialect: str | None = None
+    allow_views: bool = False
+    ledger: Ledger = field(default_factory=Ledger)
+    another_unit: bool = False
+    again: bool = False
+    folder: Path = field(default_factory=Path)
+
+    @property
+    def every_blank(self) -> list[Blank]:
+        """The blanks that looks can fill; what no look can fill is refused."""
+        return blanks_to_buy(self.draft)
+
+    @property
+    def blanks(self) -> list[Blank]:
+        """The blanks that are to be filled."""
+        found = self.every_blank
+        for name in (*self.columns, *self.shares):
+            if all(one.name != name for one in found):
+                names = ", ".join(one.name for one in found)
+                raise SchemaError(f"there is no blank called {shown(name)}; the draft lacks {names}")
+        return [one for one in found if not self.columns or one.name in self.columns]
+
+    @property
+    def cost(self) -> Cost:
+        """Epsilon and delta; lists of values need a delta, and nothing else does."""
+        listed = any(one.kind == "values" for one in self.blanks)
+        if listed and self.delta is None:
+            raise BudgetError(
+                "lists of values are found by a threshold, which needs a delta: the chance that it lets a value of one "
+                "person through; give --delta, such as 1e-9"
+            )
+        return Cost.stated(self.epsilon, self.delta if listed else None)
+
+    @property
+    def parts(self) -> list[tuple[Blank, Fraction, Fraction]]:
+        """Each blank with its epsilon and its delta; together they are the cost."""
+        cost, blanks = self.cost, self.blanks
+        weights = [self.shares.get(one.name, Fraction(1)) for one in blanks]
+        if any(weight <= 0 for weight in weights):
+            raise BudgetError("a share of the epsilon must be more than 0; name what is to be left out in no --column")
+        of_values = sum(weight for one, weight in zip(blanks, weights, strict=True) if one.kind == "values")
+        return [
+            (
+                one,
+                cost.epsilon * weight / sum(weights),
+                cost.delta * weight / of_values if one.kind == "values" else Fraction(0),
+            )
+            for one, weight in zip(blanks, weights, strict=True)
+        ]
+
+    @property
+    def listed(self) -> list[tuple[str, Cost]]:
+        """Columns whose values are asked for, with what each look costs."""
+        return [(one.column, Cost(epsilon, delta)) for one, epsilon, delta in self.parts if one.kind == "values"]
+
+    @cached_property
+    def schema(self) -> Schema:
+        """A whole schema in place of the draft, with public stand-ins for blanks: what the looks read by."""
+        kinds = ("integer", "number", "date", "category", "measure")
+        whole = trial_of(self.draft, self.every_blank, {kind: trial(kind) for kind in kinds})
+        return Schema.from_dict(with_values_from_files(whole, self.folder))
+
+    def terms(self, table: Any) -> Terms:
+        """Terms of the one reservation."""
+        facts = {
+            "table": name_of_table(table) or IN_MEMORY,
+            "name": self.table_name,
+            "draft": json.loads(json.dumps(self.draft, default=str)),
+            "looks": [(one.paths, str(epsilon), str(delta)) for one, epsilon, delta in self.parts],
+            "most": self.most,
+        }
+        digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+        return Terms(self.schema, self.cost, MECHANISM, digest, self.another_unit, self.again, by_sums=True)
+
+    def opened(self, table: Any) -> Table:
+        """The private table, opened anew: names and types."""
+        if table == "-":
+            raise TableError("discover reads the table several times, and standard input only once; give a file")
+        name, spoken, views = self.table_name, self.dialect, self.allow_views
+        return open_table(table, name=name, allow_views=views, schema=self.schema, dialect=spoken)
+
+
+def read_draft(draft: str | PathLike[str] | Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """A draft as a mapping and as text, from its file or from a mapping."""
+    if isinstance(draft, Mapping):
+        whole = dict(draft)
+        return whole, yaml.safe_dump(whole, sort_keys=False, allow_unicode=True)
+    try:
+        text = text_of(Path(draft))
+        found = parsed_text(text)
+        if not isinstance(found, dict):
+            raise SchemaError("a draft is made of keys: dataset, privacy_unit and attributes; this holds none")
+    except SchemaError as problem:
+        raise SchemaError(f"{draft}: {problem}", kind=problem.kind) from None
+    return found, text
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a look found for one blank. found: by the keys that it fills, empty where nothing could be told."""
+
+    blank: Blank
+    found: Mapping[tuple[str, ...], Any]
+    words: str
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """A draft filled by private looks. text: of the schema's file. left: blanks that could not be filled."""
+
+    findings: tuple[Finding, ...]
+    mapping: Mapping[str, Any]
+    text: str
+    cost: Cost
+    receipt: Receipt
+
+    @property
+    def left(self) -> list[str]:
+        """Keys that are still blank."""
+        return [one.paths[0] for one in blanks_to_buy(self.mapping)] if self._lacks else []
+
+    @property
+    def _lacks(self) -> bool:
+        from sfumato.schema.remedies import blanks_of
+
+        return bool(blanks_of(self.mapping))
+
+    def schema(self, folder: Path | None = None) -> Schema:
+        """The filled schema; refused where a blank is left."""
+        return Schema.from_dict(with_values_from_files(self.mapping, folder or Path()))
+
+
+def discover(
+    table: Any,
+    draft: str | PathLike[str] | Mapping[str, Any],
+    epsilon: Amount,
+    *,
+    delta: Amount | None = None,
+    shares: Mapping[str, Amount] | None = None,
+    most: int = MOST_VALUES,
+    ledger: Ledger | str | Path | None = None,
+    table_name: str | None = None,
+    dialect: str | None = None,
+    allow_views: bool = False,
+    another_unit: bool = False,
+    again: bool = False,
+    step: Step = lambda name: None,
+) -> Schema:
+    """Fill the blanks of a draft by private looks at the table, paid for from the ledger; return the schema.
+
+    draft: a mapping with the keys of a schema, or the path of its YAML file; None, or a key that is not there, is a
+    blank: `values` of a category, `lower` and `upper` of numbers and dates, `contributions` of a privacy unit.
+    epsilon: for all looks together, split evenly, or by `shares`. delta: for lists of values, which need one.
+    most: the most values of a category. All else as `sfumato.release` has it.
+    """
+    mapping, text = read_draft(draft)
+    wish = Wish(
+        mapping,
+        text,
+        epsilon,
+        delta,
+        shares={name: Fraction(str(share)) for name, share in (shares or {}).items()},
+        most=most,
+        table_name=table_name,
+        dialect=dialect,
+        allow_views=allow_views,
+        ledger=ledger if isinstance(ledger, Ledger) else Ledger(ledger),
+        another_unit=another_unit,
+        again=again,
+        folder=Path() if isinstance(draft, Mapping) else Path(draft).parent,
+    )
+    return fill(table, wish, step=step).schema(wish.folder)
+
+
+def rehearse_fill(table: Any, wish: Wish) -> Account:
+    """Make every check that `fill` makes before it spends; return the account as it stands."""
+    return rehearse_looks(lambda: wish.opened(table), wish.terms(table), wish.listed, ledger=wish.ledger)
+
+
+def fill(table: Any, wish: Wish, *, step: Step, entropy: Entropy | None = None) -> Discovery:
+    """Reserve the cost, look at the table for each blank, and fill the draft."""
+    source, book = entropy or SystemEntropy(), wish.ledger
+    nonce = source.bytes(16).hex()
+    terms = wish.terms(table)
+    with telling_what_stays(book, terms.schema.dataset, nonce):
+        looks = open_looks(
+            lambda: wish.opened(table), terms, wish.listed, ledger=book, entropy=source, step=step, nonce=nonce
+        )
+        step("read")
+        findings = _findings(looks, wish, terms.schema)
+        done = _filled(wish, findings, looks.receipt)
+        step("publish")
+        book.publish(looks.receipt, hashlib.sha256(done.text.encode()).hexdigest())
+    return done
+
+
+def _findings(looks: Looks, wish: Wish, schema: Schema) -> list[Finding]:
+    unit, settings = schema.privacy_unit, Settings()
+    spent = schema.epsilon or wish.cost.epsilon
+    rows, found = unit.contributions, list[Finding]()
+    for blank, epsilon, delta in sorted(wish.parts, key=lambda part: part[0].kind != CONTRIBUTIONS):
+        try:
+            if blank.kind == CONTRIBUTIONS:
+                one = _contributions(looks, blank, epsilon, spent, settings)
+                rows = one.found.get(blank.wanted[0], 1)
+            elif blank.kind == "values":
+                one = _values(looks, blank, (epsilon, delta), min(rows, MOST_OF_A_PERSON), wish, schema)
+            else:
+                one = _bounds(looks, blank, epsilon, schema, wish.draft, settings)
+        except TableError as problem:  # what the other looks found is paid for, and kept
+            one = Finding(blank, {}, str(problem))
+        found.append(one)
+    return found
+
+
+def _contributions(looks: Looks, blank: Blank, epsilon: Fraction, spent: Fraction, settings: Settings) -> Finding:
+    attributes = {"rows": rows_of_people()}
+    people = looks.people(Schema(dataset="people", privacy_unit="row", attributes=attributes), epsilon)
+    cap = best_cap(people, epsilon, spent, settings)
+    if cap is None:
+        return Finding(blank, {}, "too few people for this epsilon")
+    words = f"{cap.above} of people have more rows; {cap.dropped} of rows are left out then"
+    return Finding(blank, {blank.wanted[0]: cap.rows}, words)
+
+
+def _values(
+    looks: Looks, blank: Blank, cost: tuple[Fraction, Fraction], rows: int, wish: Wish, schema: Schema
+) -> Finding:
+    listed = looks.values(blank.column, *cost, most=wish.most, values_a_person=rows)
+    missing = () if schema.file is None else schema.file.missing_words(blank.column)
+    values = [one.value for one in listed if one.value not in ("other", *missing)]
+    if not values:
+        return Finding(blank, {}, "no value that enough people have for this epsilon")
+    path = blank.wanted[0]
+    ordered = sorted(values)  # by their text: people look a value up in a list
+    words = f"{len(values)} value{'s' * (len(values) > 1)}, and other for all that fewer people have"
+    return Finding(blank, {path: ordered, (*path[:-1], "other"): True}, words)
+
+
+def _bounds(
+    looks: Looks, blank: Blank, epsilon: Fraction, schema: Schema, draft: Mapping[str, Any], settings: Settings
+) -> Finding:
+    unit = schema.privacy_unit
+    one_row = unit if unit.column is None else PrivacyUnit(column=unit.column, contributions=1)
+
+    def look(attribute: dict[str, Any], share: Fraction) -> Any:
+        attributes = {"value": {**attribute, "column": blank.column}}
+        file = schema.file and schema.file.without_names({blank.column, unit.column or ""})
+        return looks.curator(
+            Schema(dataset=schema.dataset, privacy_unit=one_row, attributes=attributes, file=file), share
+        )
+
+    if blank.type == "date":
+        found = bounds_of_dates(look, epsilon, settings)
+    else:
+        found = bounds_of_numbers(blank.type, look, epsilon, settings)
+    if found is None:
+        return Finding(blank, {}, "too few rows with a readable value for this epsilon")
+    keys = _bounded(blank, found, draft, settings)
+    if not keys:
+        return Finding(blank, {}, f"found {found.lower} to {found.upper}, which contradicts the bound that is stated")
+    return Finding(blank, keys, f"{found.inside} of rows lie inside")
+
+
+def _bounded(blank: Blank, found: Bounds, draft: Mapping[str, Any], settings: Settings) -> dict[tuple[str, ...], Any]:
+    """The keys that bounds fill: lower and upper where they are blank, and bins where numbers need cells.
+
+    Empty where a bound that was found contradicts one that is stated.
+    """
+    keys: dict[tuple[str, ...], Any] = {}
+    for room, name in blank.places:
+        part = draft[room][name]
+        both = {key: getattr(found, key) if part.get(key) is None else part[key] for key in ("lower", "upper")}
+        if not both["lower"] < both["upper"]:
+            return {}
+        keys |= {(room, name, key): both[key] for key in both if part.get(key) is None}
+        ruled = any(part.get(key) is not None for key in ("bins", "width", "cuts"))
+        if room == "measures" or blank.type == "date" or ruled:
+            continue
+        if blank.type == "number" or both["upper"] - both["lower"] >= settings.single:
+            keys[room, name, "bins"] = found.cells
+    return keys
+
+
+def _filled(wish: Wish, findings: Sequence[Finding], receipt: Receipt) -> Discovery:
+    found = {path: value for one in findings for path, value in one.found.items()}
+    bought = [".".join(path) for path in found if path[-1] not in ("other", "bins")]
+    mapping, text = dict(wish.draft), wish.text
+    receipts = [Discovered(**one) for one in mapping.get("discovered") or ()]
+    if bought:
+        receipts.append(
+            Discovered(
+                epsilon=receipt.epsilon,
+                delta=receipt.delta,
+                ledger=receipt.ledger,
+                entry=receipt.entry,
+                nonce=receipt.nonce,
+                filled=tuple(bought),
+            )
+        )
+        text = filled_text(text, mapping, found, receipts)
+        mapping = with_found(mapping, found)
+        mapping["discovered"] = [as_receipt(one) for one in receipts]
+    return Discovery(tuple(findings), mapping, text, wish.cost, receipt)

@@ -1,0 +1,192 @@
+"""Linked tables as one release: statements are answered by the table, or the tables, that they are about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
+from sfumato.kernel.ledger.composition import Loss, composed, sum_of_rho
+from sfumato.releases.contents.linked import LinkedContent
+from sfumato.releases.contents.series import Part
+from sfumato.releases.file.linked import LinkedFile, TableRecord
+from sfumato.releases.file.manifest import Guarantee, guarantee_of
+from sfumato.releases.release import Release, release_in
+from sfumato.schema import Schema
+from sfumato.sql.linked import LinkedTable, route
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sfumato.answers.results import Result
+    from sfumato.releases.description import Description
+    from sfumato.releases.file.series import PartRecord
+
+_OVERVIEW = re.compile(r"(?: show \s+ (?:all \s+)? tables | describe | desc ) \s* ;?", re.VERBOSE | re.IGNORECASE)
+_DESCRIBED = re.compile(
+    r"""(?: describe (?:\s+ table)? | desc | show \s+ columns \s+ (?: from | in ) )
+        \s+ (?P<name> "[^"]*" | \w+ ) \s* ;?""",
+    re.VERBOSE | re.IGNORECASE,
+)
+HEADERS = ("table", "belongs_to", "by", "at_most", "rows_of_a_unit", "columns")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Linked(Release):
+    """Release of several tables with one privacy unit."""
+
+    content: LinkedContent
+
+    @property
+    def links(self) -> Sequence[TableRecord]:
+        """Links between the tables, parents first."""
+        assert self.content.file is not None  # noqa: S101 (linked tables are a file)
+        return self.content.file.head.tables  # type: ignore[no-any-return]
+
+    @property
+    def tables(self) -> Mapping[str, Release]:
+        """Release of each table, by name; parents first."""
+        return self.content.tables
+
+    @cached_property
+    def _linked(self) -> dict[str, LinkedTable]:
+        parts = {part.period: part.schema for part in self.content.parts}
+        return {link.name.lower(): linked_table(link, parts[link.name]) for link in self.links}
+
+    def query(self, sql: str, *, own: str | None = None, **manner: Any) -> Result:
+        """Answer a statement about one table, or about several; DESCRIBE and SHOW TABLES list what there is.
+
+        own: table that is meant by FROM release. manner: as a release of one table takes it.
+        """
+        if _OVERVIEW.fullmatch(str(sql).strip()):
+            return self._overview(manner.get("confidence", 0.95))
+        if found := _DESCRIBED.fullmatch(str(sql).strip()):
+            return self.table(found["name"].strip('"')).query("DESCRIBE", **manner)
+        of, text = self.routed(sql, own)
+        if of is not self:
+            return of.query(text, **manner)
+        return replace(super().query(text, **manner), counted=self._counted)
+
+    def routed(self, sql: str, own: str | None = None) -> tuple[Release, str]:
+        meant = {} if own is None else {"release": self._linked[own.lower()]}
+        found = route(sql, self._linked | meant)
+        return (self.table(found.tables[0]) if len(found.tables) == 1 else self), found.sql
+
+    def served(self) -> list[TableOfLinked]:
+        """Each table as a release by itself, which answers statements about the others too."""
+        return [
+            TableOfLinked(one.content, one.mechanism, one.guarantee, one.private, one.receipt, None, one.options, self)
+            for one in self.tables.values()
+        ]
+
+    def table(self, name: str) -> Release:
+        """Release of one table."""
+        for part in self.content.parts:
+            if part.period.lower() == name.lower():
+                return part.release
+        there = ", ".join(part.period for part in self.content.parts)
+        raise QueryError(f"there is no table {name!r} here; there are {there}")
+
+    def sample_tables(self, rows: int | None = None, *, seed: int | None = None) -> dict[str, pa.Table]:
+        """Draw synthetic rows of all tables, with keys that match. rows: of each table that belongs to none."""
+        from sfumato.answers.export import as_synthetic
+        from sfumato.releases.rows.linked import draw_linked
+
+        drawn = draw_linked(self.tables, self.links, rows, seed)
+        return {name: as_synthetic(one.rows, name) for name, one in drawn.items()}
+
+    def describe(self, *, confidence: float = 0.95, with_errors: bool = True) -> Description:
+        """Describe all tables together; `tables` has a release for each, which describes itself."""
+        from sfumato.releases.description import example_queries
+
+        found = super().describe(confidence=confidence, with_errors=False)
+        every = tuple(text for one in self.tables.values() for text in example_queries(one.schema)[:2])
+        return replace(found, counted=(), examples=every)
+
+    @property
+    def _counted(self) -> str:
+        """What is counted of each table by rule."""
+        from sfumato.schema.schema import counted_in_short
+
+        every = {name: counted_in_short(one.content.table_schema) for name, one in self.tables.items()}
+        return "; ".join(f"of {name}, {rules}" for name, rules in every.items() if rules)
+
+    def _overview(self, confidence: float) -> Result:
+        from sfumato.answers.results import Result
+
+        rows = [
+            (
+                link.name,
+                link.belongs_to or "",
+                link.by or "",
+                "" if link.at_most is None else f"{link.at_most:,}",
+                f"{link.limit:,}",
+                ", ".join((*table.schema.attributes, *table.schema.measures)),
+            )
+            for link in self.links
+            for table in (self._linked[link.name.lower()],)
+        ]
+        return Result(HEADERS, tuple(rows), confidence, notes=(self.guarantee.statement,))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TableOfLinked(Release):
+    """One of several linked tables, where each is shown by itself; a statement may name the others. whole: all."""
+
+    whole: Linked | None = None
+
+    def routed(self, sql: str) -> tuple[Release, str]:
+        assert self.whole is not None  # noqa: S101 (it is never without)
+        return self.whole.routed(sql, self.schema.dataset)
+
+    def query(self, sql: str, **manner: Any) -> Result:
+        assert self.whole is not None  # noqa: S101 (it is never without)
+        if str(sql).strip().rstrip("; ").lower() in ("describe", "desc"):
+            return super().query(sql, **manner)
+        return self.whole.query(sql, own=self.schema.dataset, **manner)
+
+
+def linked_table(link: TableRecord, schema: Schema) -> LinkedTable:
+    """What statements need to know of a table."""
+    counts = {name.lower(): column for name, column in link.counts.items()}
+    return LinkedTable(schema, link.belongs_to, link.by, link.key, frozenset(link.carried), counts)
+
+
+def linked_in(file: LinkedFile) -> Linked:
+    """An open file of linked tables as a release, whose guarantee is that of all tables together."""
+
+    def part(record: PartRecord) -> Part:
+        artifact = file.artifact(record)
+        return Part(record.number, record.period, lambda: release_in(artifact), lambda: artifact.schema)
+
+    parts = [part(record) for record in file.head.parts]
+    tables = [linked_table(link, one.schema) for link, one in zip(file.head.tables, parts, strict=True)]
+    content = LinkedContent.linked(file.head.dataset, parts, tables, file)
+    names = dict.fromkeys(each.mechanism for each in file.head.parts)
+    private = all(each.private for each in file.head.parts)
+    return Linked(content, ", ".join(names), guarantee_of_tables(file, parts[0].schema), private, file.head.receipt)
+
+
+def guarantee_of_tables(file: LinkedFile, first: Schema) -> Guarantee:
+    """What all tables together promise to one privacy unit: the losses of the tables add up."""
+    limits = " and ".join(f"{table.limit:,} of {table.name}" for table in file.head.tables)
+    whom = f"the rows of any one {first.privacy_unit.column or 'row'} in all tables (at most {limits})"
+    losses = [Loss(part.epsilon, part.delta, part.rho) for part in file.head.parts]
+    found = composed(losses, None)
+    return guarantee_of(found.epsilon, whom, delta=found.delta, rho=sum_of_rho(losses) if found.delta else None)
+
+
+def one_table(release: Release, name: str | None) -> Release:
+    """The release of a table that is named, where tables are linked; any other release is that of its one table."""
+    if isinstance(release, Linked):
+        if name is None:
+            there = ", ".join(link.name for link in release.links)
+            raise QueryError(f"this file has several tables: {there}; name one with --table, or take it from .tables")
+        return release.table(name)
+    if name is not None and name.lower() != release.schema.dataset.lower():
+        raise QueryError(f"there is no table {name!r} here; this is a release of {release.schema.dataset} alone")
+    return release

@@ -1,0 +1,108 @@
+"""One row a person out of many: what an engine makes of a rule, value by value."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sfumato.errors import TableError
+from sfumato.kernel.reading.table import open_table
+from sfumato.schema import Schema
+
+WHOLE = {"type": "integer", "lower": 0, "upper": 99}
+
+
+def read(path_or_table, sql, **attributes):
+    """Cells of the derived rows: for each, its values along the attributes."""
+    parts = {name: part for name, part in attributes.items() if not name.startswith("_")}
+    schema = Schema.from_dict({
+        "dataset": "t", "privacy_unit": {"column": "who"}, "per_person": sql, "attributes": parts,
+        **attributes.get("_more", {}),
+    })  # fmt: skip
+    with open_table(path_or_table, schema=schema) as table:
+        table.check(schema)
+        found = table.aggregate(schema, 1)
+    labels = [axis.labels() for axis in schema.domain.axes]
+    rows = []
+    for cell, count in zip(found.cells.tolist(), found.counts.tolist(), strict=True):
+        places = np.unravel_index(cell, schema.domain.shape)
+        rows += [tuple(one[place] for one, place in zip(labels, places, strict=True))] * count
+    return sorted(rows, key=str), found
+
+
+@pytest.fixture
+def visits(tmp_path):
+    path = tmp_path / "visits.csv"
+    path.write_text(
+        "who,age,ward,day,charge,urgent\n"
+        "Jürgen,30,Chirurgie,2024-01-05,100.10,true\n"
+        "Jürgen,31,Innere,2024-03-05,50.20,false\n"
+        "Ann,70,Innere,2024-02-01,,false\n"
+        "Ann,69,Chirurgie,2023-02-01,10,false\n"
+        "Ann,x,Chirurgie,2024-02-01,20,\n"
+        ",55,Innere,2024-01-01,5,true\n"
+        "Öz,20,,2024-06-01,7,maybe\n",
+        encoding="utf-8",
+    )
+    return path
+
+
+def test_rows_of_a_person_become_one_and_rows_of_nobody_none(visits):
+    sql = "SELECT who, COUNT(*) AS n, COUNT(charge) AS paid, COUNT(DISTINCT ward) AS wards FROM visits GROUP BY who"
+    rows, _ = read(visits, sql, n=WHOLE, paid=WHOLE, wards=WHOLE)
+    assert rows == [(1, 1, 0), (2, 2, 2), (3, 2, 2)]
+
+
+def test_least_greatest_sum_and_mean_skip_what_cannot_be_read(visits):
+    sql = (
+        "SELECT who, MIN(age) AS young, MAX(age) AS old, SUM(charge) AS charge, AVG(age) AS mean "
+        "FROM visits GROUP BY who"
+    )
+    half = {"type": "number", "lower": 0, "upper": 200, "width": "0.5"}
+    rows, _ = read(visits, sql, young=WHOLE, old=WHOLE, charge=half, mean=half)
+    assert [(young, old) for young, old, _, _ in rows] == [(20, 20), (30, 31), (69, 70)]
+    assert [row[2:] for row in rows] == [
+        ("[7, 7.5)", "[20, 20.5)"),
+        ("[150, 150.5)", "[30.5, 31)"),
+        ("[30, 30.5)", "[69.5, 70)"),
+    ]
+
+
+WARD = {"type": "category", "values": ["Chirurgie", "Innere"], "missing": "keep"}
+
+
+def test_first_and_last_go_by_the_order_and_then_by_the_value(visits):
+    sql = (
+        "SELECT who, FIRST(ward ORDER BY day) AS first, LAST(ward ORDER BY day) AS last, "
+        "FIRST(age ORDER BY day DESC) AS age FROM visits GROUP BY who"
+    )
+    rows, _ = read(visits, sql, first=WARD, last=WARD, age={**WHOLE, "missing": "keep"})
+    assert rows == [("Chirurgie", "Innere", 31), ("Chirurgie", "Innere", 70), (None, None, 20)]
+
+
+def test_any_and_all_are_missing_where_nothing_can_be_read(visits):
+    flag = {"type": "boolean", "missing": "keep"}
+    sql = "SELECT who, BOOL_OR(urgent) AS some, EVERY(urgent) AS each, MAX(day) AS day FROM visits GROUP BY who"
+    rows, _ = read(visits, sql, some=flag, each=flag)
+    assert rows == [(False, False), (None, None), (True, False)]
+
+
+def test_sums_are_the_same_in_every_order_of_rows_and_cannot_overflow():
+    values = [1e300, -1e300, 0.1, 0.2, 0.3, float("nan"), float("inf"), 1e-200, None]
+    sql = "SELECT who, SUM(x) AS x FROM t GROUP BY who"
+    fine = {"type": "number", "lower": 0, "upper": 10**13, "cuts": ["0.5999999", "0.6000001", 10**12]}
+    for turn in range(len(values)):
+        column = pa.array([*values[turn:], *values[:turn], -1e300], pa.float64())
+        rows, _ = read(pa.table({"who": ["a"] * len(column), "x": column}), sql, x=fine)
+        assert rows == [("[0.5999999, 0.6000001)",)]
+
+
+def test_another_engine_is_told_what_to_do():
+    from sfumato.kernel.reading.people import per_person
+    from sfumato.schema.per_person import person_rule
+
+    class Other:
+        dialect = "mysql"
+
+    rule = person_rule("SELECT who, COUNT(*) AS n FROM t GROUP BY who")
+    with pytest.raises(TableError, match="make a table with one row a person"):
+        per_person(Other(), rule, {}, None)
