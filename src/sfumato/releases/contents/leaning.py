@@ -272,16 +272,14 @@ class Levels:
             above = float((square - 2.0 * rows).sum() / drawn.sum())
             self.fresh[mine] = min(max(above, 0.0), 1.0)
             noise, drawn = noise * self.fresh[mine[0]], drawn * self.fresh[mine[0]]
-        near = (each.reshape(-1) for each in np.broadcast_arrays(square, drawn, steps, rows))
-        (drift, scatter), _ = learned(*near, cut=NEAR)
+        (drift, scatter), _ = learned(*_flat([(square, drawn, steps, rows)]), cut=NEAR)
         jumped = square > LET_GO**2 * (drawn + 2.0 * scatter * rows + drift * steps)
         broken = np.cumsum(np.concatenate([np.zeros((1, len(mine)), dtype=bool), jumped]), axis=0)
-        found = []
+        pairs, kept = [], []
         for lag in (2**power for power in range(many.bit_length()) if 2**power < many):
-            kept = broken[lag:] == broken[:-lag]
-            apart = (values[lag:] - values[:-lag]) ** 2, noise[lag:] + noise[:-lag], lag * steps, rows
-            found.append([each[kept] for each in np.broadcast_arrays(*apart)])
-        (drift, scatter), error = learned(*(np.concatenate(each) for each in zip(*found, strict=True)))
+            pairs.append(((values[lag:] - values[:-lag]) ** 2, noise[lag:] + noise[:-lag], lag * steps, rows))
+            kept.append((broken[lag:] == broken[:-lag]).reshape(-1))
+        (drift, scatter), error = learned(*_flat(pairs, np.concatenate(kept)))
         self.step[mine] = (drift + SURE * error) * steps
         self.scatter[mine] = scatter * rows
 
@@ -301,6 +299,15 @@ class Levels:
             if period != at:
                 state = state.after(seen, self.scatter)
         return state
+
+
+def _flat(
+    pairs: Sequence[tuple[Floats, Floats, Floats, Floats]], kept: Flags | slice = slice(None)
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Squares, variances and features of differences in a row each; kept: of those that are."""
+    every = [[each.reshape(-1) for each in np.broadcast_arrays(*some)] for some in pairs]
+    first, second, third, fourth = (np.concatenate(each)[kept] for each in zip(*every, strict=True))
+    return first, second, third, fourth
 
 
 @dataclass(frozen=True, eq=False)
