@@ -28,7 +28,7 @@ def test_each_table_is_a_release_that_knows_the_others(shelf):
     assert [book.name for book in shelf] == ["persons", "visits"]
     client, whole = client_for(shelf), shelf.books[0].release.whole
     listed = client.get("/api/releases").json()["releases"]
-    assert [one["name"] for one in listed] == ["persons", "visits"]
+    assert [(one["name"], one["epsilon"]) for one in listed] == [("persons", 16), ("visits", 16)]
     for name in ("persons", "visits"):
         about = client.get(f"/api/releases/{name}").json()
         assert [one["column"] for one in about["columns"]][:2] == ["age", "region"]

@@ -152,6 +152,17 @@ def test_a_pivot_is_of_the_table_that_it_names(noisy):
     assert wide.rows == noisy.tables["visits"].query("PIVOT visits ON ill USING COUNT(*) GROUP BY region").rows
 
 
+def test_public_tables_may_be_brought(noisy):
+    chapters = {"ill": list(ILLS), "chapter": ["lungs", "all", "bones"]}
+    asked = (
+        "SELECT chapter, COUNT(*) AS n FROM visits JOIN chapters USING (ill) WHERE chapter = 'bones' GROUP BY chapter"
+    )
+    ((_, counted),) = noisy.query(asked, tables={"chapters": chapters}).rows
+    assert counted == noisy.query("SELECT COUNT(*) AS n FROM visits WHERE ill = 'fall'").rows[0][0]
+    with pytest.raises(QueryError, match="one table"):
+        noisy.regress("cost ~ age")
+
+
 def test_tables_are_listed(noisy):
     assert [row[:3] for row in noisy.query("SHOW TABLES").rows] == [
         ("persons", "", ""),
