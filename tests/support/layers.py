@@ -33,7 +33,7 @@ ENGINES = {
     r"tests/kernel/reading/engines/spark/test_java.py::test_the_wheels_java": "a Java of its own",
     r"tests/kernel/reading/formats/test_frames.py": "polars",
     r"tests/kernel/reading/test_table.py::test_a_hundred_attributes": "polars",
-    r"tests/kernel/reading/test_recoding.py::test_(postgresql|spark)": "that source",
+    r"tests/kernel/reading/test_(recoding|people).py::test_(postgresql|spark)": "that source",
     r"tests/answers/test_frames.py": "polars",
     r"tests/answers/test_plot.py": "matplotlib",
     r"tests/public/report/test_page_browser.py": "a browser",

@@ -36,7 +36,7 @@ from sfumato.kernel.reading.checking import Checked
 from sfumato.kernel.reading.derived import Derived
 from sfumato.kernel.reading.engines import Admit, Column, Engine
 from sfumato.kernel.reading.expressions import SQL, TEXTS, cast, column, is_present, named, select, type_of, whole
-from sfumato.kernel.reading.recoding import recoded
+from sfumato.kernel.reading.recoding import with_made_columns
 from sfumato.kernel.reading.table import Table, fitting, used_by
 from sfumato.schema import PrivacyUnit, Schema
 from sfumato.schema.dialect import same_name
@@ -126,7 +126,7 @@ class Level:
                 raise TableError("recode and with were not tried on linked tables in Spark; make the columns there")
             told = [(f"tables.{self.table.name}.{role}", kind, name) for role, kind, name in uses]
             find = partial(self._source.source, self._schema)
-            self._made = recoded(self.engine, self._schema.made, told, find)
+            self._made, _ = with_made_columns(self.engine, self._schema.made, told, find)
 
     def column(self, role: str, kind: str, wanted: str, *, who: bool = False) -> Column:
         """Column that is used, under its name in the statement. who: with what tells persons apart, where it has it."""

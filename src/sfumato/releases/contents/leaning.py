@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, NoReturn
@@ -34,9 +34,9 @@ import numpy as np
 
 from sfumato.answers.fit import ByModel, Errors, Fit, FitReader, Grouped, Inside, NoisyCells, Sets
 from sfumato.answers.fitted_noise import at_once
-from sfumato.answers.local_level import LEAST, Prediction, Walk, learned
+from sfumato.answers.local_level import LEAST, LET_GO, NEAR, Prediction, Walk, learned
 from sfumato.arrays import Codes, Flags, Floats
-from sfumato.domain import Axis, Domain
+from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 MOST_CELLS = 2**12  # of a cube that leans: errors of all of its cells are then worked out in seconds
 FINER = 2  # blocks of an ordered axis, of each block of the level above
 SURE = 2.0  # standard errors of a drift that are added to it: few periods do not show all of it
+MOST_LAID_OUT = 2**21  # weights of components on cells
 LOOKS = 8  # entries of a component by which its noise is known, where cells have no noise of their own
 
 
@@ -66,17 +67,17 @@ class Level:
         return np.asarray(self.contrasts @ self.blocks.T)
 
 
-def levels_of(axis: Axis) -> tuple[Level, ...]:
+def levels_of(values: int, *, ordered: bool) -> tuple[Level, ...]:
     """Levels of an axis: all values, runs of neighbours where values are ordered, single values."""
-    sizes = [1] if axis.size == 1 else [1, axis.size]
-    while axis.ordered and 2 * FINER * sizes[-2 if len(sizes) > 1 else 0] <= axis.size:
+    sizes = [1] if values == 1 else [1, values]
+    while ordered and values > 1 and 2 * FINER * sizes[-2] <= values:
         sizes.insert(-1, FINER * sizes[-2])
-    found, label = list[Level](), np.zeros(axis.size, dtype=np.int64)
+    found, label = list[Level](), np.zeros(values, dtype=np.int64)
     for size in sizes:
-        above, label = label, np.arange(axis.size) * size // axis.size
+        above, label = label, np.arange(values) * size // values
         flags = (label == np.arange(size)[:, None]).astype(np.float64)
         blocks = flags / np.sqrt(flags.sum(axis=1, keepdims=True))
-        coarser = found[-1].blocks if found else np.zeros((1, axis.size))
+        coarser = found[-1].blocks if found else np.zeros((1, values))
         first = np.searchsorted(label, np.arange(size))
         found.append(Level(blocks, blocks - blocks @ coarser.T @ coarser, above[first]))
     return tuple(found)
@@ -90,7 +91,8 @@ class Components:
 
     @classmethod
     def over(cls, domain: Domain) -> Components:
-        return cls(tuple(levels_of(axis) for axis in domain.axes))
+        """Components of the cubes of a domain, the same object for all periods."""
+        return _components(tuple((axis.size, axis.ordered) for axis in domain.axes))
 
     @cached_property
     def every(self) -> list[tuple[Level, ...]]:
@@ -109,6 +111,18 @@ class Components:
 
     def split(self, columns: Floats, *, whole: bool = False) -> Floats:
         """Components of columns on the cells, (entries, columns); whole: sums of blocks, with all that is coarser."""
+        if not whole and self._matrix is not None:
+            return np.asarray(self._matrix @ columns)
+        return self._split(columns, whole=whole)
+
+    @cached_property
+    def _matrix(self) -> Floats | None:
+        """Components of each cell, (entries, cells), which is quicker where there are few."""
+        cells = prod(axis[0].blocks.shape[1] for axis in self.axes)
+        return self._split(np.eye(cells), whole=False) if self.size * cells <= MOST_LAID_OUT else None
+
+    def _split(self, columns: Floats, *, whole: bool) -> Floats:
+        """Components of columns axis by axis."""
         shape = tuple(axis[0].blocks.shape[1] for axis in self.axes)
         result = np.empty((self.size, columns.shape[1]))
         begun: dict[tuple[Level, ...], Floats] = {(): columns.reshape(*shape, columns.shape[1])}
@@ -124,6 +138,8 @@ class Components:
 
     def joined(self, entries: Floats) -> Floats:
         """Columns on the cells that have such components, (cells, columns); entries: (entries, columns)."""
+        if self._matrix is not None:
+            return np.asarray(self._matrix.T @ entries)
         left = {
             levels: entries[part].reshape(*(len(level.parent) for level in levels), entries.shape[1])
             for levels, part in zip(self.every, self.parts, strict=True)
@@ -175,6 +191,11 @@ class Components:
                 own = own | np.take(known[coarser], levels[place].parent, axis=place)
             known[levels] = np.full(own.shape, own.any()) if len(varying) == 1 else own
         return np.concatenate([each.reshape(-1) for each in known.values()])
+
+
+@lru_cache(maxsize=16)
+def _components(axes: tuple[tuple[int, bool], ...]) -> Components:
+    return Components(tuple(levels_of(values, ordered=ordered) for values, ordered in axes))
 
 
 def _along(matrix: Floats, values: Floats, place: int) -> Floats:
@@ -239,21 +260,28 @@ class Levels:
                 self._learn(mine, modelled=any(each.modelled for each in seen))
 
     def _learn(self, mine: Codes, *, modelled: bool) -> None:
-        """Learn the walk of some entries from the squared differences of periods a power of two apart."""
-        many = len(self.values)
-        pairs = [(at, at + 2**power) for power in range(many.bit_length()) for at in range(many - 2**power)]
-        square = np.concatenate([(self.values[b] - self.values[a])[mine] ** 2 for a, b in pairs])
-        noise = np.concatenate([(self.noise[b] + self.noise[a])[mine] for a, b in pairs])
-        rows, lags = np.tile(self._rows[mine], len(pairs)), np.repeat([float(b - a) for a, b in pairs], len(mine))
+        """Learn the walk of some entries from squared differences of periods a power of two apart, but across jumps.
+
+        Jumps are found first, by the differences of neighbours, most of which have none: a tighter cut bears more.
+        """
+        many, steps, rows = len(self.values), self._steps[mine], self._rows[mine]
+        values, noise = (np.stack(each)[:, mine] for each in (self.values, self.noise))
+        square, drawn = np.diff(values, axis=0) ** 2, noise[1:] + noise[:-1]
         if modelled:
             # Errors of a model change less between periods than noise would: by as much as differences show.
-            near = lags == 1.0
-            above = float((square - 2.0 * rows)[near].sum() / noise[near].sum())
+            above = float((square - 2.0 * rows).sum() / drawn.sum())
             self.fresh[mine] = min(max(above, 0.0), 1.0)
-            noise = noise * self.fresh[mine[0]]
-        (drift, scatter), error = learned(square, noise, lags * np.tile(self._steps[mine], len(pairs)), rows)
-        self.step[mine] = (drift + SURE * error) * self._steps[mine]
-        self.scatter[mine] = scatter * self._rows[mine]
+            noise, drawn = noise * self.fresh[mine[0]], drawn * self.fresh[mine[0]]
+        (drift, scatter), _ = learned(*_flat([(square, drawn, steps, rows)]), cut=NEAR)
+        jumped = square > LET_GO**2 * (drawn + 2.0 * scatter * rows + drift * steps)
+        broken = np.cumsum(np.concatenate([np.zeros((1, len(mine)), dtype=bool), jumped]), axis=0)
+        pairs, kept = [], []
+        for lag in (2**power for power in range(many.bit_length()) if 2**power < many):
+            pairs.append(((values[lag:] - values[:-lag]) ** 2, noise[lag:] + noise[:-lag], lag * steps, rows))
+            kept.append((broken[lag:] == broken[:-lag]).reshape(-1))
+        (drift, scatter), error = learned(*_flat(pairs, np.concatenate(kept)))
+        self.step[mine] = (drift + SURE * error) * steps
+        self.scatter[mine] = scatter * rows
 
     def predicted(self, at: int) -> Prediction:
         """Entries of one period as all others predict them, before and after it, at its own number of rows."""
@@ -271,6 +299,15 @@ class Levels:
             if period != at:
                 state = state.after(seen, self.scatter)
         return state
+
+
+def _flat(
+    pairs: Sequence[tuple[Floats, Floats, Floats, Floats]], kept: Flags | slice = slice(None)
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Squares, variances and features of differences in a row each; kept: of those that are."""
+    every = [[each.reshape(-1) for each in np.broadcast_arrays(*some)] for some in pairs]
+    first, second, third, fourth = (np.concatenate(each)[kept] for each in zip(*every, strict=True))
+    return first, second, third, fourth
 
 
 @dataclass(frozen=True, eq=False)
