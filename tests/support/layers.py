@@ -20,6 +20,7 @@ STATED = "[MariaDB]"  # a server that the environment names and no package bring
 ENGINES = {
     r"tests/lab/audit/mutants/test_adapters.py::test_every_broken_adapter": "PostgreSQL and Spark",
     r"tests/lab/audit/reading/test_attack.py::\w+\[(PostgreSQL|Spark|ClickHouse|MariaDB|polars)\]": "that source",
+    r"tests/lab/audit/reading/test_attack.py::\w+\[linked tables, (PostgreSQL|Spark)\]": "that source",
     r"tests/serve/web/test_openapi.py": "schemathesis",
     r"tests/serve/web/test_serving_browser.py": "a browser",
     r"tests/serve/pgwire/catalogue/test_database.py": "PostgreSQL",
@@ -32,7 +33,7 @@ ENGINES = {
     r"tests/kernel/reading/engines/spark/test_java.py::test_the_wheels_java": "a Java of its own",
     r"tests/kernel/reading/formats/test_frames.py": "polars",
     r"tests/kernel/reading/test_table.py::test_a_hundred_attributes": "polars",
-    r"tests/kernel/reading/test_recoding.py::test_(postgresql|spark)": "that source",
+    r"tests/kernel/reading/test_(recoding|people).py::test_(postgresql|spark)": "that source",
     r"tests/answers/test_frames.py": "polars",
     r"tests/answers/test_plot.py": "matplotlib",
     r"tests/public/report/test_page_browser.py": "a browser",

@@ -152,11 +152,11 @@ def rules_of(schema: Ruled) -> dict[str, Rule]:
     for name, rule in (schema.recode or {}).items():
         _refuse_twice(expressions, name)
         try:
-            expressions[name] = as_kind(_expression(rule), wanted.get(same_name(name)))
+            expressions[name] = as_kind(_expression(rule), wanted.get(name))
         except SchemaError as problem:
             raise SchemaError(f"recode.{name}: {problem}") from None
     numbers = {name for name, kind in wanted.items() if kind == "number"}
-    numbers |= {same_name(leaf.value) for one in expressions.values() for leaf in one.leaves if leaf.kind == "number"}
+    numbers |= {leaf.value for one in expressions.values() for leaf in one.leaves if leaf.kind == "number"}
     rules: dict[str, Rule] = {**expressions}
     for table in schema.with_ or ():
         key: str = table["key"]
@@ -166,10 +166,10 @@ def rules_of(schema: Ruled) -> dict[str, Rule]:
                 continue
             _refuse_twice(rules, name)
             known = {key: value for key, value in zip(keys, values, strict=True) if value.strip()}
-            if same_name(name) in numbers:
+            if name in numbers:
                 found = {key: as_number(value) for key, value in known.items()}
                 known = {key: repr(float(number)) for key, number in found.items() if number is not None}
-            rules[name] = LookUp(table.get("column", key), known, same_name(name) in numbers)
+            rules[name] = LookUp(table.get("column", key), known, name in numbers)
     _refuse_other_kinds(rules)
     return _in_order(rules)
 
@@ -181,7 +181,7 @@ def _refuse_other_kinds(rules: Mapping[str, Rule]) -> None:
             for one in uses(name, rule, rules):
                 is_kind = rules[one].kind
                 fits = is_kind == kind or {is_kind, kind} == {"date", "time"} or (kind == "text" and is_kind != "time")
-                if same_name(one) == same_name(column) and not fits:
+                if one == column and not fits:
                     raise SchemaError(
                         f"recode.{name} reads {one} as {WORDS[kind]}, but its rule makes {WORDS[is_kind or 'text']}; "
                         "change one of the two rules"
@@ -198,9 +198,9 @@ def leaves_of(rule: Rule) -> list[tuple[str, Kind]]:
 def columns_read(rules: Mapping[str, Rule]) -> Iterator[tuple[str, str, Kind]]:
     """Columns of the table itself that rules read: (column that a rule makes, column of the table, kind)."""
     for name, rule in rules.items():
-        made = {same_name(one) for one in uses(name, rule, rules)}
+        made = {*uses(name, rule, rules)}
         for column, kind in leaves_of(rule):
-            if same_name(column) not in made:
+            if column not in made:
                 yield name, column, kind
 
 
@@ -213,20 +213,19 @@ def _kinds(schema: Ruled) -> list[tuple[str, Kind]]:
     """Kinds of values that attributes and measures need, or the rule of rows a person, by their columns."""
     if schema.people is not None:
         leaves = schema.people.leaves
-        return [(same_name(one.value), one.kind) for one in leaves if one.kind is not None and one.kind != "text"]
-    found: list[tuple[str, Kind]] = [(same_name(one.column), "number") for one in schema.measures.values()]
+        return [(one.value, one.kind) for one in leaves if one.kind is not None and one.kind != "text"]
+    found: list[tuple[str, Kind]] = [(one.column, "number") for one in schema.measures.values()]
     for one in schema.attributes.values():
         if isinstance(one, Date):
-            found.append((same_name(one.column), "time" if one.has_time else "date"))
+            found.append((one.column, "time" if one.has_time else "date"))
         elif not isinstance(one, Category):
-            found.append((same_name(one.column), "boolean" if isinstance(one, Boolean) else "number"))
+            found.append((one.column, "boolean" if isinstance(one, Boolean) else "number"))
     return found
 
 
 def uses(name: str, rule: Rule, rules: Mapping[str, Rule]) -> list[str]:
     """The made columns that a rule uses; by its own name it means the table's."""
-    known = {same_name(one): one for one in rules if same_name(one) != same_name(name)}
-    return [known[same_name(column)] for column in rule.columns if same_name(column) in known]
+    return [column for column in rule.columns if column in rules and column != name]
 
 
 def _in_order(rules: Mapping[str, Rule]) -> dict[str, Rule]:

@@ -210,7 +210,7 @@ class Schema(Declared):
     @property
     def bought(self) -> str:
         """The sentence on what of the schema was bought from the table; empty where nothing was."""
-        return bought_in_words(self.discovered or ())
+        return bought_in_words(self.discovered) if self.discovered else ""
 
     @property
     def running(self) -> bool:

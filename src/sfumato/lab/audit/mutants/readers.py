@@ -17,8 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from sfumato.kernel.reading.engines import Column
+from sfumato.kernel.reading.derived import Derived
+from sfumato.kernel.reading.engines import Column, Engine
 from sfumato.kernel.reading.engines.duckdb import DuckDB
+from sfumato.kernel.reading.expressions import cast, named
 from sfumato.kernel.reading.formats.columnar import Frame, ParquetFiles
 from sfumato.kernel.reading.formats.csv_files import CsvFiles
 from sfumato.kernel.reading.formats.databases import Sqlite
@@ -135,6 +137,80 @@ class CollatedDuckDB(DuckDB):
 
     def bytes_of(self, text: Any) -> Any:
         return text
+
+
+class BrokenPeople(Table):
+    """NOT PRIVATE: one row a person out of many, by a SELECT in which one thing is changed."""
+
+    def _reading(self, schema: Schema) -> tuple[Any, dict[str, Column]]:
+        engine, columns = super()._reading(schema)
+        self.change(engine._rows)  # type: ignore[attr-defined]
+        return engine, columns
+
+    def change(self, people: Any) -> None:
+        """Change the SELECT."""
+        raise NotImplementedError
+
+
+class AmongEverybody(BrokenPeople):
+    """NOT PRIVATE: what a person's rows amount to is the greatest of everybody's, by a window over all rows."""
+
+    def change(self, people: Any) -> None:
+        from sqlglot import exp
+
+        for alias in people.expressions:
+            if alias.alias.startswith("of_person"):
+                alias.set("this", exp.Window(this=exp.Max(this=alias.this)))
+
+
+class PeopleFolded(BrokenPeople):
+    """NOT PRIVATE: people whose names differ in capitals alone have one row."""
+
+    def change(self, people: Any) -> None:
+        from sqlglot import exp
+
+        folded = exp.Lower(this=exp.column("person", quoted=True))
+        people.expressions[0].replace(exp.alias_(folded, "who", quoted=True))
+        people.set("group", exp.Group(expressions=[folded.copy()]))
+
+
+class OneOfManyRows(BrokenPeople):
+    """NOT PRIVATE: rows are grouped by a value of theirs besides, so that a person has several."""
+
+    def change(self, people: Any) -> None:
+        from sqlglot import exp
+
+        inner = people.args["from_"].this.this
+        values = [one.alias for one in inner.expressions if one.alias.startswith("v")]
+        people.args["group"].append("expressions", exp.column(values[0], quoted=True))
+
+
+class BareCasts(DuckDB):
+    """NOT PRIVATE: values are cast as they are, so that one that is no number stops the reading."""
+
+    def safe_cast(self, value: Any, source: Column, to: str) -> Any:
+        return cast(value, to)
+
+
+class CentredTable(Table):
+    """NOT PRIVATE: a rule that looks at other rows, as AVG(n) OVER () would: each number less the table's mean."""
+
+    def _reading(self, schema: Schema) -> tuple[Engine, dict[str, Column]]:
+        engine, columns = super()._reading(schema)
+        if not isinstance(engine, Derived):
+            return engine, columns
+        others = [exp.column(one.reference, quoted=True) for one in engine.columns if one.type != "DOUBLE"]
+        numbers = [one for one in engine.columns if one.type == "DOUBLE"]
+        centred = [
+            named(
+                exp.column(one.reference, quoted=True)
+                - exp.Window(this=exp.Avg(this=exp.column(one.reference, quoted=True))),
+                one.reference,
+            )
+            for one in numbers
+        ]
+        rows = exp.Select(expressions=[*others, *centred]).from_(engine.table(), copy=False)
+        return Derived(engine, rows, engine.columns, []), columns
 
 
 class OverflowingRank(Rank):
