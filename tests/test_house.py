@@ -209,7 +209,7 @@ def _trusted_files() -> set[Path]:
         if path not in found:
             found.add(path)
             wanted.extend(_imported(ast.parse(path.read_text(encoding="utf-8"))))
-    found |= {SOURCE / "publishing" / f"{name}.py" for name in ("publish", "prepare", "discover", "linked")}
+    found |= {SOURCE / "publishing" / name for name in ("publish.py", "prepare.py", "discover.py", "linked.py")}
     return {path for path in found if path.name != "__init__.py" or _defines(path)}
 
 

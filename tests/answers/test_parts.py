@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from months import schema_of, series_of
+from months import MONTHS, part_of, schema_of, series_of
 
 from sfumato.answers.parts import above_both
 from sfumato.kernel.sampling.entropy import TestingEntropy
@@ -52,3 +52,14 @@ def test_intervals_of_sums_over_months():
         counts = truth.sum(axis=others).reshape(-1)
         held += [row[-1].low <= count <= row[-1].high for row, count in zip(rows, counts, strict=True)]
     assert len(held) == 240 and np.mean(held) > 0.85
+
+
+def test_noise_of_a_tree_does_not_come_again_every_month():
+    """The total of all months by `sfumato` has the errors of independent counts, and ranges little more."""
+    schema = schema_of(measures={})
+    series = series_of([part_of(month, "sfumato", schema, epsilon=4) for month in MONTHS])
+    for condition, most in (("", 1.0 + 1e-6), (" WHERE age < 40", 1.3), (" WHERE stay BETWEEN 2 AND 5", 1.3)):
+        singles = series.query(f"SELECT period, COUNT(*) FROM visits{condition} GROUP BY period").rows
+        ((total,),) = series.query(f"SELECT COUNT(*) FROM visits{condition}").rows
+        independent = np.sqrt(sum(each.stderr**2 for _, each in singles))
+        assert 1.0 - 1e-6 <= total.stderr / independent <= most

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 import yaml
 from hospital import AGE, ILLS, REGIONS, rows
 from pyarrow import csv
 from running import sfumato
+
+from sfumato.schema.linked import LinkedSchema
 
 REGION = {"region": {"type": "category", "values": list(REGIONS)}}
 TABLES = {
@@ -82,3 +86,10 @@ def test_sqlalchemy_sees_both_tables(folder):
     assert seen.get_table_names() == ["persons", "visits"]
     assert [one["name"] for one in seen.get_columns("visits")] == ["ill", "age", "region"]
     engine.dispose()
+
+
+def test_the_schema_of_the_page_is_one():
+    page = (Path(__file__).parents[2] / "docs" / "linked.md").read_text()
+    (text,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    stated = LinkedSchema.from_dict(yaml.safe_load(text))
+    assert stated.tables["visits"].limit == 72 and stated.tables["visits"].with_parents == ("age", "region")

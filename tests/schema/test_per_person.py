@@ -123,6 +123,14 @@ def test_the_unit_is_the_person_and_has_one_row():
         schema(of("COUNT(*)"), privacy_unit={"column": "who", "contributions": 3})
 
 
+def test_periods_in_a_column_are_refused():
+    series = {"period": "month", "unit": "person in a month", "column": "day"}
+    with pytest.raises(SchemaError, match=r"leave series.column out"):
+        schema(of("COUNT(*)"), series=series)
+    del series["column"]
+    assert schema(of("COUNT(*)"), series=series).people is not None
+
+
 def test_a_column_of_two_kinds_is_refused():
     kinds = {"n": WHOLE, "m": {"type": "category", "values": ["a"], "column": "n"}}
     with pytest.raises(SchemaError, match=r"a number to attributes.n and a text to attributes.m; make two columns"):

@@ -28,7 +28,7 @@ def test_each_table_is_a_release_that_knows_the_others(shelf):
     assert [book.name for book in shelf] == ["persons", "visits"]
     client, whole = client_for(shelf), shelf.books[0].release.whole
     listed = client.get("/api/releases").json()["releases"]
-    assert [one["name"] for one in listed] == ["persons", "visits"]
+    assert [(one["name"], one["epsilon"]) for one in listed] == [("persons", 16), ("visits", 16)]
     for name in ("persons", "visits"):
         about = client.get(f"/api/releases/{name}").json()
         assert [one["column"] for one in about["columns"]][:2] == ["age", "region"]
@@ -55,10 +55,12 @@ def test_over_the_wire(shelf):
         joined = raw.ask(
             "SELECT COUNT(*) AS n FROM public.visits v JOIN public.persons p USING (person_id) WHERE p.age < 40"
         )
+        shown = raw.ask("SHOW TABLES")
         plain = raw.ask("SELECT COUNT(*) AS n FROM visits WHERE age < 40")
         both = raw.ask("SELECT (SELECT COUNT(*) FROM visits) / (SELECT COUNT(*) FROM persons) AS n")
-    found = b" ".join(body for kind, body in tables if kind == b"D")
-    assert b"persons" in found and b"visits" in found
+    for told in (tables, shown):
+        found = b" ".join(body for kind, body in told if kind == b"D")
+        assert b"persons" in found and b"visits" in found
 
     def rows(told):
         return [body for kind, body in told if kind == b"D"]

@@ -7,7 +7,7 @@ from math import hypot, isclose
 
 import duckdb
 import pytest
-from hospital import ILLS, linked, rows
+from hospital import ILLS, linked_once, rows
 
 from sfumato.answers.results import Estimate
 from sfumato.errors import QueryError
@@ -19,14 +19,14 @@ VISITS_EACH = "SELECT {} COUNT(*) / COUNT(DISTINCT person_id) AS n FROM visits {
 
 
 @pytest.fixture
-def exact(tmp_path):
+def exact():
     """Tables with hardly any noise: at epsilon 400 a count is off by one about once in 10^7 cells of persons."""
-    return linked(tmp_path, "cells", epsilon=400)
+    return linked_once("cells", 400)
 
 
 @pytest.fixture
-def noisy(tmp_path):
-    return linked(tmp_path, "cells", epsilon=8)
+def noisy():
+    return linked_once()
 
 
 def values(result):
@@ -150,6 +150,17 @@ def test_what_is_not_known_is_refused_by_name(noisy, sql, says):
 def test_a_pivot_is_of_the_table_that_it_names(noisy):
     wide = noisy.query("PIVOT visits ON ill USING COUNT(*) GROUP BY region")
     assert wide.rows == noisy.tables["visits"].query("PIVOT visits ON ill USING COUNT(*) GROUP BY region").rows
+
+
+def test_public_tables_may_be_brought(noisy):
+    chapters = {"ill": list(ILLS), "chapter": ["lungs", "all", "bones"]}
+    asked = (
+        "SELECT chapter, COUNT(*) AS n FROM visits JOIN chapters USING (ill) WHERE chapter = 'bones' GROUP BY chapter"
+    )
+    ((_, counted),) = noisy.query(asked, tables={"chapters": chapters}).rows
+    assert counted == noisy.query("SELECT COUNT(*) AS n FROM visits WHERE ill = 'fall'").rows[0][0]
+    with pytest.raises(QueryError, match="one table"):
+        noisy.regress("cost ~ age")
 
 
 def test_tables_are_listed(noisy):

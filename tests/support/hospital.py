@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from zlib import crc32
 
@@ -88,6 +90,14 @@ def linked_file(folder: Path, mechanism: str = "cells", epsilon: int = 8) -> Pat
     files = [(link, replace(parts[link.name], published=None).save(folder / f"{link.name}.part")) for link in LINKS]
     write_linked(folder / "linked.sfumato", "hospital", files)
     return folder / "linked.sfumato"
+
+
+@cache
+def linked_once(mechanism: str = "cells", epsilon: int = 8) -> Linked:
+    """Both tables opened from a file that lasts as long as the run, for tests that change nothing."""
+    folder = TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    return linked(Path(folder.name), mechanism, epsilon)
 
 
 def linked(folder: Path, mechanism: str = "cells", epsilon: int = 8) -> Linked:

@@ -20,6 +20,7 @@ STATED = "[MariaDB]"  # a server that the environment names and no package bring
 ENGINES = {
     r"tests/lab/audit/mutants/test_adapters.py::test_every_broken_adapter": "PostgreSQL and Spark",
     r"tests/lab/audit/reading/test_attack.py::\w+\[(PostgreSQL|Spark|ClickHouse|MariaDB|polars)\]": "that source",
+    r"tests/lab/audit/reading/test_attack.py::\w+\[linked tables, (PostgreSQL|Spark)\]": "that source",
     r"tests/serve/web/test_openapi.py": "schemathesis",
     r"tests/serve/web/test_serving_browser.py": "a browser",
     r"tests/serve/pgwire/catalogue/test_database.py": "PostgreSQL",

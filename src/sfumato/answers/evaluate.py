@@ -134,6 +134,13 @@ class NoiseSource(ABC):
         """
         return None
 
+    def drawn(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Floats | None:
+        """Covariances of what of the model's errors comes from noise, (groups, ends, ends): no other part shares it.
+
+        None where nothing is known of that.
+        """
+        return None
+
     def signs_of_rows(self, within: NDArray[np.bool_], cells: Gathered) -> list[Sign] | None:
         """Test statistics for rows in sets of cells, (cells, sets); None where the fits keep none."""
         return None

@@ -41,7 +41,7 @@ class Errors:
 
     weights: of each measured row's noise in each sum, (rows, sums). model: covariance of the sums' model errors, (sums,
     sums). unknown: sums not determined by the measurements, (sums,). counts: multiplicity of each row, (rows,); None
-    means 1.
+    means 1. drawn: part of `model` that is known to come from noise, so that no other release shares it; None: nothing.
     """
 
     design: Design
@@ -49,6 +49,7 @@ class Errors:
     model: Floats
     unknown: NDArray[np.bool_]
     counts: Whole | None = None
+    drawn: Floats | None = None
 
     @classmethod
     def all_model(cls, design: Design, covariance: Floats) -> Errors:
@@ -324,6 +325,14 @@ class ByGroup(Protocol):
 
     def errors_by_group(self, asked: Grouped) -> Sequence[Errors] | None:
         """Errors of every group's sums; None where they must be computed group by group."""
+
+
+@runtime_checkable
+class DrawnByGroup(Protocol):
+    """Fit that tells what of the model errors of all groups comes from noise."""
+
+    def drawn_by_group(self, asked: Grouped) -> Sequence[Floats] | None:
+        """Covariances of every group's sums, (sums, sums) each; None where that is unknown."""
 
 
 def in_buckets(grouped: Grouped, labels: Codes, sizes: Codes) -> tuple[Grouped, Floats, Floats | None]:

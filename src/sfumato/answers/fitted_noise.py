@@ -9,7 +9,7 @@ a group is a box of attribute values; by `errors_by_group`; by dense weights ove
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sfumato.answers.evaluate import NoiseSource, Sign, Sum, Terms, distinct_ends, signs_of_rows
 from sfumato.answers.fieller import NEGLIGIBLE, NormalErrors, Term, normal_terms
-from sfumato.answers.fit import ByGroup, Errors, Fit, Grouped
+from sfumato.answers.fit import ByGroup, DrawnByGroup, Errors, Fit, Grouped
 from sfumato.answers.question import ByStatistic, Gathered, Groups
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
@@ -212,16 +212,7 @@ class FittedNoise(NoiseSource):
 
     def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[Terms]:
         """Noise terms of each present group; a column of weights for every end that differs from the value."""
-        columns, answer = distinct_ends(sides)
-        by_statistic, group = [], groups.of_cells(cells)
-        for fit in self.fits:
-            split, whole = (
-                np.stack([_weights(getattr(side, kind), fit.of, end, cells.size) for side, end in columns], axis=1)
-                for kind in ("split", "whole")
-            )
-            if split.any() or whole.any():
-                query = SumWeights(fit, split, whole, tuple(cells.codes), group, answer)
-                by_statistic.append(self._of_statistic(query, groups.present))
+        by_statistic = [self._of_statistic(query, groups.present) for query in self._asked(sides, cells, groups)]
         if len(by_statistic) == 1 and isinstance(by_statistic[0], NormalErrors):
             return by_statistic[0]
         cache: dict[tuple[int, ...], Terms] = {}  # groups with the same noises get them as the same value
@@ -232,6 +223,27 @@ class FittedNoise(NoiseSource):
                 cache[same] = None if None in parts else tuple(term for part in parts for term in part or ())
             result.append(cache[same])
         return result
+
+    def drawn(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Floats | None:
+        result = np.zeros((len(groups.present), 3 * len(sides), 3 * len(sides)))
+        for query in self._asked(sides, cells, groups):
+            fit = query.fit
+            every = fit.drawn_by_group(self._grouped(query, groups.present)) if isinstance(fit, DrawnByGroup) else None
+            for group, drawn in enumerate(every or ()):
+                result[group] += drawn[np.ix_(query.answer, query.answer)]
+        return result
+
+    def _asked(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Iterator[SumWeights]:
+        """Weights of sums in each statistic that they weigh; a column for every end that differs from the value."""
+        columns, answer = distinct_ends(sides)
+        group = groups.of_cells(cells)
+        for fit in self.fits:
+            split, whole = (
+                np.stack([_weights(getattr(side, kind), fit.of, end, cells.size) for side, end in columns], axis=1)
+                for kind in ("split", "whole")
+            )
+            if split.any() or whole.any():
+                yield SumWeights(fit, split, whole, tuple(cells.codes), group, answer)
 
     def recurring(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Floats | None:
         """Covariances of what other parts err by too, of fits that lean on them; None of any other model's errors."""
@@ -274,12 +286,7 @@ class FittedNoise(NoiseSource):
 
     def _at_once(self, fit: ByGroup, query: SumWeights, present: Codes) -> Sequence[Terms] | None:
         """Noise terms of all groups in `present`, computed together; None where the fit needs them group by group."""
-        group, number = query.group, np.full(int(query.group.max(initial=0)) + 1, -1)
-        here = present[present < len(number)]
-        number[here] = np.arange(len(here))
-        cells = spread_over(self.domain, query.names, np.arange(float(len(group)))[:, None])[:, 0].astype(np.int64)
-        whole = query.whole[cells] if query.whole.any() else None
-        errors = fit.errors_by_group(Grouped.of_cells(number[group][cells], len(present), query.split[cells], whole))
+        errors = fit.errors_by_group(self._grouped(query, present))
         if errors is None:
             return None
         if any(one.weights.any() for one in errors):
@@ -288,6 +295,15 @@ class FittedNoise(NoiseSource):
         model = np.stack([one.model for one in errors])[:, sums[:, None], sums]
         unknown = np.asarray(np.stack([one.unknown for one in errors])[:, sums].any(axis=1))
         return NormalErrors(np.zeros_like(model), model, unknown, back)
+
+    def _grouped(self, query: SumWeights, present: Codes) -> Grouped:
+        """Weights of all groups in `present` by cell of the domain."""
+        group, number = query.group, np.full(int(query.group.max(initial=0)) + 1, -1)
+        here = present[present < len(number)]
+        number[here] = np.arange(len(here))
+        cells = spread_over(self.domain, query.names, np.arange(float(len(group)))[:, None])[:, 0].astype(np.int64)
+        whole = query.whole[cells] if query.whole.any() else None
+        return Grouped.of_cells(number[group][cells], len(present), query.split[cells], whole)
 
     def _laid_out(self, query: SumWeights, present: Codes) -> list[Terms]:
         """Noise terms of some groups from dense weights over the domain."""

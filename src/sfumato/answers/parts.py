@@ -34,7 +34,7 @@ from sfumato.sql import Amount
 KEPT = 1e-9  # of the largest eigenvalue
 ALIKE = 1e-9  # of the largest weight: weights that differ by less are the same
 MOST_KEPT = 2**12  # weights of one part by which its noise terms are found again
-RECURS = 0.5  # of the variance of a part's model error, what other parts have too; chosen on tables of our own
+RECURS = 0.5  # of a part's model error beyond noise, what other parts have too (variance); chosen on tables of our own
 MOST_COMPARED = 2**24  # weights of all parts that are compared with each other
 
 
@@ -137,6 +137,10 @@ class _Errors:
     def recurring(self) -> Floats | None:
         return self.part.view.noises.recurring(self.sides, self.part.cells, self.groups)
 
+    @cached_property
+    def drawn(self) -> Floats | None:
+        return self.part.view.noises.drawn(self.sides, self.part.cells, self.groups)
+
 
 @dataclass(frozen=True, eq=False)
 class _Share:
@@ -159,9 +163,11 @@ class _Share:
         for term in self.terms_of(index) or ():
             if term.model:
                 whole += term.noise.variance * term.multiplicity * np.outer(term.weights, term.weights)
-        found = self.errors.recurring
-        recurs = RECURS * whole if found is None else found[0 if self.everywhere else index]
-        return _Model(whole, recurs, found is not None)
+        found, own = self.errors.recurring, 0 if self.everywhere else index
+        if found is not None:
+            return _Model(whole, found[own], True)
+        drawn = self.errors.drawn
+        return _Model(whole, RECURS * (whole if drawn is None else whole - drawn[own]), False)
 
 
 @dataclass(frozen=True, eq=False)

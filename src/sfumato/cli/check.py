@@ -107,7 +107,8 @@ def show(found: Checked, schema: Schema, period: str | None = None) -> None:
     say()
     if found.unfit:
         say(f"{counted(found.unfit, 'record')} could not be read as rows: other columns than the header, or malformed.")
-    say(f"{counted(found.rows, 'row')} read.{_of_period(found, schema, period)}")
+    each = "" if schema.per_person is None else f", one of each {schema.privacy_unit.column}, made of all its rows"
+    say(f"{counted(found.rows, 'row')} read{each}.{_of_period(found, schema, period)}")
     rows = [
         (part.name, part.kind, *(f"{n:,}" if n else "-" for n in (part.missing, part.unreadable, part.outside)), odd)
         for part in found.parts

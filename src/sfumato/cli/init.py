@@ -96,6 +96,8 @@ def init(
     if blank:
         look = command("discover", table, "--schema", out, "--epsilon", "0.2", "--delta", "1e-9", "--dry-run")
         say(f"What nobody knows in public can be bought from the table, for a part of the budget: {look}")
+    if "column" in answers.unit:
+        say("If questions are about people who have many rows, per_person makes one row of each (docs/schema.md).")
 
 
 def _has_blanks(path: Path) -> bool:

@@ -238,7 +238,7 @@ class Rounds:
 def rounds_of(cost: Cost, most: int) -> Rounds:
     """Two rounds of dealing over at most so many values a person that are (epsilon, delta)-private together.
 
-    Half of delta is for noise, which is Gaussian, and half for thresholds (docs/privacy.md, theorem 15).
+    Half of delta is for noise, which is Gaussian, and half for thresholds (docs/privacy.md, theorem 16).
     """
     if cost.pure or cost.rho is not None:
         raise BudgetError(NEEDS_DELTA)
@@ -253,7 +253,7 @@ def rounds_of(cost: Cost, most: int) -> Rounds:
         raise BudgetError(TOO_SMALL)
     noises = Gaussian(one**2 / (2 * first)), Gaussian(one**2 / (2 * (rho - first)))
     deltas = FIRST * half, (1 - FIRST) * half
-    thresholds = [_least_threshold(noise, one, most, delta) for noise, delta in zip(noises, deltas, strict=True)]
+    thresholds = [least_threshold(noise, one, most, delta) for noise, delta in zip(noises, deltas, strict=True)]
     return Rounds(one, noises, (thresholds[0], thresholds[1]))
 
 
@@ -274,7 +274,7 @@ def deal(held: Held, rounds: Rounds, entropy: Entropy) -> tuple[NDArray[np.bool_
     return found | (later >= second), np.where(found, earlier, np.minimum(later, first - 1))
 
 
-def _least_threshold(noise: Gaussian, one: int, most: int, delta: Fraction) -> int:
+def least_threshold(noise: Gaussian, one: int, most: int, delta: Fraction) -> int:
     """The least threshold that values of one person alone pass with a chance of at most delta, however he deals."""
     low, high = one, 64 * (one + isqrt(int(noise.sigma_squared)) + 1)
     while low < high:

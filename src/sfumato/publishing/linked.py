@@ -239,6 +239,7 @@ def _columns_of(table: TableInGroup) -> list[str]:
     """Columns that are asked of the table's own source."""
     own = [part.column for name, part in table.schema.attributes.items() if name not in table.with_parents]
     own += [part.column for part in table.schema.measures.values()]
+    own += [column for rule in table.schema.made.values() for column in rule.columns]
     return list(dict.fromkeys([*own, *(name for name in (table.unit, table.key, table.by) if name is not None)]))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from sfumato.sql.linked import LinkedTable, route
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from sfumato.answers.regression import Regression
     from sfumato.answers.results import Result
     from sfumato.releases.description import Description
     from sfumato.releases.file.series import PartRecord
@@ -65,21 +66,24 @@ class Linked(Release):
         if _OVERVIEW.fullmatch(str(sql).strip()):
             return self._overview(manner.get("confidence", 0.95))
         if found := _DESCRIBED.fullmatch(str(sql).strip()):
-            return self.table(found["name"].strip('"')).query("DESCRIBE", **manner)
-        of, text = self.routed(sql, own)
+            return one_table(self, found["name"].strip('"')).query("DESCRIBE", **manner)
+        of, text = self.routed(sql, own, manner.get("tables") or ())
         if of is not self:
             return of.query(text, **manner)
         return replace(super().query(text, **manner), counted=self._counted)
 
-    def routed(self, sql: str, own: str | None = None) -> tuple[Release, str]:
+    def routed(self, sql: str, own: str | None = None, brought: Iterable[str] = ()) -> tuple[Release, str]:
+        """The table that answers a statement, or all. own: meant by FROM release. brought: public tables besides."""
         meant = {} if own is None else {"release": self._linked[own.lower()]}
-        found = route(sql, self._linked | meant)
+        found = route(sql, self._linked | meant, brought)
         return (self.table(found.tables[0]) if len(found.tables) == 1 else self), found.sql
 
     def served(self) -> list[TableOfLinked]:
-        """Each table as a release by itself, which answers statements about the others too."""
+        """Each table as a release by itself, with the promise of all, which answers statements about the others too."""
         return [
-            TableOfLinked(one.content, one.mechanism, one.guarantee, one.private, one.receipt, None, one.options, self)
+            TableOfLinked(
+                one.content, one.mechanism, self.guarantee, one.private, self.receipt, None, one.options, self
+            )
             for one in self.tables.values()
         ]
 
@@ -90,6 +94,10 @@ class Linked(Release):
                 return part.release
         there = ", ".join(part.period for part in self.content.parts)
         raise QueryError(f"there is no table {name!r} here; there are {there}")
+
+    def regress(self, formula: str, **asked: Any) -> Regression:
+        there = ", ".join(link.name for link in self.links)
+        raise QueryError(f"a regression is of one table; take it from .tables, which has {there}")
 
     def sample_tables(self, rows: int | None = None, *, seed: int | None = None) -> dict[str, pa.Table]:
         """Draw synthetic rows of all tables, with keys that match. rows: of each table that belongs to none."""
@@ -181,12 +189,15 @@ def guarantee_of_tables(file: LinkedFile, first: Schema) -> Guarantee:
 
 
 def one_table(release: Release, name: str | None) -> Release:
-    """The release of a table that is named, where tables are linked; any other release is that of its one table."""
+    """The release of a table that is named, where tables are linked; any other release is that of its one table.
+
+    What it promises is what all tables of the file promise together, for a reader of one has the others too.
+    """
     if isinstance(release, Linked):
         if name is None:
             there = ", ".join(link.name for link in release.links)
             raise QueryError(f"this file has several tables: {there}; name one with --table, or take it from .tables")
-        return release.table(name)
+        return replace(release.table(name), guarantee=release.guarantee, receipt=release.receipt)
     if name is not None and name.lower() != release.schema.dataset.lower():
         raise QueryError(f"there is no table {name!r} here; this is a release of {release.schema.dataset} alone")
     return release

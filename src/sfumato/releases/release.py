@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -324,10 +325,10 @@ class Release:
             opened: Callable[[], Release] = partial(series_in, file)
         elif is_linked(path):
             from sfumato.releases.file.linked import open_linked
-            from sfumato.releases.linked import linked_in
 
             tables = open_linked(path, most_cells)
-            digest, opened = tables.digest, partial(linked_in, tables)
+            linked = import_module("sfumato.releases.linked")  # by name, for it is made of releases
+            digest, opened = tables.digest, partial(linked.linked_in, tables)
         else:
             artifact = read_artifact(Path(path), most_cells)
             digest, opened = artifact.digest, partial(release_in, artifact)

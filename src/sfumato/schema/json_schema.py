@@ -196,7 +196,7 @@ def json_schema() -> Fragment:
     """
     whole = _object(Schema)
     parts: dict[str, Fragment] = {
-        "privacy_unit": {"anyOf": [{"const": "row"}, _object(PrivacyUnit)]},
+        "privacy_unit": {"anyOf": [{"const": "row"}, _object(PrivacyUnit) | {"required": ["column"]}]},
         "budget": _object(Budget) | {"oneOf": [{"required": ["epsilon"]}, {"required": ["rho"]}]},
         "attributes": {"type": "object", "minProperties": 1, "additionalProperties": _attribute()},
         "measures": {"type": "object", "additionalProperties": _object(Measure)},
@@ -206,6 +206,8 @@ def json_schema() -> Fragment:
     }
     for key, part in parts.items():
         whole["properties"][key] = {"description": _KEYS[key][1], **part}
+    stated = {"anyOf": [{"const": "row"}, {"required": ["contributions"]}]}  # by per_person it is 1
+    whole |= {"if": {"not": {"required": ["per_person"]}}, "then": {"properties": {"privacy_unit": stated}}}
     return {"$schema": DRAFT, "title": "Sfumato schema", "description": "What is public about a table.", **whole}
 
 

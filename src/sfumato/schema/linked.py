@@ -234,6 +234,10 @@ def _expanded(head: Schema, tables: Mapping[str, tuple[Link, dict[str, Any]]]) -
             schema = Schema.from_dict({**mapping, "dataset": name, "privacy_unit": whose})
         except SchemaError as problem:
             raise SchemaError(f"tables.{name}: {problem}", kind=problem.kind) from None
+        if schema.per_person is not None:
+            raise SchemaError(
+                f"tables.{name} states per_person, which is for one table alone; make the rows before, or leave it out"
+            )
         file = schema.file or PLAIN
         if parent is not None:
             schema = schema.model_copy(update={"file": _spelled(schema, parent.schema, link.with_parents)})

@@ -21,6 +21,7 @@ from sfumato.schema.attributes import Attribute, Boolean, Category, Date
 from sfumato.schema.dialect import same_name
 from sfumato.schema.parts import Measure, PrivacyUnit, shown
 from sfumato.schema.recode import Expression, Kind, as_kind, expression_of
+from sfumato.schema.series import Series
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -315,6 +316,7 @@ class Grouped(Protocol):
     privacy_unit: PrivacyUnit
     attributes: dict[str, Attribute]
     measures: dict[str, Measure]
+    series: Series | None
 
 
 def with_one_row(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -337,6 +339,11 @@ def rule_of(schema: Grouped) -> PersonRule:
         raise SchemaError(
             f"privacy_unit.contributions is {unit.contributions}, and per_person leaves one row of each {rule.person}, "
             "of all that person's rows; write 1, or leave it out"
+        )
+    if schema.series is not None and schema.series.column is not None:
+        raise SchemaError(
+            "per_person and series.column are both stated, and a person's row is of no single period; release the "
+            "rows of each period from a table of their own, and leave series.column out"
         )
     try:
         return settled(rule, _uses(schema))

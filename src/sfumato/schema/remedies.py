@@ -34,6 +34,7 @@ REMEDIES = {
     "impossible": "list combinations that no row has, such as {age: 0..14, marital: married}, or delete the line",
     "follows": "write {state: {from: county, groups: {England: [Kent]}}}, or delete the line",
     "series": "write {period: month, unit: person in a month}, or delete the line",
+    "per_person": "write SELECT person, COUNT(*) AS visits FROM visits GROUP BY person, or delete the line",
     "expected_rows": "fill in a guess that gives nothing away, such as 1000000, or delete the line",
     "file": "say how the file is written, such as {delimiter: ';', decimal: ','}, or delete the line",
     "*.type": f"choose one of {_TYPES}",

@@ -8,7 +8,7 @@ a column says whose a row is. Everything else is refused by name, with what ther
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -58,13 +58,16 @@ class Routed(NamedTuple):
     tables: tuple[str, ...]
 
 
-def route(text: str, tables: Mapping[str, LinkedTable]) -> Routed:
-    """Rewrite a statement for the tables that answer it. tables: by name in small letters, parents first."""
+def route(text: str, tables: Mapping[str, LinkedTable], brought: Iterable[str] = ()) -> Routed:
+    """Rewrite a statement for the tables that answer it.
+
+    tables: by name in small letters, parents first. brought: names of public tables that whoever asks brings along.
+    """
     from sqlglot import exp
 
     with compiling():
         tree = parse(text)
-        written = _Statement(tree, tables)
+        written = _Statement(tree, tables, brought)
         for select in list(tree.find_all(exp.Select)):
             written.read(select)
         elsewhere = [written.found(table).name for table in written.base_tables(tree)]  # such as of PIVOT visits ON ill
@@ -84,11 +87,11 @@ class _Statement:
     asked: table of each SELECT, by its id. both: SELECTs with sums of two tables. named: tables that are asked.
     """
 
-    def __init__(self, tree: exp.Expression, tables: Mapping[str, LinkedTable]) -> None:
+    def __init__(self, tree: exp.Expression, tables: Mapping[str, LinkedTable], brought: Iterable[str]) -> None:
         from sqlglot import exp
 
         self.tables = tables
-        self.made = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+        self.made = {cte.alias.lower() for cte in tree.find_all(exp.CTE)} | {name.lower() for name in brought}
         self.asked: dict[int, str] = {}
         self.both: set[int] = set()
         self.named: list[str] = []

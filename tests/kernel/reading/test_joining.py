@@ -196,3 +196,19 @@ def test_which_keys_are_kept_depends_on_the_random_key_and_nothing_else() -> Non
     found = [by_age(counted(group(), base, key=key)) for key in range(3)]
     assert found == [by_age(counted(group(), turned, key=key)) for key in range(3)]
     assert len({tuple(sorted(one)) for one in found}) > 1
+
+
+def test_rules_of_a_table_work_before_the_join_for_its_own_rows_and_its_childrens() -> None:
+    """A parent's age is made from another column, a child's kind too; the key of a child may be made as well."""
+    schema = group(
+        persons={"recode": {"age": "2026 - born"}},
+        visits={"recode": {"kind": "CASE WHEN code > 5 THEN 'a' ELSE 'b' END"}},
+    )
+    base = {
+        "persons": columns(home=[1, 2], pid=[1, 2], born=[2023, 2019]),
+        "visits": columns(pid=[1, 2, 2], vid=[1, 2, 3], code=[9, 1, 1]),
+        **NONE,
+    }
+    assert by_age(counted(schema, base)) == {3: 1, 7: 2}
+    assert counted(schema, base).cells.tolist() == [3, 17]
+    assert counted(schema, base, "persons").cells.tolist() == [3, 7]

@@ -96,6 +96,13 @@ def test_sums_are_the_same_in_every_order_of_rows_and_cannot_overflow():
         assert rows == [("[0.5999999, 0.6000001)",)]
 
 
+def test_a_person_without_a_value_has_no_sum_and_no_mean(visits):
+    sql = "SELECT who, SUM(ward) AS sum, AVG(ward) AS mean, MAX(ward) AS most FROM visits GROUP BY who"
+    kept = {**WHOLE, "missing": "keep"}
+    rows, found = read(visits, sql, sum=kept, mean=kept, most=kept)
+    assert rows == [(None, None, None)] * 3 and found.counts.sum() == 3
+
+
 def test_another_engine_is_told_what_to_do():
     from sfumato.kernel.reading.people import per_person
     from sfumato.schema.per_person import person_rule

@@ -162,6 +162,8 @@ def test_certificate_report_and_comparison(path):
         compare(whole, whole)
     with pytest.raises(QueryError, match="there are persons, visits"):
         one_table(whole, "stays")
+    assert one_table(whole, "Visits").guarantee == whole.guarantee  # a reader of one table has the others too
+    assert any("any one household_id in all tables" in note for note in whole.query("DESCRIBE visits").notes)
     with pytest.raises(QueryError, match="alone"):
         one_table(whole.tables["visits"], "persons")
     assert compare(whole.tables["visits"], whole.tables["visits"], by=["ill"]).together > 0

@@ -32,6 +32,11 @@ class Derived:
         self._columns = tuple(columns)
         self._reads = tuple(reads)
 
+    @property
+    def source(self) -> tuple[Engine, tuple[Column, ...]]:
+        """The engine whose table it derives rows of, and the columns of it that it reads."""
+        return self._engine, self._reads
+
     def __getattr__(self, name: str) -> Any:
         """Whatever is not about the table is the engine's own: its dialect, casts, hash, trial and silence."""
         return getattr(self._engine, name)

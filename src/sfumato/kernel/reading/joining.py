@@ -21,8 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
+from functools import partial
 from itertools import pairwise
 from math import prod
+from typing import Any
 
 from sqlglot import exp
 
@@ -34,11 +36,13 @@ from sfumato.kernel.reading.checking import Checked
 from sfumato.kernel.reading.derived import Derived
 from sfumato.kernel.reading.engines import Admit, Column, Engine
 from sfumato.kernel.reading.expressions import SQL, TEXTS, column, is_present, named, select, type_of, whole
-from sfumato.kernel.reading.table import Table, used_by
+from sfumato.kernel.reading.recoding import recoded
+from sfumato.kernel.reading.table import Table, fitting, used_by
 from sfumato.schema import PrivacyUnit, Schema
 from sfumato.schema.linked import TableInGroup
 
 KEY = "(key of its parent)"  # what a reading takes for the unit of a child's row; it is capped by that
+Use = tuple[str, str, str]  # of a column: role for messages, kind, name
 _FAMILIES = TEXTS, exp.DataType.INTEGER_TYPES, exp.DataType.REAL_TYPES  # types whose values are compared as they are
 
 
@@ -78,6 +82,8 @@ class LinkedTable(Table):
 
     def derived(self, schema: Schema) -> bool:
         """Whether values that the schema uses, or that link tables, are computed on reading."""
+        if len(self.chain) == 1:
+            return super().derived(self.read_as(schema))
         return any(one.derived for one in self.joined(schema, 0).engine.columns)
 
     def read_as(self, schema: Schema) -> Schema:
@@ -86,7 +92,10 @@ class LinkedTable(Table):
         if schema.privacy_unit.contributions != limit or schema.series is not None:
             raise PrivacyError("the limits of a linked table are not those that its schema is charged for")
         unit = PrivacyUnit(column=own.unit or KEY, contributions=own.at_most)
-        return schema.model_copy(update={"privacy_unit": unit})
+        rules: dict[str, Any] = (
+            {} if own.by is None else {"recode": None, "with_": None, "made": {}}
+        )  # they worked before the join
+        return schema.model_copy(update={"privacy_unit": unit, **rules})
 
     def joined(self, schema: Schema, key: int) -> Table:
         """The rows that hang on rows above, as a table. For the audit, whose broken ones are kinds of this."""
@@ -96,17 +105,32 @@ class LinkedTable(Table):
 
 
 class Level:
-    """A table in the statement, whose columns have names there that those of no other table have."""
+    """A table in the statement, whose columns have names there that those of no other table have.
 
-    def __init__(self, number: int, place: Placed, allow_views: bool) -> None:
+    uses: of its columns. Rules that make some of them (`recode`, `with`) work row by row, before the join.
+    """
+
+    def __init__(self, number: int, place: Placed, uses: Sequence[Use], allow_views: bool) -> None:
         self.table, self.engine = place.table, place.engine
-        self._source, self._number = Table(place.engine, allow_views), number
-        self.used: dict[str, Column] = {}  # the engine's own columns, by their references
+        self._number, self._source = number, Table(place.engine, allow_views)
+        self._schema = place.table.schema.model_copy(update={"file": place.table.file})
+        self._made: Derived | None = None
+        self.used: dict[str, Column] = {}  # columns of the table or of what rules make of it, by their references
         self.renamed: dict[str, Column] = {}
+        if self._schema.made:
+            if self.engine.dialect == "spark":
+                raise TableError("recode and with were not tried on linked tables in Spark; make the columns there")
+            told = [(f"tables.{self.table.name}.{role}", kind, name) for role, kind, name in uses]
+            find = partial(self._source.source, self._schema)
+            self._made = recoded(self.engine, self._schema.made, told, find)
 
     def column(self, role: str, kind: str, wanted: str, *, who: bool = False) -> Column:
         """Column that is used, under its name in the statement. who: with what tells persons apart, where it has it."""
-        found = self._source.column(f"tables.{self.table.name}.{role}", kind, wanted, self.table.file)
+        told = f"tables.{self.table.name}.{role}"
+        if self._made is None:
+            found = self._source.source(self._schema, told, kind, wanted)
+        else:
+            found = fitting(self._made, [(told, kind, wanted)])[wanted]
         if kind == "unit":
             _refuse_inexact(found, self.engine.dialect)
         known = self.used.get(found.reference)
@@ -116,12 +140,17 @@ class Level:
         found = self.renamed[name] = replace(own, reference=name, who=f"{name}w" if own.who else None)
         return found if who else replace(found, who=None)
 
+    @property
+    def reads(self) -> tuple[Column, ...]:
+        """Columns of the table itself that are read."""
+        return tuple(self.used.values()) if self._made is None else self._made.source[1]
+
     def rows(self) -> exp.Select:
         """SELECT that renames the columns that are used, and does nothing else."""
         pairs = zip(self.used.values(), self.renamed.values(), strict=True)
         names = [both for old, new in pairs for both in ((old.reference, new.reference), (old.who, new.who))]
         wanted = [named(column(old), new) for old, new in names if old is not None and new is not None]
-        return exp.Select(expressions=wanted).from_(self.engine.table(), copy=False)
+        return exp.Select(expressions=wanted).from_((self._made or self.engine).table(), copy=False)
 
 
 def join_rows(chain: Sequence[Placed], schema: Schema, key: int, *, allow_views: bool) -> Derived:
@@ -130,7 +159,7 @@ def join_rows(chain: Sequence[Placed], schema: Schema, key: int, *, allow_views:
     schema: of the last table. key: chooses which keys of a holder are kept.
     """
     engine = chain[-1].engine
-    levels = [Level(number, place, allow_views) for number, place in enumerate(chain)]
+    levels = [Level(n, place, _uses(chain, n, schema), allow_views) for n, place in enumerate(chain)]
     last = levels[-1]
     holders = [read_unit(levels[0].column("unit", "unit", levels[0].table.unit or "", who=True), engine)]
     keys = list[SQL]()
@@ -139,9 +168,12 @@ def join_rows(chain: Sequence[Placed], schema: Schema, key: int, *, allow_views:
         as_text = _compared_as_text(pair, above, below)
         keys.append(read_unit(pair[0], engine, as_text=as_text))
         holders.append(read_unit(pair[1], engine, as_text=as_text))
-    inherited = {name: _inherited(name, levels) for name in last.table.with_parents}
-    uses = [use for use in used_by(schema) if use[0] not in {f"attributes.{name}" for name in inherited}]
-    own = {one.reference: one for one in (last.column(*use) for use in uses if use[0] != "privacy_unit")}
+    inherited = {}
+    for name in last.table.with_parents:
+        level = levels[_origin(name, chain)]
+        attribute = level.table.schema.attributes[name]
+        inherited[name] = level.column(f"attributes.{name}", attribute.type, attribute.column)
+    own = {one.reference: one for one in (last.column(*use) for use in _own_uses(last.table, schema))}
     held: exp.Select | None = None
     for level, holder, its_key in zip(levels, holders, keys, strict=False):
         held = _held(level, held, (holder, its_key), [*inherited.values()], engine, key)
@@ -151,30 +183,39 @@ def join_rows(chain: Sequence[Placed], schema: Schema, key: int, *, allow_views:
     joined = _join([named(column("h", "rows"), "k"), *_of("rows", own), *_of("above", raw)], rows, held)
     columns = [*own.values(), *(replace(one, name=name) for name, one in inherited.items())]
     columns.append(Column(KEY, None, "k", who="k"))
-    others = [_bottom(level) for level in levels[:-1]]
-    own_engine, reads = _bottom(last)
-    beside = getattr(own_engine, "beside", None)
-    if beside is None or any(type(other) is not type(own_engine) for other, _ in others):
+    others = [(level.engine, level.reads) for level in levels[:-1]]
+    beside = getattr(engine, "beside", None)
+    if beside is None or any(type(other) is not type(engine) for other, _ in others):
         raise TableError(
             "linked tables are read together, from files, frames, SQLite, DuckDB, PostgreSQL or Spark; copy them to one"
         )
     renamed = [one for level in levels for one in level.renamed.values()]
-    return Derived(beside(others, renamed), joined, columns, reads)
+    return Derived(beside(others, renamed), joined, columns, last.reads)
 
 
-def _bottom(level: Level) -> tuple[Engine, Sequence[Column]]:
-    """The engine that holds a table itself, and its columns that are read."""
-    engine: Engine = level.engine
-    return engine, tuple(level.used.values())
-
-
-def _inherited(name: str, levels: Sequence[Level]) -> Column:
-    """Column of an attribute that the last table takes from above, where it is the table's own."""
-    number = len(levels) - 2
-    while name in levels[number].table.with_parents:
+def _origin(name: str, chain: Sequence[Placed]) -> int:
+    """Place in a chain of the table whose own an attribute is that the last one takes from above."""
+    number = len(chain) - 2
+    while name in chain[number].table.with_parents:
         number -= 1
-    attribute = levels[number].table.schema.attributes[name]
-    return levels[number].column(f"attributes.{name}", attribute.type, attribute.column)
+    return number
+
+
+def _own_uses(table: TableInGroup, schema: Schema) -> list[Use]:
+    """Uses of a table's own columns by its schema."""
+    taken = {f"attributes.{name}" for name in table.with_parents}
+    return [use for use in used_by(schema) if use[0] not in taken and use[0] != "privacy_unit"]
+
+
+def _uses(chain: Sequence[Placed], number: int, schema: Schema) -> list[Use]:
+    """Uses of one table's columns in the statement of the last one."""
+    table, last = chain[number].table, chain[-1].table
+    uses = [("unit", "unit", table.unit or "") if table.by is None else ("by", "unit", table.by)]
+    if table is last:
+        return [*uses, *_own_uses(table, schema)]
+    taken = [name for name in last.with_parents if _origin(name, chain) == number]
+    parts = [(f"attributes.{name}", table.schema.attributes[name]) for name in taken]
+    return [*uses, ("key", "unit", table.key or ""), *((role, part.type, part.column) for role, part in parts)]
 
 
 def _refuse_inexact(key: Column, dialect: str) -> None:
@@ -234,12 +275,19 @@ def _one_each(rows: exp.Select, own: dict[str, Column], engine: Engine, key: int
     """SQL of one row for each pair of holder and key, chosen by a hash of the row; rows that tie are equal."""
     if not own:
         return rows.distinct(copy=False)
-    texts = [engine.bytes_of(engine.safe_cast(column(name), one, "text")) for name, one in own.items()]
-    drawn = engine.scramble([column("h"), column("k"), *texts, whole(key % 2**63)])
-    place = _numbered([column("h"), column("k")], [drawn, *(text.copy() for text in texts)])
+    values = [_in_order(one, engine) for one in own.values()]
+    drawn = engine.scramble([column("h"), column("k"), *values, whole(key % 2**63)])
+    place = _numbered([column("h"), column("k")], [drawn, *(value.copy() for value in values)])
     rows = select([*map(column, ("h", "k", *own)), named(place, "place")], rows)
     first = exp.EQ(this=column("place"), expression=whole(1))
     return select([*map(column, ("h", "k", *own))], rows).where(first, copy=False)
+
+
+def _in_order(one: Column, engine: Engine) -> SQL:
+    """SQL of a raw value by which rows can be put in an order in which only equal ones tie: text by its bytes."""
+    if type_of(one, engine.dialect) in exp.DataType.INTEGER_TYPES:
+        return column(one.reference)
+    return engine.bytes_of(engine.safe_cast(column(one.reference), one, "text"))
 
 
 def _numbered(of: list[SQL], by: list[SQL]) -> SQL:

@@ -211,11 +211,11 @@ def _result(each: Aggregate, number: str, keys: int, engine: Engine) -> SQL:
             return exp.Count(this=exp.Star() if every else value)
         case "different":
             return exp.Count(this=exp.Distinct(expressions=[value]))
-        case "sum":
-            return over(cast(clipped_sum(value), "double"), double(STEPS))
-        case "mean":
-            rows = cast(exp.Count(this=value.copy()), "double")
-            return over(cast(clipped_sum(value), "double"), exp.paren(rows * double(STEPS)))
+        case "sum" | "mean":
+            rows: SQL = exp.Count(this=value)
+            by = double(STEPS) if each.function == "sum" else exp.paren(cast(rows.copy(), "double") * double(STEPS))
+            # Without a value there is no sum; the clipped one would be the least of all.
+            return choose([(rows > whole(0), over(cast(clipped_sum(value.copy()), "double"), by))], exp.Null())
         case "least" | "all":
             found: SQL = exp.Min(this=value)
         case "greatest" | "any":

@@ -229,8 +229,8 @@ class Table:
     def derived(self, schema: Schema) -> bool:
         """Whether values that the schema uses are computed on reading, by a view or a lazy frame."""
         made = {same_name(name) for name in schema.made}
-        read = [self._source(schema, *one) for one in _read(schema)]
-        read += [self._source(schema, *one) for one in _asked(schema) if same_name(one[2]) not in made]
+        read = [self.source(schema, *one) for one in _read(schema)]
+        read += [self.source(schema, *one) for one in _asked(schema) if same_name(one[2]) not in made]
         return any(column.derived for column in read)
 
     def _reading(self, schema: Schema) -> tuple[Engine, dict[str, Column]]:
@@ -239,23 +239,19 @@ class Table:
         if schema.made:
             from sfumato.kernel.reading.recoding import recoded
 
-            engine = recoded(engine, schema.made, uses, lambda *use: self._source(schema, *use))
-            columns = _fitting(engine, uses)
+            engine = recoded(engine, schema.made, uses, lambda *use: self.source(schema, *use))
+            columns = fitting(engine, uses)
         else:
-            columns = {wanted: self._source(schema, role, kind, wanted) for role, kind, wanted in uses}
+            columns = {wanted: self.source(schema, role, kind, wanted) for role, kind, wanted in uses}
         if schema.people is None:
             return engine, columns
         from sfumato.kernel.reading.people import per_person
 
         engine = per_person(engine, schema.people, columns, schema)
-        return engine, _fitting(engine, list(used_by(schema)))
+        return engine, fitting(engine, list(used_by(schema)))
 
-    def _source(self, schema: Schema, role: str, kind: str, wanted: str) -> Column:
+    def source(self, schema: Schema, role: str, kind: str, wanted: str) -> Column:
         """Column of the source itself by its name, if it can serve."""
-        return self.column(role, kind, wanted, schema.file)
-
-    def column(self, role: str, kind: str, wanted: str, file: Dialect | None) -> Column:
-        """Column of the source that a schema uses; refused if there is none, or if its type cannot serve."""
         column = _match(self.engine.columns, role, wanted)
         if column.derived and not self.allow_views:
             raise TableError(
@@ -265,13 +261,13 @@ class Table:
                 "the promise is then about the rows of the view, not about those behind it"
             )
         _refuse_unfit(role, kind, column, self.engine.dialect)
-        if file is not None:  # in this one place for every source, whatever else of the file it heeds
-            words, marks = file.missing_words(wanted), file.marks(wanted)
+        if schema.file is not None:  # in this one place for every source, whatever else of the file it heeds
+            words, marks = schema.file.missing_words(wanted), schema.file.marks(wanted)
             column = replace(column, spelling=replace(column.spelling, missing=words, strip=marks))
         return column
 
 
-def _fitting(engine: Engine, uses: Sequence[tuple[str, str, str]]) -> dict[str, Column]:
+def fitting(engine: Engine, uses: Sequence[tuple[str, str, str]]) -> dict[str, Column]:
     """Column of derived rows for each name in use, if it can serve."""
     columns = {}
     for role, kind, wanted in uses:

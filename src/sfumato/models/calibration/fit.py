@@ -359,6 +359,23 @@ class MeasuredFit(ByModel):
             result.append(self._scaled(errors, along, blocks, factors[own], hidden[own]))
         return result
 
+    def drawn_by_group(self, asked: Grouped) -> list[Floats] | None:
+        """What of the model covariances of every group's sums comes from noise, (sums, sums) each; None if unknown.
+
+        All that measured counts explain (the total, marginals, blocks), and of the rest what the inner fit says.
+        """
+        errors = self.errors_by_group(asked)
+        if errors is None:
+            return None
+        inner = innermost(self.inner)
+        shares = inner.drawn_shares(asked) if isinstance(inner, Drawing) else np.zeros((asked.groups, asked.sums))
+        roots = np.sqrt(np.maximum(shares, 0.0))
+        return [
+            one.drawn + root[:, None] * (one.model - one.drawn) * root
+            for one, root in zip(errors, roots, strict=True)
+            if one.drawn is not None
+        ]
+
     def _scaled(
         self,
         errors: Errors,
@@ -378,7 +395,7 @@ class MeasuredFit(ByModel):
         stretch = np.sqrt(np.divide(sizes, claimed, out=np.zeros_like(sizes), where=claimed > 0.0))
         model = sure + stretch[:, None] * residual * stretch
         np.fill_diagonal(model, np.diagonal(sure) + sizes)
-        return replace(errors, weights=errors.weights[:, :-1], model=model, unknown=errors.unknown[:-1])
+        return replace(errors, weights=errors.weights[:, :-1], model=model, unknown=errors.unknown[:-1], drawn=sure)
 
     def record(self, domain: Domain) -> Arrays:
         along = {} if self.steadied is None else self.steadied.record()
@@ -391,6 +408,14 @@ class MeasuredFit(ByModel):
         along = Steadied.read(file, inner)
         blocks = BlockCounts.read(file, inner, along)
         return cls(inner, file.domain, Scales.read(file), file.others(), along, blocks)
+
+
+@runtime_checkable
+class Drawing(Protocol):
+    """A fit that tells how much of its errors, given the total, comes from noise."""
+
+    def drawn_shares(self, asked: Grouped) -> Floats:
+        """Shares of the variances of every group's sums, (groups, sums)."""
 
 
 def with_total(fit: Fit, columns: Floats) -> Errors:

@@ -134,6 +134,25 @@ class TreeFit(ByModel, OfOneMeasurement):
         )
         return Errors.all_models(self.measurement.design, covariance)
 
+    def drawn_shares(self, asked: Grouped) -> Floats:
+        """Shares of the variances of every group's sums, given the total, that noise brings, (groups, sums).
+
+        A split of posterior variance v whose data alone has the variance s is off by v^2 / s from noise, and by the
+        rest from what its prior does not know: the mean of two independent estimates, by precision.
+        """
+        from sfumato.models.tree.observation import counts_by_level, split_variances
+
+        position = np.empty_like(self.tree.order)
+        position[self.tree.order] = np.arange(len(position))
+        asked, none = asked.moved(position), np.zeros_like(self.leanings)
+        by_data = split_variances(self.tree, counts_by_level(self.measurement, self.tree))
+        shares = np.minimum(1.0, self.deviations[1:] ** 2 / by_data)
+        slopes, deviations = self.slopes / FINE, np.append(0.0, self.deviations[1:])
+        drawn = tree_covariances(self.tree, slopes, np.append(0.0, np.sqrt(shares)) * deviations, none, asked)
+        whole = tree_covariances(self.tree, slopes, deviations, self.leanings, asked)
+        parts, wholes = (np.diagonal(each, axis1=1, axis2=2) for each in (drawn, whole))
+        return np.divide(parts, wholes, out=np.zeros_like(wholes), where=wholes > 0.0)
+
     def covariances(self, columns: Floats) -> Floats:
         """Posterior covariances of every leaf with weighted sums of leaves, (leaves, sums)."""
 

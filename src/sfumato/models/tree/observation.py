@@ -343,6 +343,22 @@ def total_by_squares(tree: BinaryTree, counts: Counts) -> Total:
     return Total(float(mean[0]), float(variance[0]), float(noise[0]))
 
 
+def split_variances(tree: BinaryTree, counts: Counts) -> Floats:
+    """Variance of every inner node's split by least squares on what was measured below it, level by level, (inner,).
+
+    Infinite where neither half was measured.
+    """
+    precision, result = np.zeros(tree.nodes(tree.height)), list[Floats]()
+    for level in range(tree.height, -1, -1):
+        if level < tree.height:
+            starts = tree.halves[level][:-1]
+            with np.errstate(divide="ignore"):
+                result.append(1.0 / np.add.reduceat(precision, starts))  # of two halves: 1 / (1 / s + 1 / t)
+                precision = 1.0 / np.add.reduceat(1.0 / precision, starts)
+        precision = precision + 1.0 / ((2.0 if counts.laplace else 1.0) * counts.scales[level] ** 2)
+    return np.concatenate([*reversed(result), np.zeros(0)])
+
+
 def _times(weights: Floats, variances: Floats) -> Floats:
     """Elementwise product weights * variances, with 0 * infinity = 0."""
     return np.multiply(weights, variances, out=np.zeros_like(weights), where=weights > 0.0)

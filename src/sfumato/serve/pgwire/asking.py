@@ -7,6 +7,7 @@ the protocol's messages. So equal requests are answered once, and the bytes are 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from struct import unpack_from
 from typing import Any
@@ -170,6 +171,10 @@ def _columns(listed: Sequence[Sequence[Any]]) -> tuple[Column, ...]:
     return tuple((str(name), int(oid)) for name, oid in listed)
 
 
+_TABLES = re.compile(r"\s*show\s+(?:all\s+)?tables\s*;?\s*", re.IGNORECASE)
+LISTED = "SELECT table_name AS name FROM information_schema.tables WHERE table_schema = 'public' ORDER BY table_name"
+
+
 class OfCatalogue(Exception):
     """Raised for a statement about the system catalogue, which this worker does not have."""
 
@@ -183,7 +188,7 @@ def answer(shelf: Shelf, catalogue: Catalogue | None, asked: Asked) -> bytes:
 
 
 def _answer(shelf: Shelf, catalogue: Catalogue | None, asked: Asked) -> bytes:
-    text = parameters_apart(asked.text)
+    text = LISTED if _TABLES.fullmatch(asked.text) else parameters_apart(asked.text)
     found = release_asked(text, shelf, asked.views)
     notes: Sequence[str] = ()
     if found is None:

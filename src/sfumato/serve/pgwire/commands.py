@@ -95,6 +95,8 @@ def read_command(text: str) -> Command | None:
 
 
 def _show(_body: str, rest: str) -> Command | None:
+    if rest.strip("; ").lower() in ("tables", "all tables"):
+        return None  # which is a question: what tables there are
     if re.match(r"columns\b", rest, re.IGNORECASE):
         return None  # a question about a release
     name = re.sub(r"\s+", "_", rest.strip().strip('"').lower())

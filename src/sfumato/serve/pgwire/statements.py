@@ -17,6 +17,7 @@ from sqlglot import exp
 from sfumato.domain import EPOCH
 from sfumato.effort import MOST_CHARACTERS, at_most
 from sfumato.errors import QueryError
+from sfumato.releases.linked import TableOfLinked
 from sfumato.schema import Schema
 from sfumato.serve.pgwire import protocol as pg
 from sfumato.serve.pgwire.protocol import Failure, Value
@@ -127,8 +128,8 @@ def release_asked(text: str, shelf: Shelf, views: Sequence[View] = ()) -> tuple[
     found = {id(book): book for book in books if book is not None}
     if not found:
         return None
-    together = {id(whole) if (whole := getattr(book.release, "whole", None)) else None for book in found.values()}
-    if None in books or (len(found) > 1 and (len(together) > 1 or None in together)):
+    together = {id(one.release.whole) if isinstance(one.release, TableOfLinked) else id(one) for one in found.values()}
+    if None in books or len(together) > 1:
         raise Failure(pg.UNSUPPORTED, "a question is about one table", "ask one release after the other")
     book = next(iter(found.values()))  # of linked tables any one, which knows the others
     return book, tree, changed
@@ -161,10 +162,10 @@ def find_book(table: Any, shelf: Shelf) -> Book | None:
 def as_release_reads_it(text: str, tree: exp.Expression, book: Book, *, changed: bool) -> str:
     """Rename the table to the release's own name for it. changed: whether the tree was changed before."""
     own = {book.release.schema.dataset.lower(), "release"}
-    if len(asked_of := {table.name.lower() for table in tables_of(tree)}) > 1:
-        own |= asked_of  # linked tables, each by its own name
+    names = {table.name.lower() for table in tables_of(tree)}
+    several = isinstance(book.release, TableOfLinked) and len(names) > 1
     for table in tables_of(tree):
-        if table.name.lower() in own and len(asked_of) > 1:
+        if several:  # linked tables, each by its own name
             changed |= bool(table.db)
             table.set("db", None)
             table.set("catalog", None)

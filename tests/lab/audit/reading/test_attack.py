@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -11,8 +12,11 @@ from pathlib import Path
 import pytest
 from thinned import of_this_commit
 
-from sfumato.lab.audit.reading.attack import attack_source, reading_finding
+from sfumato.kernel.reading.table import open_table
+from sfumato.lab.audit.reading.attack import attack_source, attack_values, reading_finding
 from sfumato.lab.audit.reading.sources import SOURCES
+from sfumato.lab.audit.reading.tables import Case
+from sfumato.schema import Schema
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -34,6 +38,34 @@ def test_no_unit_moves_more_than_is_charged_by_many_pairs(name, full):
     assert found.complaints == ()
     assert found.pairs >= 6
     assert found.largest == 1  # rows of one unit do reach what is charged, so the pairs are worth something
+
+
+def test_a_look_at_values_without_a_cap_is_found():
+    """Three people with three values each, of whom one or two values are asked for."""
+    import pyarrow as pa
+
+    schema = Schema(
+        dataset="t",
+        privacy_unit={"column": "who", "contributions": 1},
+        attributes={"x": {"type": "category", "values": ["a"]}},
+    )
+    rows = tuple({"who": who, "x": value} for who in "pqr" for value in "abc")
+    case = Case(
+        schema, rows[:-1], lambda row: row["who"], lambda parts: open_table(pa.Table.from_pylist([*parts])), list
+    )
+
+    def uncapped(parts):
+        table = case.open(parts)
+        read = table.read_values
+        object.__setattr__(table, "read_values", lambda schema, key, most: read(schema, key, 60))
+        return table
+
+    assert attack_values(case) == (3, 1.0, [])  # eight rows: three values
+    shorter = replace(case, parts=rows[:-2])  # seven rows: two values
+    assert attack_values(shorter) == (3, 1.0, [])
+    _, moved, complaints = attack_values(replace(shorter, open=uncapped))
+    assert moved == 1.5
+    assert "more values than were asked for" in complaints[0]
 
 
 def test_an_attack_stops_at_the_first_complaint_unless_it_is_patient():

@@ -93,6 +93,14 @@ def float_people(random: Random, folder: Path, frame: type[Frame]) -> Case:
     return table.case(opening)
 
 
+def one_row_a_person(random: Random, folder: Path, table: type[Table]) -> Case:
+    """Case of an Arrow table of which one row a person is made."""
+    found = awkward_table(random)
+    while found.schema.people is None or found.types[found.schema.privacy_unit.column or ""] != "string":
+        found = awkward_table(random)
+    return found.case(lambda rows: table(over_origin(Frame(found.arrow(rows), "pyarrow", "Table"))))
+
+
 def wide_decimals(random: Random, folder: Path, frame: type[Frame]) -> Case:
     """Case of an Arrow table whose numbers are 256-bit decimals."""
     import pyarrow as pa
@@ -192,13 +200,13 @@ def _reading(
     return made or broken, partial(attacked, ours, pairs), partial(attacked, theirs, min(20, pairs))
 
 
-def _linked(broken: type[LinkedTable]) -> Sides:
-    """Reading audit of linked tables that are joined wrongly, and as they are."""
+def _linked(broken: type[LinkedTable], *, crowded: bool = False) -> Sides:
+    """Reading audit of linked tables that are joined wrongly, and as they are. crowded: as `linked_source` has it."""
 
     def make(random: Random, folder: Path, kind: type[LinkedTable]) -> Case:
-        return linked_source(random, folder, as_frames, kind=kind, large=0.4)
+        return linked_source(random, folder, as_frames, kind=kind, crowded=crowded)
 
-    return _reading(make, broken, LinkedTable)
+    return _reading(make, broken, LinkedTable, 40)
 
 
 FINE = Fraction(3, 4)
@@ -229,11 +237,14 @@ _CHECKS: dict[str, Sides] = {
     "SQLite values by text": _reading(partial(sqlite_source, people=ALIKE), readers.ValuesByText, Sqlite, 40),
     "SQLite in UTF-16": _reading(people_in_utf16, readers.AnyEncoding, Sqlite, 4),
     "somebody called NaN": _reading(float_people, readers.NamedNaN, Frame),
+    "people among everybody": _reading(one_row_a_person, readers.AmongEverybody, Table, 60),
+    "people folded": _reading(one_row_a_person, readers.PeopleFolded, Table),
+    "people by a value too": _reading(one_row_a_person, readers.OneOfManyRows, Table),
     "views like tables": _reading(limited_view, True, False, 5, made=limited_view),
     "types found out too late": _reading(wide_decimals, readers.UnknownDecimals, Frame, 5),
     "columns A and a": _reading(names_in_two_cases, readers.FirstNames, ParquetFiles, 4),
-    "any number of rows above": _linked(readers.AnyNumberAbove),
-    "any number of rows below": _linked(readers.AnyNumberBelow),
+    "any number of rows above": _linked(readers.AnyNumberAbove, crowded=True),
+    "any number of rows below": _linked(readers.AnyNumberBelow, crowded=True),
     "keys of two households": _linked(readers.SharedKeys),
     "orphans that count": _linked(readers.OrphansCounted),
     "statistics believed": _reading(

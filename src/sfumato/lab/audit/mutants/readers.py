@@ -137,6 +137,52 @@ class CollatedDuckDB(DuckDB):
         return text
 
 
+class BrokenPeople(Table):
+    """NOT PRIVATE: one row a person out of many, by a SELECT in which one thing is changed."""
+
+    def _reading(self, schema: Schema) -> tuple[Any, dict[str, Column]]:
+        engine, columns = super()._reading(schema)
+        self.change(engine._rows)  # type: ignore[attr-defined]
+        return engine, columns
+
+    def change(self, people: Any) -> None:
+        """Change the SELECT."""
+        raise NotImplementedError
+
+
+class AmongEverybody(BrokenPeople):
+    """NOT PRIVATE: what a person's rows amount to is the greatest of everybody's, by a window over all rows."""
+
+    def change(self, people: Any) -> None:
+        from sqlglot import exp
+
+        for alias in people.expressions:
+            if alias.alias.startswith("of_person"):
+                alias.set("this", exp.Window(this=exp.Max(this=alias.this)))
+
+
+class PeopleFolded(BrokenPeople):
+    """NOT PRIVATE: people whose names differ in capitals alone have one row."""
+
+    def change(self, people: Any) -> None:
+        from sqlglot import exp
+
+        folded = exp.Lower(this=exp.column("person", quoted=True))
+        people.expressions[0].replace(exp.alias_(folded, "who", quoted=True))
+        people.set("group", exp.Group(expressions=[folded.copy()]))
+
+
+class OneOfManyRows(BrokenPeople):
+    """NOT PRIVATE: rows are grouped by a value of theirs besides, so that a person has several."""
+
+    def change(self, people: Any) -> None:
+        from sqlglot import exp
+
+        inner = people.args["from_"].this.this
+        values = [one.alias for one in inner.expressions if one.alias.startswith("v")]
+        people.args["group"].append("expressions", exp.column(values[0], quoted=True))
+
+
 class OverflowingRank(Rank):
     """NOT PRIVATE: ranks in 64 bits, which leave them where there are many rows."""
 

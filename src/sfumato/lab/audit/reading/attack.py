@@ -3,17 +3,22 @@
 The proof speaks of tables, the code reads files, and here they must agree. For every source, awkward tables are read
 whole and again without the rows of each unit in turn. The gathered counts and sums may move by no more than is charged;
 nothing may fail on one and not on the other; and a slow reading in plain Python must agree cell by cell.
+
+A look at the values of a column (`attack_values`) is read in the same way: without a unit one person's values may be
+missing, no more of them than were asked for, and all other people's are the same.
 """
 
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import chain, repeat
 from math import ceil
 from pathlib import Path
 from random import Random
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +26,7 @@ from numpy.typing import NDArray
 from sfumato.errors import SfumatoError
 from sfumato.frozen import dataclass
 from sfumato.kernel.counts import Aggregate
+from sfumato.kernel.discovering import values_schema
 from sfumato.lab.audit.reading.reference import difference, period_read
 from sfumato.lab.audit.reading.sources import SOURCES
 from sfumato.lab.audit.reading.tables import Case, Make
@@ -28,6 +34,7 @@ from sfumato.schema import Schema
 
 KEY = 20240229  # which rows of a unit are kept depends on it; it is the same for both of a pair
 SHOWN = 3  # complaints that are kept for each source
+VALUES = 0.1  # pairs of looks at values beside those of releases
 
 
 @dataclass(frozen=True)
@@ -57,20 +64,32 @@ def sources_here() -> list[str]:
 def reading_finding(name: str, pairs: int, seed: int = 1) -> ReadingFinding:
     """Audit a source with at least `pairs` pairs of neighbouring tables, fewer where reading takes long."""
     source = SOURCES[name]
-    return attack_source(name, source.make, ceil(pairs * source.share), seed=seed, first=source.first)
+    enough = ceil(pairs * source.share)
+    read = attack_source(name, source.make, enough, seed=seed, first=source.first)
+    looked = attack_source(name, source.make, ceil(enough * VALUES), seed=seed, attack=attack_values)
+    largest, complaints = max(read.largest, looked.largest), (read.complaints + looked.complaints)[:SHOWN]
+    return ReadingFinding(name, read.pairs + looked.pairs, largest, complaints)
 
 
 def attack_source(
-    name: str, make: Make, pairs: int, *, seed: int = 1, patient: bool = True, first: Sequence[Make] = ()
+    name: str,
+    make: Make,
+    pairs: int,
+    *,
+    seed: int = 1,
+    patient: bool = True,
+    first: Sequence[Make] = (),
+    attack: Attack | None = None,
 ) -> ReadingFinding:
     """Audit one source. patient: continue after the first complaint. first: makers of cases to try before `make`."""
+    attack = attack or attack_case
     random = Random(f"{name} {seed}")  # noqa: S311 (tables, not noise)
     done, largest, complaints = 0, 0.0, list[str]()
     with tempfile.TemporaryDirectory() as folder:
         for one in chain(first, repeat(make)):
             if done >= pairs or (complaints and not patient):
                 break
-            tried, moved, said = attack_case(one(random, Path(folder)), patient=patient)
+            tried, moved, said = attack(one(random, Path(folder)), patient=patient)
             done, largest = done + tried, max(largest, moved)
             complaints += said
     return ReadingFinding(name, done, largest, tuple(complaints[:SHOWN]))
@@ -97,6 +116,55 @@ def attack_case(case: Case, *, patient: bool = True) -> tuple[int, float, list[s
             complaints.append(f"one unit moves what is gathered {float(moved):g} times as far as is charged")
         complaints += _unlike(case, fewer, other)
     return done, largest, complaints
+
+
+class Attack(Protocol):
+    """Comparison of all neighbouring pairs of one table, as `attack_case` makes it."""
+
+    def __call__(self, case: Case, *, patient: bool) -> tuple[int, float, list[str]]: ...
+
+
+def attack_values(case: Case, *, patient: bool = True) -> tuple[int, float, list[str]]:
+    """Compare looks at the values of one column, of one to three values a person, like `attack_case`."""
+    attributes, size = list(case.schema.attributes.values()), len(case.parts)
+    listable = [one for one in attributes if one.type != "date"] or attributes  # times are refused
+    schema = values_schema(listable[size % len(listable)].column, case.schema.privacy_unit, case.schema.file)
+    most = 1 if schema.privacy_unit.column is None else 1 + size % 3
+    whole = _looked(case, schema, most, case.parts)
+    largest, done, complaints = 0.0, 0, list[str]()
+    for fewer in _neighbours(case):
+        if complaints and not patient:
+            break
+        done += 1
+        other = _looked(case, schema, most, fewer)
+        if isinstance(whole, str) or isinstance(other, str):
+            if whole != other:
+                complaints.append(f"{whole if isinstance(whole, str) else other} with or without one unit only")
+            continue
+        moved = [*(whole - other).elements(), *(other - whole).elements()]
+        largest = max(largest, float(len(moved)), *(len(values) / most for values in moved))
+        if largest > 1:
+            complaints.append(f"one unit moves the values of {len(moved)} people, or more values than were asked for")
+    return done, largest, complaints
+
+
+def _looked(case: Case, schema: Schema, most: int, parts: tuple[object, ...]) -> Counter[tuple[bytes, ...]] | str:
+    """Each person's values, by people alike, or a text on how reading failed or was refused."""
+    try:
+        table = case.open(parts)
+        table.check_values(schema, most)
+    except SfumatoError as error:
+        return f"refused ({type(error).__name__})"
+    try:
+        values, places, numbers = table.read_values(schema, KEY, most)
+    except Exception as error:
+        return f"failed while reading ({type(error).__name__})"
+    if most == 1:
+        return Counter({(values[place],): int(count) for place, count in zip(places, numbers, strict=True)})
+    people: dict[int, list[bytes]] = {}
+    for place, number in zip(places.tolist(), numbers.tolist(), strict=True):
+        people.setdefault(number, []).append(values[place])
+    return Counter(tuple(sorted(held)) for held in people.values())
 
 
 def move(schema: Schema, one: Aggregate, other: Aggregate) -> Fraction:

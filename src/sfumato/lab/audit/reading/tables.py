@@ -261,7 +261,8 @@ def _by_person(schema: Schema, aside: Random) -> Schema:
     parts = [*schema.attributes.values(), *schema.measures.values()]
     columns = list(dict.fromkeys(part.column for part in parts))
     alike = len({column.lower() for column in (*columns, unit or "")}) <= len(columns)
-    if unit is None or schema.series is not None or alike or aside.random() >= 0.3:
+    wanted = [aside.random() for _ in range(9)][-1] < 0.25  # whatever else was drawn from the first ones
+    if unit is None or schema.series is not None or alike or not wanted:
         return schema
     kinds = {part.column: getattr(part, "type", "number") for part in parts}
     made = {}
