@@ -1,11 +1,12 @@
-"""A series of monthly releases by `margins`: error alone, leaning on earlier months, and with all of a year's budget.
+"""A series of monthly releases: error alone, leaning on earlier months, and with all of a year's budget.
 
-    python benchmarks/series.py [--columns 8] [--rows 4000] [--seed 21] [--drift 0 2 10 30 jump] [--nist FOLDER]
-        [--over-time] [--running]
+    python benchmarks/series.py [--mechanism margins] [--columns 8] [--rows 4000] [--seed 21] [--drift 0 2 10 30 jump]
+        [--nist FOLDER] [--over-time] [--running]
 
 Tables are drawn from a Bayesian network whose conditional shares walk by so many percent a month; "jump": by 2 %, and
-in the ninth month one category jumps tenfold for good. Errors are root mean squares over the cells of all pairs, in the
-second half of the year, beside those of each month alone. Coverage is of 95 % intervals: of cells of pairs by month, by
+in the ninth month one category jumps tenfold for good. Errors are root mean squares over the cells of all pairs (of a
+mechanism that holds a cube: of three columns, and of all of its cells too), in the second half of the year, beside
+those of each month alone. Coverage is of 95 % intervals: of cells of pairs by month, by
 the filter and by the smoother, of the category that jumps, and with --over-time of differences between successive
 months, of running totals and of the mean of three months, asked by SQL. --nist: the ten columns of nist.py of NIST's
 excerpt in FOLDER, its rows in the order of a stable column (PUMA) and dealt out to twelve months one by one ("dealt"),
@@ -37,19 +38,24 @@ from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.kernel.ledger.past_noise import Carried, PastNoise
 from sfumato.kernel.opening import Terms, curator_of
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
-from sfumato.models.margins.borrowing import borrowed
+from sfumato.models import find_mechanism
 from sfumato.models.margins.content import Margins
-from sfumato.models.margins.measure import margins
 from sfumato.queries.running import GRID, Running, coefficients
+from sfumato.releases.contents.cube import Cube
 from sfumato.releases.contents.series import Part, SeriesContent
 from sfumato.releases.file.manifest import Guarantee
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
 
-SIZES = {8: [3, 14, 5, 2, 8, 20, 6, 4], 11: [4, 2, 10, 7, 3, 24, 5, 2, 16, 6, 30]}
-MONTHS, JUMPS, CATEGORY = 12, 8, (4, 1)
+SIZES = {3: [5, 14, 6], 8: [3, 14, 5, 2, 8, 20, 6, 4], 11: [4, 2, 10, 7, 3, 24, 5, 2, 16, 6, 30]}
+MONTHS, JUMPS = 12, 8
 MOST_ORDERED = 9  # values up to which an attribute is a category
 MOST_ASKED = 200  # cells of a pair that is asked over time
+
+
+def jumping(sizes: Sequence[int]) -> tuple[int, int]:
+    """Attribute and value that jump."""
+    return (4, 1) if len(sizes) > 4 else (0, 1)
 
 
 def schema_of(sizes: Sequence[int]) -> Schema:
@@ -88,8 +94,8 @@ def drawn(sizes: Sequence[int], drift: float, seed: int, rows: int, *, jump: boo
         number = int(rows * np.exp(drift / 2.0 * stream.normal()))
         codes = np.zeros((number, len(sizes)), dtype=np.int64)
         for place, (given, walked) in enumerate(zip(parents, shares, strict=True)):
-            times = 10.0 if jump and month >= JUMPS and place == CATEGORY[0] else 1.0
-            table = walked * np.where(np.arange(sizes[place]) == CATEGORY[1], times, 1.0)
+            times = 10.0 if jump and month >= JUMPS and place == jumping(sizes)[0] else 1.0
+            table = walked * np.where(np.arange(sizes[place]) == jumping(sizes)[1], times, 1.0)
             table = table / table.sum(axis=1, keepdims=True)
             at = np.zeros(number, dtype=np.int64)
             if given:
@@ -100,11 +106,16 @@ def drawn(sizes: Sequence[int], drift: float, seed: int, rows: int, *, jump: boo
     return months
 
 
-def released(schema: Schema, codes: np.ndarray, budget: Budget, seed: int) -> Margins:
+def released(schema: Schema, codes: np.ndarray, budget: Budget, seed: int, mechanism: str) -> Margins | Cube:
     cells, counts = np.unique(np.ravel_multi_index(codes.T, schema.domain.shape), return_counts=True)
-    content = margins(curator_of(schema, Aggregate(cells, counts, {}), budget, TestingEntropy(seed)), schema, budget)
-    assert isinstance(content, Margins)
+    curator = curator_of(schema, Aggregate(cells, counts, {}), budget, TestingEntropy(seed))
+    content = find_mechanism(mechanism).run(curator, schema, budget, None)
+    assert isinstance(content, Margins | Cube)
     return content
+
+
+def leaning(contents: Sequence[Margins | Cube], at: int) -> Margins | Cube:
+    return contents[at].leaning([*contents[:at], *contents[at + 1 :]], at)
 
 
 def counted(codes: np.ndarray, sizes: Sequence[int], places: Sequence[int]) -> np.ndarray:
@@ -114,31 +125,50 @@ def counted(codes: np.ndarray, sizes: Sequence[int], places: Sequence[int]) -> n
 
 
 class Errors:
-    """Errors and hits of 95 % intervals of the cells of all pairs."""
+    """Errors and hits of 95 % intervals of the cells of all pairs, or of a cube's cells."""
 
-    def __init__(self, sizes: Sequence[int]) -> None:
-        self.sizes, self.pairs = sizes, list(combinations(range(len(sizes)), 2))
+    def __init__(self, sizes: Sequence[int], *, pairs: bool) -> None:
+        every = tuple(range(len(sizes)))
+        self.sizes, self.sets = sizes, list(combinations(every, 2)) if pairs else [every]
 
-    def of(self, content: Margins, codes: np.ndarray) -> float:
-        off = [(content.tables["count"][p].estimate - counted(codes, self.sizes, p)).reshape(-1) for p in self.pairs]
+    def of(self, content: Margins | Cube, codes: np.ndarray) -> float:
+        off = [self._estimated(content, p)[0] - counted(codes, self.sizes, p).reshape(-1) for p in self.sets]
         return float(np.sqrt(np.mean(np.concatenate(off) ** 2)))
 
-    def hits(self, content: Margins, codes: np.ndarray, value: tuple[int, int] | None = None) -> float:
+    def _estimated(self, content: Margins | Cube, places: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """Estimates and half widths of the cells of some attributes."""
+        if isinstance(content, Margins):
+            every = content.every(places)
+            joined = content.joined(every)
+            errors = content.errors("count", every, joined)
+            variance = errors.noise.of_cells() + errors.model.of_cells()
+            return joined["count"].reshape(-1), 1.96 * np.sqrt(np.maximum(variance, 0.0)).reshape(-1)
+        of_cells = np.ravel_multi_index(
+            [np.indices(self.sizes)[place].reshape(-1) for place in places], [self.sizes[place] for place in places]
+        )
+        columns = (of_cells[:, None] == np.arange(of_cells.max() + 1)).astype(np.float64)
+        errors = content.fits[0].errors(columns)
+        many = 1 if errors.counts is None else errors.counts
+        variance = (errors.design.variances * many) @ errors.weights**2 + np.diag(errors.model)
+        return columns.T @ content.fits[0].estimate, 1.96 * np.sqrt(variance)
+
+    def hits(self, content: Margins | Cube, codes: np.ndarray, value: tuple[int, int] | None = None) -> float:
         """Share of cells inside their intervals; value: of one attribute's value alone."""
         found = []
-        for pair in self.pairs:
-            if value is not None and value[0] not in pair:
+        for places in self.sets:
+            if value is not None and value[0] not in places:
                 continue
-            every = content.every(pair)
-            joined = content.joined(every)
-            errors, truth = content.errors("count", every, joined), counted(codes, self.sizes, pair)
-            half = 1.96 * np.sqrt(np.maximum(errors.noise.of_cells() + errors.model.of_cells(), 0.0))
-            inside = (np.floor(joined["count"] - half) <= truth) & (truth <= np.ceil(joined["count"] + half))
-            found.append((inside if value is None else np.take(inside, value[1], pair.index(value[0]))).reshape(-1))
+            estimate, half = self._estimated(content, places)
+            truth = counted(codes, self.sizes, places)
+            ends = estimate - half, estimate + half
+            if isinstance(content, Margins):  # of counts by a model, as SQL answers them
+                ends = np.floor(ends[0]), np.ceil(ends[1])
+            inside = ((ends[0] <= truth.reshape(-1)) & (truth.reshape(-1) <= ends[1])).reshape(truth.shape)
+            found.append((inside if value is None else np.take(inside, value[1], places.index(value[0]))).reshape(-1))
         return float(np.concatenate(found).mean())
 
 
-def as_series(contents: Sequence[Margins]) -> SeriesContent:
+def as_series(contents: Sequence[Margins | Cube]) -> SeriesContent:
     guarantee = Guarantee(Cost.stated(1).epsilon, "a person in a month", "one row", "none")
     parts = []
     for number, content in enumerate(contents, start=1):
@@ -158,7 +188,7 @@ def hits_over_time(content: SeriesContent, months: Sequence[np.ndarray], sizes: 
     """Coverage of what is asked along time, of the cells of some pairs."""
     release = Release(content, "margins", Guarantee(Cost.stated(1).epsilon, "p", "n", "s"), private=False)
     hits: dict[str, list[bool]] = {name: [] for name in FORMS}
-    for first, second in ((0, 3), (2, 6), (4, 7)):
+    for first, second in ((0, 3), (2, 6), (4, 7)) if len(sizes) > 4 else ((0, 1), (0, 2), (1, 2)):
         if sizes[first] * sizes[second] > MOST_ASKED:
             continue
         grouped = f"SELECT period, a{first}, a{second}, COUNT(*) AS n FROM t GROUP BY period, a{first}, a{second}"
@@ -180,29 +210,36 @@ def hits_over_time(content: SeriesContent, months: Sequence[np.ndarray], sizes: 
     return {name: float(np.mean(each)) for name, each in hits.items()}
 
 
-def year(name: str, sizes: Sequence[int], months: Sequence[np.ndarray], seed: int, *, over_time: bool) -> None:
-    schema, errors, start = schema_of(sizes), Errors(sizes), process_time()
+def year(
+    name: str, sizes: Sequence[int], months: Sequence[np.ndarray], seed: int, mechanism: str, *, over_time: bool
+) -> None:
+    schema, start = schema_of(sizes), process_time()
     budget = Cost.stated(1, "1e-9").budget
-    alone = [released(schema, codes, budget, seed * 100 + month) for month, codes in enumerate(months)]
+    alone = [released(schema, codes, budget, seed * 100 + month, mechanism) for month, codes in enumerate(months)]
     later = range(MONTHS // 2, MONTHS)
-    filtered = {month: borrowed(alone[: month + 1], month) for month in range(1, MONTHS)}
-    smoothed = {month: borrowed(alone, month) for month in range(MONTHS)}
-    rich = {m: released(schema, months[m], Budget.zcdp(MONTHS * budget.amount), seed * 100 + 50 + m) for m in later}
-    base = np.mean([errors.of(alone[month], months[month]) for month in later])
-    ratios = [np.mean([errors.of(each[m], months[m]) for m in later]) / base for each in (filtered, smoothed, rich)]
-    line = f"{len(sizes):>3} {name:>6} {base:>8.1f} " + " ".join(f"{each:>8.3f}" for each in ratios) + "   cells"
-    for words, contents in (("alone", dict(enumerate(alone))), ("filter", filtered), ("smoother", smoothed)):
-        by_month = [errors.hits(content, months[month]) for month, content in contents.items()]
-        line += f" {words} {np.mean(by_month):.3f} ({min(by_month):.3f} to {max(by_month):.3f})"
-    if name == "jump":
-        for words, some in (("broke", [JUMPS]), ("since", range(JUMPS + 1, MONTHS))):
-            every = [[errors.hits(of[m], months[m], CATEGORY) for m in some] for of in (alone, filtered, smoothed)]
-            line += f"; {words}: " + " ".join(f"{np.mean(each):.3f}" for each in every)
-    if over_time:
-        for words, content in (("alone", as_series(alone)), ("as of the last", as_series(alone).as_of("2026-12"))):
-            found = hits_over_time(content, months, sizes)
-            line += f"; {words}: " + ", ".join(f"{each} {share:.3f}" for each, share in found.items())
-    print(f"{line}   ({process_time() - start:.0f} s of CPU)", flush=True)
+    filtered = {month: leaning(alone[: month + 1], month) for month in range(1, MONTHS)}
+    smoothed = {month: leaning(alone, month) for month in range(MONTHS)}
+    more = Budget.zcdp(MONTHS * budget.amount)
+    rich = {m: released(schema, months[m], more, seed * 100 + 50 + m, mechanism) for m in later}
+    for pairs in (True,) if mechanism == "margins" else (False, True):
+        errors = Errors(sizes, pairs=pairs)
+        base = np.mean([errors.of(alone[month], months[month]) for month in later])
+        ratios = [np.mean([errors.of(each[m], months[m]) for m in later]) / base for each in (filtered, smoothed, rich)]
+        line = f"{mechanism} {len(sizes):>3} {name:>6} {'pairs' if pairs else 'cells'} {base:>8.1f} "
+        line += " ".join(f"{each:>8.3f}" for each in ratios) + "   held"
+        for words, contents in (("alone", dict(enumerate(alone))), ("filter", filtered), ("smoother", smoothed)):
+            by_month = [errors.hits(content, months[month]) for month, content in contents.items()]
+            line += f" {words} {np.mean(by_month):.3f} ({min(by_month):.3f} to {max(by_month):.3f})"
+        if name == "jump":
+            for words, some in (("broke", [JUMPS]), ("since", range(JUMPS + 1, MONTHS))):
+                value = jumping(sizes)
+                every = [[errors.hits(of[m], months[m], value) for m in some] for of in (alone, filtered, smoothed)]
+                line += f"; {words}: " + " ".join(f"{np.mean(each):.3f}" for each in every)
+        if over_time and pairs:
+            for words, content in (("alone", as_series(alone)), ("as of the last", as_series(alone).as_of("2026-12"))):
+                found = hits_over_time(content, months, sizes)
+                line += f"; {words}: " + ", ".join(f"{each} {share:.3f}" for each, share in found.items())
+        print(f"{line}   ({process_time() - start:.0f} s of CPU)", flush=True)
 
 
 def dealt(folder: Path, seed: int) -> tuple[list[int], dict[str, list[np.ndarray]]]:
@@ -298,7 +335,8 @@ def of_ranges(periods: int) -> list[float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--columns", type=int, nargs="*", default=[8, 11])
+    parser.add_argument("--columns", type=int, nargs="*", help="3, 8 or 11; of a cube 3, else 8 and 11")
+    parser.add_argument("--mechanism", default="margins", help="margins, cells, hierarchical, sfumato, ...")
     parser.add_argument("--rows", type=int, default=4000)
     parser.add_argument("--seed", type=int, default=21)
     parser.add_argument("--drift", nargs="*", default=["0", "2", "10", "30", "jump"])
@@ -311,16 +349,17 @@ def main() -> None:
     if stated.running:
         running()
         return
-    print("columns drift, error alone; of it: leaning on earlier months, on all, with the year's budget; coverage of")
-    print("cells by month, mean (least to most), of what jumped then and since (alone, filter, smoother), over time")
-    for columns, drift in product(stated.columns, stated.drift):
+    print("mechanism columns drift, error alone; of it: leaning on earlier months, on all, with the year's budget;")
+    print("held by month, mean (least to most), of what jumped then and since (alone, filter, smoother), over time")
+    columns_asked = stated.columns or ([8, 11] if stated.mechanism == "margins" else [3])
+    for columns, drift in product(columns_asked, stated.drift):
         walk, sizes = 0.02 if drift == "jump" else float(drift) / 100.0, SIZES[columns]
         months = drawn(sizes, walk, stated.seed, stated.rows, jump=drift == "jump")
-        year(drift, sizes, months, stated.seed, over_time=stated.over_time)
+        year(drift, sizes, months, stated.seed, stated.mechanism, over_time=stated.over_time)
     if stated.nist is not None:
         sizes, named = dealt(stated.nist, stated.seed)
         for name, months in named.items():
-            year(name, sizes, months, stated.seed, over_time=stated.over_time)
+            year(name, sizes, months, stated.seed, stated.mechanism, over_time=stated.over_time)
 
 
 if __name__ == "__main__":

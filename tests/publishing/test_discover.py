@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from fractions import Fraction
 
 import numpy as np
@@ -90,13 +91,13 @@ def test_shares_split_the_cost_exactly_and_only_values_take_of_the_delta(book):
 @pytest.mark.parametrize("most", ["0.05", "1"])
 def test_looks_take_all_that_was_reserved_and_never_more(book, monkeypatch, most):
     taken = []
-    take = Looks._take
+    take = Looks.take
 
     def noted(self, epsilon, delta=Fraction(0)):
         taken.append((epsilon, delta))
         return take(self, epsilon, delta)
 
-    monkeypatch.setattr(Looks, "_take", noted)
+    monkeypatch.setattr(Looks, "take", noted)
     filled(book, epsilon=most)
     spent = sum(epsilon for epsilon, _ in taken)
     assert spent <= Fraction(most) and sum(delta for _, delta in taken) == Fraction(1, 10**6)
@@ -109,13 +110,33 @@ def test_a_look_beyond_the_reservation_or_of_another_unit_is_refused(book):
     by_person = by_row.model_copy(update={"privacy_unit": one.schema.privacy_unit})
     with pytest.raises(PrivacyError, match="another unit"):
         looks.curator(by_row, Fraction(1))
-    with pytest.raises(PrivacyError, match="each has one count"):
-        looks.people(by_person, Fraction(1))
+    with pytest.raises(PrivacyError, match="another unit"):
+        looks.values(by_row, Fraction(1), Fraction(1, 10**6), most=3, values_a_person=1)
     looks.curator(by_person, Fraction(3))
     with pytest.raises(PrivacyError, match="more than was reserved"):
         looks.curator(by_person, Fraction(2))
     with pytest.raises(PrivacyError, match="more than was reserved"):
-        looks.values("town", Fraction(1, 2), Fraction(1, 10**5), most=3, values_a_person=1)
+        looks.values(by_person, Fraction(1, 2), Fraction(1, 10**5), most=3, values_a_person=1)
+
+
+def test_columns_that_rules_make_can_be_asked_for(book):
+    draft = {
+        "dataset": "visits",
+        "privacy_unit": {"column": "pid"},
+        "budget": {"epsilon": 9},
+        "recode": {"decade": "FLOOR(age / 10)"},
+        "attributes": {"decade": {"type": "integer"}},
+    }
+    schema = filled(book, draft=draft).schema()
+    assert (schema.attributes["decade"].lower, schema.attributes["decade"].upper) in {(0, 9), (0, 10)}
+    assert schema.privacy_unit.contributions > 1
+    people = {**draft, "recode": None, "attributes": {"visits": {"type": "integer"}}}
+    people["per_person"] = "SELECT pid, COUNT(*) AS visits FROM visits GROUP BY pid"
+    del people["recode"]
+    (found,) = filled(book, draft=people, seed=9).findings
+    assert found.found["attributes", "visits", "lower"] <= 1 and found.found["attributes", "visits", "upper"] in range(
+        4, 12
+    )
 
 
 def test_nothing_is_read_before_the_reservation_and_a_failed_look_keeps_it(book, monkeypatch):
@@ -213,6 +234,33 @@ def test_later_releases_name_what_was_bought_and_charge_the_same_account(book, t
     other.set_budget("visits", 9)
     with pytest.raises(LedgerError, match="requires the ledger"):  # one that does not know what was spent
         sf.release(TABLE, schema, 1, mechanism="cells", ledger=other)
+
+
+def test_what_is_said_of_the_file_holds_for_looks(book, tmp_path):
+    lines = ["pid;age;town", *(f"{place};{place % 50},0 y;{'NA' if place % 3 else 'Bern'}" for place in range(3000))]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    file = {"delimiter": ";", "decimal": ",", "missing": {"town": ["NA"]}, "strip": {"age": ["y"]}}
+    draft = {key: part for key, part in DRAFT.items() if key != "measures"} | {"file": file}
+    schema = filled(book, table=tmp_path / "t.csv", draft=draft).schema()
+    assert schema.attributes["town"].listed == ("Bern",)
+    assert (schema.attributes["age"].lower, schema.attributes["age"].upper) == (0, 50)
+
+
+def of_sqlite(table, folder):
+    connection = sqlite3.connect(folder / "t.sqlite")
+    connection.execute("CREATE TABLE visits (pid INTEGER, age INTEGER, town TEXT, cost REAL)")
+    rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+    connection.executemany("INSERT INTO visits VALUES (?, ?, ?, ?)", rows)
+    connection.commit()
+    return connection
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(lambda table, folder: table.to_pandas(), None), (of_sqlite, "visits")], ids=["pandas", "sqlite"]
+)
+def test_frames_and_connections_are_read_several_times(book, tmp_path, kind, name):
+    done = filled(book, table=kind(TABLE, tmp_path), table_name=name)
+    assert done.left == [] and done.schema().attributes["town"].listed == ("Aa", "Bern", "Ulm")
 
 
 def test_a_draft_is_read_from_its_file_with_lists_beside_it(book, tmp_path):

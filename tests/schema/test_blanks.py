@@ -70,6 +70,7 @@ def test_keys_that_are_not_there_are_blanks_and_stated_ones_stay():
         ({"attributes": {"a": {"type": None}}}, "attributes.a.type is blank"),
         ({"attributes": {"a": {"type": "boolean"}}}, "no blank that a private look could fill"),
         ({"attributes": {"a": {"type": "category", "labels": {"x": "y"}}}}, "labels, which is about values"),
+        ({"tables": {"a": {}}}, "linked tables"),
         ({"series": {"period": "month", "unit": "person in a month"}}, "states a series"),
     ],
 )

@@ -117,13 +117,13 @@ def test_a_column_that_a_rule_reads_must_be_there(tmp_path):
 
 
 def test_a_database_that_was_not_tried_refuses(tmp_path):
-    from sfumato.kernel.reading.recoding import recoded
+    from sfumato.kernel.reading.recoding import with_made_columns
 
     class Other:
         dialect = "mysql"
 
     with pytest.raises(TableError, match="not tried on this database"):
-        recoded(Other(), {}, [], lambda *_: None)
+        with_made_columns(Other(), {}, [], lambda *_: None)
 
 
 def test_the_published_schema_keeps_the_rules_and_how_their_columns_are_written():

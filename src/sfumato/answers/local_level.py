@@ -28,6 +28,7 @@ from sfumato.arrays import Flags, Floats
 from sfumato.frozen import dataclass
 
 LET_GO = 4.0  # standard deviations of an innovation; one in 16,000 is that far off by chance
+NEAR = 2.0  # the same where jumps are looked for: all but a few differences are of none
 BY_CHANCE = 1.0  # the least scatter: that of rows which come independently
 ROUNDS = 8  # of learning drift and scatter, with weights and outliers by those of the round before
 LEAST = 1e-9  # below which a variance is rounding
@@ -102,18 +103,18 @@ class Prediction:
         return np.asarray((seen[0] - self.mean) ** 2 > LET_GO**2 * (self.variance + scatter + seen[1]))
 
 
-def learned(square: Floats, noise: Floats, steps: Floats, rows: Floats) -> tuple[Floats, float]:
+def learned(square: Floats, noise: Floats, steps: Floats, rows: Floats, cut: float = LET_GO) -> tuple[Floats, float]:
     """Drift and scatter by weighted least squares on squared differences, outliers cut (Winsor); error of the drift.
 
     noise: variances of the differences. steps: what drift is multiplied with in the variance of each. rows: as much for
-    half of the scatter.
+    half of the scatter. cut: standard deviations; it bears up to a share 1 / cut^2 of outliers.
     """
     features = np.stack([steps, 2.0 * rows], axis=1)
     found = np.array([0.0, BY_CHANCE])
     weights = np.ones(len(square))
     for _ in range(ROUNDS):
         expected = noise + features @ found
-        above, weights = np.minimum(square, LET_GO**2 * expected) - noise, expected**-2.0
+        above, weights = np.minimum(square, cut**2 * expected) - noise, expected**-2.0
         found = positive_fit(features, above, weights)
         if found[1] < BY_CHANCE:
             found = np.append(positive_fit(features[:, :1], above - 2.0 * BY_CHANCE * rows, weights), BY_CHANCE)

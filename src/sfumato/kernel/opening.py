@@ -255,10 +255,11 @@ class Looks:
 
     def __init__(self, opened: Callable[[], Table], terms: Terms, receipt: Receipt, entropy: Entropy) -> None:
         self.receipt = receipt
-        self._opened, self._schema, self._entropy = opened, terms.schema, entropy
+        self._opened, self._unit, self._entropy = opened, terms.schema.privacy_unit.column, entropy
         self._epsilon, self._delta = terms.cost.epsilon, terms.cost.delta
 
-    def _take(self, epsilon: Fraction, delta: Fraction = Fraction(0)) -> Budget:
+    def take(self, epsilon: Fraction, delta: Fraction = Fraction(0)) -> Budget:
+        """Take a part of what is left of the reservation, or refuse; nothing gives it back."""
         if not 0 < epsilon <= self._epsilon or not 0 <= delta <= self._delta:
             raise PrivacyError("the looks would spend more than was reserved for them; nothing more is read")
         self._epsilon, self._delta = self._epsilon - epsilon, self._delta - delta
@@ -266,27 +267,18 @@ class Looks:
 
     def curator(self, schema: Schema, epsilon: Fraction) -> Curator:
         """Curator of the table's rows under a schema of the same unit, which can spend this epsilon and no more."""
-        if schema.privacy_unit.column != self._schema.privacy_unit.column:
-            raise PrivacyError("a look protects another unit than the one that was reserved for")
-        return self._read(self._opened(), schema, self._take(epsilon))
-
-    def people(self, schema: Schema, epsilon: Fraction) -> Curator:
-        """Curator of a table with one row for each person: how many rows they have, under the name `ROWS`.
-
-        schema: of that table, so that its unit is a row (docs/privacy.md, section 10).
-        """
-        if self._schema.privacy_unit.column is None or schema.privacy_unit.column is not None:
-            raise PrivacyError("rows are counted for each person where a column names persons, and each has one count")
-        return self._read(self._opened().rows_of_each(self._schema), schema, self._take(epsilon))
+        self._refuse_another_unit(schema)
+        budget = self.take(epsilon)
+        return curator_of(schema, self._opened().read(schema, self._key()), budget, self._entropy)
 
     def values(
-        self, column: str, epsilon: Fraction, delta: Fraction, *, most: int, values_a_person: int
+        self, schema: Schema, epsilon: Fraction, delta: Fraction, *, most: int, values_a_person: int
     ) -> list[FoundValue]:
-        """Values of a column that enough people have (kernel/discovering.py), for this epsilon and delta."""
-        from sfumato.kernel.discovering import find_values, values_schema
+        """Values that enough people have (kernel/discovering.py) of a schema's one attribute, a category."""
+        from sfumato.kernel.discovering import find_values
 
-        self._take(epsilon, delta)
-        schema = values_schema(column, self._schema.privacy_unit, self._schema.file)
+        self._refuse_another_unit(schema)
+        self.take(epsilon, delta)
         return find_values(
             self._opened(),
             schema,
@@ -297,8 +289,9 @@ class Looks:
             entropy=self._entropy,
         )
 
-    def _read(self, table: Table, schema: Schema, budget: Budget) -> Curator:
-        return curator_of(schema, table.read(schema, self._key()), budget, self._entropy)
+    def _refuse_another_unit(self, schema: Schema) -> None:
+        if schema.privacy_unit.column != self._unit:
+            raise PrivacyError("a look protects another unit than the one that was reserved for")
 
     def _key(self) -> int:
         return int.from_bytes(self._entropy.bytes(7), "big")
@@ -307,7 +300,7 @@ class Looks:
 def open_looks(
     opened: Callable[[], Table],
     terms: Terms,
-    listed: Sequence[tuple[str, Cost]],
+    trials: Sequence[tuple[Schema, Cost | None]],
     *,
     ledger: Ledger,
     entropy: Entropy,
@@ -316,26 +309,31 @@ def open_looks(
 ) -> Looks:
     """Reserve the cost of several looks at a table, after what names and types refuse; no row is read here.
 
-    opened: opens the table anew, for each look reads it once. The schema of the terms names every column that a look
-    will read, with its kind. listed: columns whose values will be asked for, with what each of these looks will take.
+    opened: opens the table anew, for each look reads it once. trials: schemas like those of the looks; with what it
+    will take where one is at values.
     """
     if not terms.by_sums:
         raise PrivacyError("looks spend epsilons and deltas, which follow from no rho; reserve them so")
     step("check")
-    rehearse_looks(opened, terms, listed, ledger=ledger)
+    rehearse_looks(opened, terms, trials, ledger=ledger)
     step("reserve")
     return Looks(opened, terms, ledger.reserve(terms.wanted, nonce), entropy)
 
 
 def rehearse_looks(
-    opened: Callable[[], Table], terms: Terms, listed: Sequence[tuple[str, Cost]], *, ledger: Ledger
+    opened: Callable[[], Table], terms: Terms, trials: Sequence[tuple[Schema, Cost | None]], *, ledger: Ledger
 ) -> Account:
     """Refuse what `open_looks` would refuse from names and types; reserves nothing and reads no row."""
-    from sfumato.kernel.discovering import threshold_noise, values_schema
+    from sfumato.kernel.discovering import MOST_A_PERSON, rounds_of, threshold_noise
 
-    for column, cost in listed:
-        threshold_noise(cost)
+    for schema, cost in trials:
+        several = schema.privacy_unit.column is not None
         with opened() as table:
-            table.check_values(values_schema(column, terms.schema.privacy_unit, terms.schema.file), 1)
+            table.check(schema)
+            if cost is not None:
+                threshold_noise(cost)
+                table.check_values(schema, 2 if several else 1)
+        if cost is not None and several:
+            rounds_of(cost, MOST_A_PERSON)
     with opened() as table:
         return rehearse(table, terms, ledger=ledger)

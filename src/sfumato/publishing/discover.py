@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from fractions import Fraction
 from functools import cached_property
@@ -22,6 +22,7 @@ import yaml
 from sfumato.errors import BudgetError, SchemaError, TableError
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Amount, Cost
+from sfumato.kernel.curator import Curator
 from sfumato.kernel.ledger.ledger import Account, Ledger, Receipt, telling_what_stays
 from sfumato.kernel.opening import Looks, Step, Terms, open_looks, rehearse_looks
 from sfumato.kernel.reading.table import Table, open_table
@@ -40,11 +41,11 @@ from sfumato.schema import Schema
 from sfumato.schema.blanks import Blank, blanks_to_buy, filled_text, trial_of, with_found
 from sfumato.schema.discovered import CONTRIBUTIONS, Discovered, as_receipt
 from sfumato.schema.file import parsed_text, text_of, with_values_from_files
-from sfumato.schema.parts import PrivacyUnit, shown
+from sfumato.schema.parts import day, exact, shown
 
 MECHANISM = "discover"
 MOST_VALUES = 200
-MOST_OF_A_PERSON = 1  # different values of a person that a look takes
+ROWS, QUOTE = "rows_of_a_person", '"'
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,9 +116,28 @@ class Wish:
         ]
 
     @property
-    def listed(self) -> list[tuple[str, Cost]]:
-        """Columns whose values are asked for, with what each look costs."""
-        return [(one.column, Cost(epsilon, delta)) for one, epsilon, delta in self.parts if one.kind == "values"]
+    def trials(self) -> list[tuple[Schema, Cost | None]]:
+        """Schemas like those of the looks, to check names and types with; at values with what the look costs."""
+        found = list[tuple[Schema, Cost | None]]()
+        for one, epsilon, delta in self.parts:
+            kind = "category" if one.kind == "values" else one.type
+            schema = self.look(one, {"type": kind, **trial(kind)})
+            found.append((schema, Cost(epsilon, delta) if one.kind == "values" else None))
+        return found
+
+    def look(self, blank: Blank, attribute: Mapping[str, Any]) -> Schema:
+        """Schema of one look: the attribute alone, of rows that are made and told apart as the whole schema's are.
+
+        A look reads one row of a person; values, as many as it takes. Numbers of rows are made by `per_person`.
+        """
+        whole, unit, column = self.schema.to_dict(), self.schema.privacy_unit.column, blank.column
+        keys = {key: whole[key] for key in ("dataset", "recode", "with", "per_person") if whole.get(key)}
+        if blank.kind == CONTRIBUTIONS:
+            person, column = f'"{column.replace(QUOTE, 2 * QUOTE)}"', ROWS
+            keys["per_person"] = f"SELECT {person}, COUNT(*) AS {ROWS} FROM {keys['dataset']} GROUP BY {person}"
+        keys["privacy_unit"] = "row" if unit is None else {"column": unit, "contributions": 1}
+        schema = Schema.from_dict({**keys, "attributes": {"value": {**attribute, "column": column}}})
+        return schema.model_copy(update={"file": self.schema.file})
 
     @cached_property
     def schema(self) -> Schema:
@@ -140,7 +160,7 @@ class Wish:
 
     def opened(self, table: Any) -> Table:
         """The private table, opened anew: names and types."""
-        if table == "-":
+        if isinstance(table, str) and table == "-":
             raise TableError("discover reads the table several times, and standard input only once; give a file")
         name, spoken, views = self.table_name, self.dialect, self.allow_views
         return open_table(table, name=name, allow_views=views, schema=self.schema, dialect=spoken)
@@ -240,7 +260,7 @@ def discover(
 
 def rehearse_fill(table: Any, wish: Wish) -> Account:
     """Make every check that `fill` makes before it spends; return the account as it stands."""
-    return rehearse_looks(lambda: wish.opened(table), wish.terms(table), wish.listed, ledger=wish.ledger)
+    return rehearse_looks(lambda: wish.opened(table), wish.terms(table), wish.trials, ledger=wish.ledger)
 
 
 def fill(table: Any, wish: Wish, *, step: Step, entropy: Entropy | None = None) -> Discovery:
@@ -250,49 +270,47 @@ def fill(table: Any, wish: Wish, *, step: Step, entropy: Entropy | None = None) 
     terms = wish.terms(table)
     with telling_what_stays(book, terms.schema.dataset, nonce):
         looks = open_looks(
-            lambda: wish.opened(table), terms, wish.listed, ledger=book, entropy=source, step=step, nonce=nonce
+            lambda: wish.opened(table), terms, wish.trials, ledger=book, entropy=source, step=step, nonce=nonce
         )
         step("read")
-        findings = _findings(looks, wish, terms.schema)
+        findings = _findings(looks, wish)
         done = _filled(wish, findings, looks.receipt)
         step("publish")
         book.publish(looks.receipt, hashlib.sha256(done.text.encode()).hexdigest())
     return done
 
 
-def _findings(looks: Looks, wish: Wish, schema: Schema) -> list[Finding]:
-    unit, settings = schema.privacy_unit, Settings()
-    spent = schema.epsilon or wish.cost.epsilon
-    rows, found = unit.contributions, list[Finding]()
+def _findings(looks: Looks, wish: Wish) -> list[Finding]:
+    from sfumato.kernel.discovering import MOST_A_PERSON
+
+    rows, settings, found = wish.schema.privacy_unit.contributions, Settings(), list[Finding]()
     for blank, epsilon, delta in sorted(wish.parts, key=lambda part: part[0].kind != CONTRIBUTIONS):
         try:
             if blank.kind == CONTRIBUTIONS:
-                one = _contributions(looks, blank, epsilon, spent, settings)
+                one = _contributions(looks, blank, epsilon, wish, settings)
                 rows = one.found.get(blank.wanted[0], 1)
             elif blank.kind == "values":
-                one = _values(looks, blank, (epsilon, delta), min(rows, MOST_OF_A_PERSON), wish, schema)
+                one = _values(looks, blank, (epsilon, delta), min(rows, MOST_A_PERSON), wish)
             else:
-                one = _bounds(looks, blank, epsilon, schema, wish.draft, settings)
+                one = _bounds(looks, blank, epsilon, wish, settings)
         except TableError as problem:  # what the other looks found is paid for, and kept
             one = Finding(blank, {}, str(problem))
         found.append(one)
     return found
 
 
-def _contributions(looks: Looks, blank: Blank, epsilon: Fraction, spent: Fraction, settings: Settings) -> Finding:
-    attributes = {"rows": rows_of_people()}
-    people = looks.people(Schema(dataset="people", privacy_unit="row", attributes=attributes), epsilon)
-    cap = best_cap(people, epsilon, spent, settings)
+def _contributions(looks: Looks, blank: Blank, epsilon: Fraction, wish: Wish, settings: Settings) -> Finding:
+    people = looks.curator(wish.look(blank, rows_of_people()), epsilon)
+    cap = best_cap(people, epsilon, wish.schema.epsilon or wish.cost.epsilon, settings)
     if cap is None:
         return Finding(blank, {}, "too few people for this epsilon")
     words = f"{cap.above} of people have more rows; {cap.dropped} of rows are left out then"
     return Finding(blank, {blank.wanted[0]: cap.rows}, words)
 
 
-def _values(
-    looks: Looks, blank: Blank, cost: tuple[Fraction, Fraction], rows: int, wish: Wish, schema: Schema
-) -> Finding:
-    listed = looks.values(blank.column, *cost, most=wish.most, values_a_person=rows)
+def _values(looks: Looks, blank: Blank, cost: tuple[Fraction, Fraction], rows: int, wish: Wish) -> Finding:
+    schema = wish.look(blank, {"type": "category", **trial("category")})
+    listed = looks.values(schema, *cost, most=wish.most, values_a_person=rows)
     missing = () if schema.file is None else schema.file.missing_words(blank.column)
     values = [one.value for one in listed if one.value not in ("other", *missing)]
     if not values:
@@ -303,18 +321,9 @@ def _values(
     return Finding(blank, {path: ordered, (*path[:-1], "other"): True}, words)
 
 
-def _bounds(
-    looks: Looks, blank: Blank, epsilon: Fraction, schema: Schema, draft: Mapping[str, Any], settings: Settings
-) -> Finding:
-    unit = schema.privacy_unit
-    one_row = unit if unit.column is None else PrivacyUnit(column=unit.column, contributions=1)
-
-    def look(attribute: dict[str, Any], share: Fraction) -> Any:
-        attributes = {"value": {**attribute, "column": blank.column}}
-        file = schema.file and schema.file.without_names({blank.column, unit.column or ""})
-        return looks.curator(
-            Schema(dataset=schema.dataset, privacy_unit=one_row, attributes=attributes, file=file), share
-        )
+def _bounds(looks: Looks, blank: Blank, epsilon: Fraction, wish: Wish, settings: Settings) -> Finding:
+    def look(attribute: dict[str, Any], share: Fraction) -> Curator:
+        return looks.curator(wish.look(blank, attribute), share)
 
     if blank.type == "date":
         found = bounds_of_dates(look, epsilon, settings)
@@ -322,7 +331,7 @@ def _bounds(
         found = bounds_of_numbers(blank.type, look, epsilon, settings)
     if found is None:
         return Finding(blank, {}, "too few rows with a readable value for this epsilon")
-    keys = _bounded(blank, found, draft, settings)
+    keys = _bounded(blank, found, wish.draft, settings)
     if not keys:
         return Finding(blank, {}, f"found {found.lower} to {found.upper}, which contradicts the bound that is stated")
     return Finding(blank, keys, f"{found.inside} of rows lie inside")
@@ -336,7 +345,8 @@ def _bounded(blank: Blank, found: Bounds, draft: Mapping[str, Any], settings: Se
     keys: dict[tuple[str, ...], Any] = {}
     for room, name in blank.places:
         part = draft[room][name]
-        both = {key: getattr(found, key) if part.get(key) is None else part[key] for key in ("lower", "upper")}
+        read: Callable[[object], Any] = day if blank.type == "date" else exact
+        both = {key: getattr(found, key) if part.get(key) is None else read(part[key]) for key in ("lower", "upper")}
         if not both["lower"] < both["upper"]:
             return {}
         keys |= {(room, name, key): both[key] for key in both if part.get(key) is None}

@@ -208,7 +208,8 @@ def open_tables(
     found: dict[str, LinkedTable] = {}
     for name, table in linked.tables.items():
         above = () if table.belongs_to is None else found[table.belongs_to].chain
-        found[name] = LinkedTable(engines[name], allow_views, (*above, Placed(table, engines[name])))
+        below = tuple(Placed(linked.tables[child], engines[child]) for child in table.counts)
+        found[name] = LinkedTable(engines[name], allow_views, (*above, Placed(table, engines[name])), below)
     return found
 
 
@@ -240,6 +241,7 @@ def _columns_of(table: TableInGroup) -> list[str]:
     own = [part.column for name, part in table.schema.attributes.items() if name not in table.with_parents]
     own += [part.column for part in table.schema.measures.values()]
     own += [column for rule in table.schema.made.values() for column in rule.columns]
+    own = [name for name in own if name not in table.counts.values()]
     return list(dict.fromkeys([*own, *(name for name in (table.unit, table.key, table.by) if name is not None)]))
 
 
@@ -247,4 +249,6 @@ def _record(table: TableInGroup) -> TableRecord:
     """The link of a table, as the file states it."""
     at_most = None if table.belongs_to is None else table.at_most
     link = (table.belongs_to, table.by, table.key, at_most, list(table.with_parents))
-    return TableRecord(table.name, table.limit, *link)
+    by_column = {part.column: name for name, part in table.schema.attributes.items()}
+    counts = {child: by_column[column] for child, column in table.counts.items() if column in by_column}
+    return TableRecord(table.name, table.limit, *link, counts)

@@ -44,7 +44,7 @@ class Settings:
     outside: Fraction = Fraction(1, 100)
     looks: tuple[int, ...] = (3, 3, 3, 1)
     steps: int = 40
-    alarms: float = 0.002
+    alarms: float = 0.0005
     caution: tuple[float, ...] = (1.0, 0.5, 0.3)
     count: float = 0.1
     single: int = 200
@@ -128,6 +128,7 @@ def share_inside(inside: float, outside: float, epsilon: Fraction) -> Share:
 
 # -- numbers
 
+MOST_ARE_INSIDE = 0.5  # or noise has led astray, and nothing is said
 LARGEST = 16  # powers of ten beyond which whole numbers are not exact in a float, so all are clipped there
 SMALLEST = -6
 FINE = 4  # powers of ten between the largest value and the cells that are counted inside
@@ -194,6 +195,8 @@ def bounds_of_numbers(kind: str, look: Look, epsilon: Fraction, settings: Settin
     elif low / 10 <= high < 0:
         high = Fraction(0)
     inside = _inside(curator, (low - inner["lower"]) / fine, (high - inner["lower"]) / fine + 1, cells, parts[3])
+    if inside.high < MOST_ARE_INSIDE:
+        return None
     width = next(step for step in _round_steps(fine) if (high - low) / step <= settings.bins)
     return Bounds(_number(low, whole), _number(high, whole), inside, ceil((high - low) / width))
 
@@ -262,6 +265,8 @@ def bounds_of_dates(look: Look, epsilon: Fraction, settings: Settings) -> Bounds
             low, high = (low, low + step) if found[0] > 0 else (high - step, high)
     first, last = _month(low), _month(high) - day
     inside = _inside(curator, (first - origin).days, (last - origin).days + 1, cells, parts[3])
+    if inside.high < MOST_ARE_INSIDE:
+        return None
     return Bounds(first, last, inside, high - low)
 
 
@@ -295,26 +300,23 @@ def best_cap(curator: Curator, epsilon: Fraction, spent: Fraction, settings: Set
     spent: epsilon of the release that it is for. The error is that of a count of `settings.count` of all rows: its
     share of what is dropped, and the standard deviation of its noise.
     """
-    look, check = (
-        epsilon * sum(settings.looks[:3]) / sum(settings.looks),
-        epsilon * settings.looks[3] / sum(settings.looks),
-    )
+    check = epsilon * settings.looks[3] / sum(settings.looks)
+    look = epsilon - check
     cells = curator.domain.size
     counts = measured(curator, range(cells), look)
-    clear = log(cells / settings.alarms) / float(look)
-    people = np.where(counts > clear, counts, 0.0)
-    if people.sum() <= 0:
+    clear = np.flatnonzero(counts > log(cells / settings.alarms) / float(look))
+    if not len(clear):
         return None
+    seen = np.arange(cells) <= clear[-1] + 2  # nobody is taken to have more than twice as many rows as any that are
+    people = np.where(seen, np.maximum(counts, 0.0), 0.0)
     ends = np.array([*CAPS, 2 * CAPS[-1]], dtype=np.float64)
     starts = np.array([1, *(cap + 1 for cap in CAPS)], dtype=np.float64)
     middle = (starts + ends) / 2
-
     lost = [float((people * np.maximum(middle - cap, 0.0)).sum()) for cap in CAPS]
     errors = [settings.count * rows + sqrt(2) * cap / float(spent) for rows, cap in zip(lost, CAPS, strict=True)]
     cap = CAPS[int(np.argmin(errors))]
     few, many = measured(curator, [int(place > CAPS.index(cap)) for place in range(cells)], check)
-    quantile, top = log(cells / 0.05) / float(look), int(np.flatnonzero(people)[-1])
-    seen = np.arange(cells) <= top + 2  # so that nobody has more than twice as many rows as any that were seen
+    quantile = log(cells / 0.05) / float(look)
     fewest, most = (np.where(seen, np.maximum(counts + sign * quantile, 0.0), 0.0) for sign in (-1, 1))
 
     def left_out(of_cut: Counts, rows: Counts, of_kept: Counts, others: Counts) -> float:

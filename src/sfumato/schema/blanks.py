@@ -51,8 +51,14 @@ class Blank:
 def blanks_to_buy(draft: Mapping[str, Any]) -> list[Blank]:
     """The blanks of a draft that a private look can fill; any other blank is refused, with what to write."""
     found: dict[tuple[str, str], Blank] = {}
+    if draft.get("tables") is not None:
+        raise SchemaError(
+            "the draft is of linked tables, and looks fill the schema of one; discover with a schema of each table "
+            "that has blanks, of the same dataset and unit, and copy what was found with its receipt"
+        )
     unit = draft.get("privacy_unit")
-    if isinstance(unit, Mapping) and unit.get("column") and unit.get(CONTRIBUTIONS) is None:
+    one_row = draft.get("per_person") is not None  # of each person, by rule
+    if isinstance(unit, Mapping) and unit.get("column") and unit.get(CONTRIBUTIONS) is None and not one_row:
         path = ("privacy_unit", CONTRIBUTIONS)
         found[path] = Blank(CONTRIBUTIONS, CONTRIBUTIONS, str(unit["column"]), "integer", (path[:1],), (path,))
     for room in ("attributes", "measures"):

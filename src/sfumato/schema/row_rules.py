@@ -14,6 +14,7 @@ A rule may use what other rules make; by its own name it means the column of the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Annotated, Any, Protocol
@@ -29,6 +30,7 @@ from sfumato.schema.dialect import same_name
 from sfumato.schema.parts import Measure, column_name, shown
 from sfumato.schema.per_person import PersonRule
 from sfumato.schema.recode import (
+    LONGEST_PATTERN,
     WORDS,
     Expression,
     Kind,
@@ -49,6 +51,7 @@ _FORMS = (
     "write an expression such as EXTRACT(HOUR FROM arrived), {match: note, first_of: {cough: [cough]}}, or "
     "{point: [lon, lat], boxes: {north: [5, 51, 15, 55]}}"
 )
+_ANYWHERE = re.compile("%[0-9a-z \u0080-\U0010ffff]{1,200}%")  # a pattern that is found faster as letters alone
 _WITH = "write a list such as [{file: postcodes.csv, key: postcode}]"
 
 
@@ -152,11 +155,11 @@ def rules_of(schema: Ruled) -> dict[str, Rule]:
     for name, rule in (schema.recode or {}).items():
         _refuse_twice(expressions, name)
         try:
-            expressions[name] = as_kind(_expression(rule), wanted.get(same_name(name)))
+            expressions[name] = as_kind(_expression(rule), wanted.get(name))
         except SchemaError as problem:
             raise SchemaError(f"recode.{name}: {problem}") from None
     numbers = {name for name, kind in wanted.items() if kind == "number"}
-    numbers |= {same_name(leaf.value) for one in expressions.values() for leaf in one.leaves if leaf.kind == "number"}
+    numbers |= {leaf.value for one in expressions.values() for leaf in one.leaves if leaf.kind == "number"}
     rules: dict[str, Rule] = {**expressions}
     for table in schema.with_ or ():
         key: str = table["key"]
@@ -166,10 +169,10 @@ def rules_of(schema: Ruled) -> dict[str, Rule]:
                 continue
             _refuse_twice(rules, name)
             known = {key: value for key, value in zip(keys, values, strict=True) if value.strip()}
-            if same_name(name) in numbers:
+            if name in numbers:
                 found = {key: as_number(value) for key, value in known.items()}
                 known = {key: repr(float(number)) for key, number in found.items() if number is not None}
-            rules[name] = LookUp(table.get("column", key), known, same_name(name) in numbers)
+            rules[name] = LookUp(table.get("column", key), known, name in numbers)
     _refuse_other_kinds(rules)
     return _in_order(rules)
 
@@ -181,7 +184,7 @@ def _refuse_other_kinds(rules: Mapping[str, Rule]) -> None:
             for one in uses(name, rule, rules):
                 is_kind = rules[one].kind
                 fits = is_kind == kind or {is_kind, kind} == {"date", "time"} or (kind == "text" and is_kind != "time")
-                if same_name(one) == same_name(column) and not fits:
+                if one == column and not fits:
                     raise SchemaError(
                         f"recode.{name} reads {one} as {WORDS[kind]}, but its rule makes {WORDS[is_kind or 'text']}; "
                         "change one of the two rules"
@@ -198,9 +201,9 @@ def leaves_of(rule: Rule) -> list[tuple[str, Kind]]:
 def columns_read(rules: Mapping[str, Rule]) -> Iterator[tuple[str, str, Kind]]:
     """Columns of the table itself that rules read: (column that a rule makes, column of the table, kind)."""
     for name, rule in rules.items():
-        made = {same_name(one) for one in uses(name, rule, rules)}
+        made = {*uses(name, rule, rules)}
         for column, kind in leaves_of(rule):
-            if same_name(column) not in made:
+            if column not in made:
                 yield name, column, kind
 
 
@@ -213,20 +216,19 @@ def _kinds(schema: Ruled) -> list[tuple[str, Kind]]:
     """Kinds of values that attributes and measures need, or the rule of rows a person, by their columns."""
     if schema.people is not None:
         leaves = schema.people.leaves
-        return [(same_name(one.value), one.kind) for one in leaves if one.kind is not None and one.kind != "text"]
-    found: list[tuple[str, Kind]] = [(same_name(one.column), "number") for one in schema.measures.values()]
+        return [(one.value, one.kind) for one in leaves if one.kind is not None and one.kind != "text"]
+    found: list[tuple[str, Kind]] = [(one.column, "number") for one in schema.measures.values()]
     for one in schema.attributes.values():
         if isinstance(one, Date):
-            found.append((same_name(one.column), "time" if one.has_time else "date"))
+            found.append((one.column, "time" if one.has_time else "date"))
         elif not isinstance(one, Category):
-            found.append((same_name(one.column), "boolean" if isinstance(one, Boolean) else "number"))
+            found.append((one.column, "boolean" if isinstance(one, Boolean) else "number"))
     return found
 
 
 def uses(name: str, rule: Rule, rules: Mapping[str, Rule]) -> list[str]:
     """The made columns that a rule uses; by its own name it means the table's."""
-    known = {same_name(one): one for one in rules if same_name(one) != same_name(name)}
-    return [known[same_name(column)] for column in rule.columns if same_name(column) in known]
+    return [column for column in rule.columns if column in rules and column != name]
 
 
 def _in_order(rules: Mapping[str, Rule]) -> dict[str, Rule]:
@@ -268,23 +270,37 @@ def _match(rule: Mapping[str, Any]) -> Expression:
     if not isinstance(lists, Mapping) or not lists:
         raise SchemaError("match needs first_of: {cough: [cough, Husten], fever: ['%fever%']}; write it")
     text = _column(rule["match"], "text")
-    small, words = combined("lower", "text", [text]), combined("words", "text", [text])
+    small = combined("lower", "text", [text])
     cases = [(combined("is null", "boolean", [text]), Expression("null", None, high=0, grain=0))]
     for name, given in lists.items():
-        tests = []
-        for one in given if isinstance(given, list | tuple) else [given]:
-            pattern = str(one).translate(str.maketrans(UPPER, LOWER))
-            if "%" in pattern or "_" in pattern:
-                tests.append(like(small, pattern))
-                continue
-            bare = "".join(letter if letter.isalnum() or letter > "\x7f" else " " for letter in pattern).strip()
-            if not bare:
-                raise SchemaError(f"first_of has a word for {name} that has no letter; write one, or a pattern with %")
-            tests.append(like(words, f"% {bare} %"))
+        spelled = [str(one).translate(str.maketrans(UPPER, LOWER)) for one in as_list(given)]
+        anywhere = [one for one in spelled if _ANYWHERE.fullmatch(one)]
+        patterns = [one for one in spelled if ("%" in one or "_" in one) and one not in anywhere]
+        bare = [_bare_word(one, str(name)) for one in spelled if one not in (*patterns, *anywhere)]
+        words = (*bare, *anywhere)
+        tests = [combined("has word", "boolean", [text], words)] if words else []
+        tests += [like(small, one) for one in patterns]
         if not tests:
             raise SchemaError(f"first_of has no word for {name}; list one")
         cases.append((_joined("or", tests), text_literal(str(name))))
     return case(cases, _otherwise(rule))
+
+
+def as_list(given: object) -> list[object]:
+    """A list, or the one that a single thing stands for."""
+    return [*given] if isinstance(given, list | tuple) else [given]
+
+
+def _bare_word(word: str, name: str) -> str:
+    """A word, or several, of letters and digits with one blank between them."""
+    bare = "".join(letter if letter.isalnum() or letter > "\x7f" else " " for letter in word).split()
+    if not bare or len(word) > LONGEST_PATTERN:
+        raise SchemaError(
+            f"first_of has a word for {name} that has no letter or is longer than {LONGEST_PATTERN}; mend it, or write "
+            "a pattern with %"
+        )
+    text_literal(word)
+    return " ".join(bare)
 
 
 def _joined(op: str, tests: Sequence[Expression], kind: Kind = "boolean") -> Expression:

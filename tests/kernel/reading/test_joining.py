@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sfumato.errors import PrivacyError, TableError
+from sfumato.errors import PrivacyError, SchemaError, TableError
 from sfumato.kernel.counts import Aggregate
 from sfumato.lab.audit.mutants.readers import OrphansCounted, SharedKeys
 from sfumato.lab.audit.reading.attack import move
@@ -212,3 +212,39 @@ def test_rules_of_a_table_work_before_the_join_for_its_own_rows_and_its_children
     assert by_age(counted(schema, base)) == {3: 1, 7: 2}
     assert counted(schema, base).cells.tolist() == [3, 17]
     assert counted(schema, base, "persons").cells.tolist() == [3, 7]
+
+
+VISITS = {"visits": {"type": "integer", "lower": 0, "upper": 4}}
+COUNTED = {"attributes": VISITS, "children": "SELECT pid, COUNT(*) AS visits FROM visits GROUP BY pid"}
+
+
+def test_a_parent_counts_its_childrens_rows() -> None:
+    """Nobody's visits, orphans and those of a missing key are in no number; without any it is 0."""
+    schema = group(persons=COUNTED, visits={"with_parents": []}, codes={"with_parents": []})
+    base = {
+        "persons": columns(home=[1, 1, 2, 3, None], pid=[1, 2, 3, None, 4]),
+        "visits": visits_of([1, 1, 1, 2, 9, None, 4]),
+        **NONE,
+    }
+    found = counted(schema, base, "persons")
+    assert dict(zip(found.cells.tolist(), found.counts.tolist(), strict=True)) == {0: 2, 1: 1, 3: 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("SELECT pid, COUNT(*) + 1 AS visits FROM visits GROUP BY pid", "counts all rows of one table so far"),
+        ("SELECT pid, COUNT(kind) AS visits FROM visits GROUP BY pid", "counts all rows of one table so far"),
+        ("SELECT pid, COUNT(*) AS visits FROM visits WHERE vid > 3 GROUP BY pid", "counts all rows of one table"),
+        ("SELECT vid, COUNT(*) AS visits FROM codes GROUP BY vid", "a table that belongs to it"),
+        ("SELECT COUNT(*) FROM visits", "tables.persons.children"),
+    ],
+)
+def test_what_else_children_amount_to_is_refused_by_name(text: str, said: str) -> None:
+    with pytest.raises(SchemaError, match=said):
+        group(persons={**COUNTED, "children": text}, visits={"with_parents": []}, codes={"with_parents": []})
+
+
+def test_a_number_of_children_is_no_column_of_the_children() -> None:
+    with pytest.raises(SchemaError, match="which persons counts"):
+        group(persons=COUNTED, visits={"with_parents": ["visits"]}, codes={"with_parents": []})

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-ROWS = "rows"  # the column that says how many rows a person has
-
 
 class Derived:
     """Engine whose table is a SELECT over another engine's table.
@@ -64,20 +62,3 @@ class Derived:
     def run(self, statement: exp.Expression, used: Sequence[Column]) -> pa.Table:
         """Run the statement; the columns that the engine reads are the rule's, whichever of its own are used."""
         return self._engine.run(statement, self._reads)
-
-
-def rows_of_each(engine: Engine, unit: Column) -> Derived:
-    """Rows of each person, one row for each: whoever removes a person's rows removes that row and changes no other.
-
-    Persons are told apart as the cap tells them apart; rows of nobody fall out.
-    """
-    from sqlglot import exp
-
-    from sfumato.kernel.reading.binning import read_unit
-    from sfumato.kernel.reading.expressions import cast, column, is_present, named, select
-
-    whose = exp.Select(expressions=[named(read_unit(unit, engine), "unit")]).from_(engine.table(), copy=False)
-    counted = select([named(cast(exp.Count(this=exp.Star()), "bigint"), ROWS)], whose)
-    counted = counted.where(is_present(column("unit")), copy=False)
-    counted.set("group", exp.Group(expressions=[column("unit")]))
-    return Derived(engine, counted, [Column(ROWS, "bigint", ROWS)], [unit])

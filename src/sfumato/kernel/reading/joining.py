@@ -35,10 +35,11 @@ from sfumato.kernel.reading.binning import read_unit
 from sfumato.kernel.reading.checking import Checked
 from sfumato.kernel.reading.derived import Derived
 from sfumato.kernel.reading.engines import Admit, Column, Engine
-from sfumato.kernel.reading.expressions import SQL, TEXTS, column, is_present, named, select, type_of, whole
-from sfumato.kernel.reading.recoding import recoded
+from sfumato.kernel.reading.expressions import SQL, TEXTS, cast, column, is_present, named, select, type_of, whole
+from sfumato.kernel.reading.recoding import with_made_columns
 from sfumato.kernel.reading.table import Table, fitting, used_by
 from sfumato.schema import PrivacyUnit, Schema
+from sfumato.schema.dialect import same_name
 from sfumato.schema.linked import TableInGroup
 
 KEY = "(key of its parent)"  # what a reading takes for the unit of a child's row; it is capped by that
@@ -56,9 +57,10 @@ class Placed:
 
 @dataclass(frozen=True)
 class LinkedTable(Table):
-    """Private table of a linked schema. chain: the tables from the root down to itself."""
+    """Private table of a linked schema. chain: the tables from the root down to itself. below: those that it counts."""
 
     chain: tuple[Placed, ...] = ()
+    below: tuple[Placed, ...] = ()
 
     def check(self, schema: Schema, period: str | None = None, *, with_people: bool = False) -> None:
         """Refuse, before anything is spent, a schema that these tables cannot serve."""
@@ -82,7 +84,7 @@ class LinkedTable(Table):
 
     def derived(self, schema: Schema) -> bool:
         """Whether values that the schema uses, or that link tables, are computed on reading."""
-        if len(self.chain) == 1:
+        if len(self.chain) == 1 and not self.below:
             return super().derived(self.read_as(schema))
         return any(one.derived for one in self.joined(schema, 0).engine.columns)
 
@@ -99,8 +101,10 @@ class LinkedTable(Table):
 
     def joined(self, schema: Schema, key: int) -> Table:
         """The rows that hang on rows above, as a table. For the audit, whose broken ones are kinds of this."""
-        if len(self.chain) == 1:
+        if len(self.chain) == 1 and not self.below:
             return Table(self.engine, self.allow_views)
+        if self.below:
+            return Table(count_below(self.chain[0], self.below, schema, self.allow_views), self.allow_views)
         return Table(join_rows(self.chain, schema, key, allow_views=self.allow_views), self.allow_views)
 
 
@@ -122,7 +126,7 @@ class Level:
                 raise TableError("recode and with were not tried on linked tables in Spark; make the columns there")
             told = [(f"tables.{self.table.name}.{role}", kind, name) for role, kind, name in uses]
             find = partial(self._source.source, self._schema)
-            self._made = recoded(self.engine, self._schema.made, told, find)
+            self._made, _ = with_made_columns(self.engine, self._schema.made, told, find)
 
     def column(self, role: str, kind: str, wanted: str, *, who: bool = False) -> Column:
         """Column that is used, under its name in the statement. who: with what tells persons apart, where it has it."""
@@ -183,14 +187,56 @@ def join_rows(chain: Sequence[Placed], schema: Schema, key: int, *, allow_views:
     joined = _join([named(column("h", "rows"), "k"), *_of("rows", own), *_of("above", raw)], rows, held)
     columns = [*own.values(), *(replace(one, name=name) for name, one in inherited.items())]
     columns.append(Column(KEY, None, "k", who="k"))
-    others = [(level.engine, level.reads) for level in levels[:-1]]
-    beside = getattr(engine, "beside", None)
-    if beside is None or any(type(other) is not type(engine) for other, _ in others):
+    return Derived(_together(last, levels[:-1]), joined, columns, last.reads)
+
+
+def _together(own: Level, others: Sequence[Level]) -> Engine:
+    """The engine of a table, with the other tables in it."""
+    beside = getattr(own.engine, "beside", None)
+    if beside is None or any(type(other.engine) is not type(own.engine) for other in others):
         raise TableError(
             "linked tables are read together, from files, frames, SQLite, DuckDB, PostgreSQL or Spark; copy them to one"
         )
-    renamed = [one for level in levels for one in level.renamed.values()]
-    return Derived(beside(others, renamed), joined, columns, last.reads)
+    renamed = [one for level in (*others, own) for one in level.renamed.values()]
+    engine: Engine = beside([(other.engine, other.reads) for other in others], renamed)
+    return engine
+
+
+def count_below(own: Placed, below: Sequence[Placed], schema: Schema, allow_views: bool) -> Derived:
+    """The rows of a root, each with the number of rows of children that have its key.
+
+    A row that stays when a unit goes has a key that is still there, so its children's rows stay too, and so does its
+    number (docs/privacy.md, theorem L).
+    """
+    table, engine = own.table, own.engine
+    made = {same_name(name) for name in table.counts.values()}
+    links = [("unit", "unit", table.unit or ""), ("key", "unit", table.key or "")]
+    uses = [use for use in _own_uses(table, schema) if same_name(use[2]) not in made]
+    level = Level(0, own, [*links, *uses], allow_views)
+    children = [Level(n, one, [("by", "unit", one.table.by or "")], allow_views) for n, one in enumerate(below, 1)]
+    columns = [level.column(*links[0], who=True), *(level.column(*use) for use in uses)]
+    found = {one.reference: one for one in columns}
+    wanted = list[SQL]()
+    joins = list[tuple[exp.Select, SQL]]()
+    for n, child in enumerate(children):
+        pair = level.column(*links[1]), child.column("by", "unit", child.table.by or "")
+        as_text = _compared_as_text(pair, level, child)
+        keyed = select([named(read_unit(pair[1], engine, as_text=as_text), "k")], child.rows())
+        counted = select([column("k"), named(exp.Count(this=exp.Star()), "n")], keyed)
+        counted = counted.where(is_present(column("k")), copy=False)
+        counted.set("group", exp.Group(expressions=[column("k")]))
+        joins.append(
+            (counted, exp.EQ(this=read_unit(pair[0], engine, as_text=as_text), expression=column("k", f"b{n}")))
+        )
+        number = exp.Coalesce(this=column("n", f"b{n}"), expressions=[whole(0)])
+        wanted.append(named(cast(number, "bigint"), f"n{n}"))
+        name = table.counts[child.table.name]
+        found[f"n{n}"] = Column(name, exp.DataType.build("bigint").sql(dialect=engine.dialect), f"n{n}")
+    names = [one for each in level.renamed.values() for one in (each.reference, each.who) if one is not None]
+    joined = select([*_of("rows", names), *wanted], level.rows())
+    for n, (counted, on) in enumerate(joins):
+        joined = joined.join(counted.subquery(f"b{n}", copy=False), on=on, join_type="left", copy=False)
+    return Derived(_together(level, children), joined, [*found.values()], level.reads)
 
 
 def _origin(name: str, chain: Sequence[Placed]) -> int:

@@ -45,12 +45,8 @@ from sfumato.kernel.reading.expressions import (
 )
 from sfumato.schema.attributes import Boolean
 from sfumato.schema.attributes.lists import BLANKS, LOWER, UPPER
-from sfumato.schema.dialect import same_name
 from sfumato.schema.recode import LARGEST, LONGEST_TEXT, SMALLEST, Expression, Kind
 from sfumato.schema.row_rules import Rule, columns_read, uses
-
-PUNCTUATION = "".join(chr(code) for code in range(1, 128) if not chr(code).isalnum())
-
 
 # For the use of a column that a rule reads, its kind and its name: that column of the source, or a refusal.
 Find = Callable[[str, str, str], Column]
@@ -58,8 +54,10 @@ ENGINES = ("duckdb", "postgres", "spark")
 TYPES: dict[Kind, str] = {"number": "double", "text": "text", "boolean": "boolean", "date": "date", "time": "timestamp"}
 
 
-def recoded(engine: Engine, rules: Mapping[str, Rule], wanted: Sequence[tuple[str, str, str]], find: Find) -> Derived:
-    """Engine over rows with the columns that rules make.
+def with_made_columns(
+    engine: Engine, rules: Mapping[str, Rule], wanted: Sequence[tuple[str, str, str]], find: Find
+) -> tuple[Derived, dict[str, Column]]:
+    """Engine over rows with the columns that rules make, and its column for each name that is wanted.
 
     wanted: uses of columns, (role for messages, kind, name). Columns that no rule makes stay as they are; what nothing
     uses is not worked out.
@@ -75,10 +73,10 @@ def recoded(engine: Engine, rules: Mapping[str, Rule], wanted: Sequence[tuple[st
         prefix += "_"
     types = {kind: exp.DataType.build(word).sql(dialect=engine.dialect) for kind, word in TYPES.items()}
     made = {
-        same_name(name): Column(name, types[rule.kind or "text"], f"{prefix}{place}")
+        name: Column(name, types[rule.kind or "text"], f"{prefix}{place}")
         for place, (name, rule) in enumerate(rules.items())
     }
-    kept = {name: find(role, kind, name) for role, kind, name in wanted if same_name(name) not in made}
+    kept = {name: find(role, kind, name) for role, kind, name in wanted if name not in made}
     sources = {(one, kind): find(f"the rule for {name}", ROLES[kind], one) for name, one, kind in columns_read(rules)}
     read = {key: column(f"{prefix}_from{n}") for n, key in enumerate(sources)}
     carried = dict.fromkeys(one for source in kept.values() for one in (source.reference, source.who) if one)
@@ -89,10 +87,9 @@ def recoded(engine: Engine, rules: Mapping[str, Rule], wanted: Sequence[tuple[st
 
     def made_by(name: str, rule: Rule, *, by_subquery: bool) -> SQL:
         def leaf(one: Expression) -> SQL:
-            kind, known = one.kind or "text", made.get(same_name(one.value))
-            own = known is None or same_name(one.value) == same_name(name)  # a rule's own name means the table's column
-            value = read[one.value, kind].copy() if own or known is None else reading(kind, known, engine)
-            return guarded(kind, value)
+            kind = one.kind or "text"
+            known = made.get(one.value) if one.value != name else None  # its own name means the table's column
+            return guarded(kind, read[one.value, kind].copy() if known is None else reading(kind, known, engine))
 
         if isinstance(rule, Expression):
             return _sql(rule, leaf, engine)
@@ -102,16 +99,13 @@ def recoded(engine: Engine, rules: Mapping[str, Rule], wanted: Sequence[tuple[st
 
     few = sum(not isinstance(rule, Expression) for rule in rules.values()) <= MOST_LOOKED_UP
     for layer in _layers(rules):
-        wanted_here = [
-            named(made_by(one, rules[one], by_subquery=few), made[same_name(one)].reference) for one in layer
-        ]
-        rows = select([*map(column, carried), *wanted_here], rows)
-        carried |= dict.fromkeys(made[same_name(one)].reference for one in layer)
+        added = [named(made_by(one, rules[one], by_subquery=few), made[one].reference) for one in layer]
+        rows = select([*map(column, carried), *added], rows)
+        carried |= dict.fromkeys(made[one].reference for one in layer)
     reads = {one.reference: replace(one, who=None) for one in sources.values()}
     reads |= {one.reference: one for one in kept.values()}
-    taken = {*(one.reference for one in kept.values())}
-    others = [one for one in engine.columns if one.reference not in taken and same_name(one.name) not in made]
-    return Derived(engine, rows, [*kept.values(), *made.values(), *others], [*reads.values()])
+    names = {name: kept.get(name) or made[name] for _, _, name in wanted}
+    return Derived(engine, rows, [*dict.fromkeys((*kept.values(), *made.values()))], [*reads.values()]), names
 
 
 def _layers(rules: Mapping[str, Rule]) -> Iterator[list[str]]:
@@ -128,11 +122,11 @@ def _layers(rules: Mapping[str, Rule]) -> Iterator[list[str]]:
 
 def _needed(rules: Mapping[str, Rule], names: Sequence[str]) -> dict[str, Rule]:
     """The rules that make these columns, and those that they use in turn, in their order."""
-    wanted = {same_name(name) for name in names}
+    wanted = {*names}
     for name, rule in reversed([*rules.items()]):
-        if same_name(name) in wanted:
-            wanted |= {same_name(one) for one in uses(name, rule, rules)}
-    return {name: rule for name, rule in rules.items() if same_name(name) in wanted}
+        if name in wanted:
+            wanted |= {*uses(name, rule, rules)}
+    return {name: rule for name, rule in rules.items() if name in wanted}
 
 
 def expression_sql(expression: Expression, columns: Mapping[str, Column], engine: Engine) -> SQL:
@@ -223,11 +217,24 @@ def _whole(kind: type[exp.Func], value: SQL) -> SQL:
     return choose([(small, cast(kind(this=value.copy()), "double"))], value.copy())  # type: ignore[arg-type]
 
 
-def _words(parts: list[SQL], _: Any) -> SQL:
-    """SQL of a text in small letters, with a blank for all that is no letter or digit, and one at both ends."""
-    bare = _translated(parts[0], UPPER + PUNCTUATION, LOWER + " " * len(PUNCTUATION))
+def _has_word(parts: list[SQL], words: Sequence[str]) -> SQL:
+    """SQL test whether one of some words stands in a text, between what is no letter or digit; A to Z count as a to z.
+
+    A word in % may stand anywhere. By one regular expression without anchors, escapes or dots, which engines understand
+    differently.
+    """
+    between = "[^0-9A-Za-z\u0080-\U0010ffff]"
+
+    def spelled(word: str) -> str:
+        anywhere = word.startswith("%")
+        letters = [f"[{one}{one.upper()}]" if "a" <= one <= "z" else one for one in word.strip("%")]
+        body = "".join(between if one == " " and not anywhere else one for one in letters)
+        return body if anywhere else between + body + between
+
     blank = exp.Literal.string(" ")
-    return exp.paren(exp.DPipe(this=exp.DPipe(this=blank, expression=bare, safe=True), expression=blank, safe=True))
+    text = exp.DPipe(this=exp.DPipe(this=blank, expression=parts[0], safe=True), expression=blank.copy(), safe=True)
+    pattern = exp.Literal.string("|".join(map(spelled, words)))
+    return exp.paren(exp.RegexpLike(this=exp.paren(text), expression=pattern))
 
 
 def _extract(parts: list[SQL], unit: str) -> SQL:
@@ -293,7 +300,7 @@ _WRITERS: dict[str, Writer] = {
     **{"least": _first_of(exp.Least, ignore_nulls=True), "greatest": _first_of(exp.Greatest, ignore_nulls=True)},
     **{"coalesce": _first_of(exp.Coalesce), "in": lambda parts, _: exp.paren(_first_of(exp.In)(parts, _))},
     "between": lambda parts, _: exp.paren(exp.Between(this=parts[0], low=parts[1], high=parts[2])),
-    **{"case": _case, "/": _quotient, "round": _round, "words": _words},
+    **{"case": _case, "/": _quotient, "round": _round, "has word": _has_word},
     **{"extract": _extract, "trunc": _trunc, "diff": _diff, "age": _age},
     "nullif": lambda parts, _: exp.Nullif(this=parts[0], expression=parts[1]),
     "neg": lambda parts, _: exp.paren(exp.Sub(this=double(0), expression=parts[0])),

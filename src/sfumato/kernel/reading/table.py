@@ -228,26 +228,18 @@ class Table:
 
     def derived(self, schema: Schema) -> bool:
         """Whether values that the schema uses are computed on reading, by a view or a lazy frame."""
-        made = {same_name(name) for name in schema.made}
-        read = [self.source(schema, *one) for one in _read(schema)]
-        read += [self.source(schema, *one) for one in _asked(schema) if same_name(one[2]) not in made]
-        return any(column.derived for column in read)
-
-    def rows_of_each(self, schema: Schema) -> Table:
-        """Table with one row for each person of the schema's privacy unit: how many rows they have (`ROWS`)."""
-        from sfumato.kernel.reading.derived import rows_of_each
-
-        engine, columns = self._reading(schema)
-        return replace(self, engine=rows_of_each(engine, columns[schema.privacy_unit.column or ""]))
+        uses = [*_read(schema), *(use for use in _asked(schema) if use[2] not in schema.made)]
+        return any(self.source(schema, *use).derived for use in uses)
 
     def _reading(self, schema: Schema) -> tuple[Engine, dict[str, Column]]:
         """The engine over the rows that the schema's rules derive, and its column for each name in use."""
         engine, uses = self.engine, list(_asked(schema))
         if schema.made:
-            from sfumato.kernel.reading.recoding import recoded
+            from sfumato.kernel.reading.recoding import with_made_columns
 
-            engine = recoded(engine, schema.made, uses, lambda *use: self.source(schema, *use))
-            columns = fitting(engine, uses)
+            engine, columns = with_made_columns(engine, schema.made, uses, lambda *use: self.source(schema, *use))
+            for role, kind, wanted in uses:
+                _refuse_unfit(role, kind, columns[wanted], engine.dialect)
         else:
             columns = {wanted: self.source(schema, role, kind, wanted) for role, kind, wanted in uses}
         if schema.people is None:

@@ -16,7 +16,8 @@ Estimate. With r the variance of an entry's noise, e that of its prediction by o
 A weighted sum q of cells has the weights G q on the entries. Its own noise is that of the fit inside, for the weights
 q - sum of G^T w G q. Entries are predicted with independent errors: sum of (G q)^2 w^2 (e + s) / share, with the share
 of a block's variance that the projection leaves. Where the fit inside has errors of a model, of which a part comes
-again in every period, only what changes between periods is taken to be noise (`fresh`, learned like drift).
+again in every period, only what changes between periods is taken to be noise (`fresh`, learned like drift), and
+intervals claim the share `CLAIMED` of the gain: what a model shrinks moves less than rows do.
 
 All of it works on published numbers: nothing is spent. Guaranteed intervals are those of the fit inside. Own method.
 """
@@ -25,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, NoReturn
@@ -34,9 +35,9 @@ import numpy as np
 
 from sfumato.answers.fit import ByModel, Errors, Fit, FitReader, Grouped, Inside, NoisyCells, Sets
 from sfumato.answers.fitted_noise import at_once
-from sfumato.answers.local_level import LEAST, Prediction, Walk, learned
+from sfumato.answers.local_level import LEAST, LET_GO, NEAR, Prediction, Walk, learned
 from sfumato.arrays import Codes, Flags, Floats
-from sfumato.domain import Axis, Domain
+from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement
@@ -45,8 +46,11 @@ if TYPE_CHECKING:
     from sfumato.answers.noise_sum import Find
 
 MOST_CELLS = 2**12  # of a cube that leans: errors of all of its cells are then worked out in seconds
+MOST_FITTED = 2**10  # the same where noises of cells are not independent
 FINER = 2  # blocks of an ordered axis, of each block of the level above
 SURE = 2.0  # standard errors of a drift that are added to it: few periods do not show all of it
+MOST_LAID_OUT = 2**21  # weights of components on cells
+CLAIMED = 0.5  # of what leaning takes off a model's variance, what intervals become narrower by
 LOOKS = 8  # entries of a component by which its noise is known, where cells have no noise of their own
 
 
@@ -66,17 +70,17 @@ class Level:
         return np.asarray(self.contrasts @ self.blocks.T)
 
 
-def levels_of(axis: Axis) -> tuple[Level, ...]:
+def levels_of(values: int, *, ordered: bool) -> tuple[Level, ...]:
     """Levels of an axis: all values, runs of neighbours where values are ordered, single values."""
-    sizes = [1] if axis.size == 1 else [1, axis.size]
-    while axis.ordered and 2 * FINER * sizes[-2 if len(sizes) > 1 else 0] <= axis.size:
+    sizes = [1] if values == 1 else [1, values]
+    while ordered and values > 1 and 2 * FINER * sizes[-2] <= values:
         sizes.insert(-1, FINER * sizes[-2])
-    found, label = list[Level](), np.zeros(axis.size, dtype=np.int64)
+    found, label = list[Level](), np.zeros(values, dtype=np.int64)
     for size in sizes:
-        above, label = label, np.arange(axis.size) * size // axis.size
+        above, label = label, np.arange(values) * size // values
         flags = (label == np.arange(size)[:, None]).astype(np.float64)
         blocks = flags / np.sqrt(flags.sum(axis=1, keepdims=True))
-        coarser = found[-1].blocks if found else np.zeros((1, axis.size))
+        coarser = found[-1].blocks if found else np.zeros((1, values))
         first = np.searchsorted(label, np.arange(size))
         found.append(Level(blocks, blocks - blocks @ coarser.T @ coarser, above[first]))
     return tuple(found)
@@ -90,7 +94,8 @@ class Components:
 
     @classmethod
     def over(cls, domain: Domain) -> Components:
-        return cls(tuple(levels_of(axis) for axis in domain.axes))
+        """Components of the cubes of a domain, the same object for all periods."""
+        return _components(tuple((axis.size, axis.ordered) for axis in domain.axes))
 
     @cached_property
     def every(self) -> list[tuple[Level, ...]]:
@@ -109,6 +114,18 @@ class Components:
 
     def split(self, columns: Floats, *, whole: bool = False) -> Floats:
         """Components of columns on the cells, (entries, columns); whole: sums of blocks, with all that is coarser."""
+        if not whole and self._matrix is not None:
+            return np.asarray(self._matrix @ columns)
+        return self._split(columns, whole=whole)
+
+    @cached_property
+    def _matrix(self) -> Floats | None:
+        """Components of each cell, (entries, cells), which is quicker where there are few."""
+        cells = prod(axis[0].blocks.shape[1] for axis in self.axes)
+        return self._split(np.eye(cells), whole=False) if self.size * cells <= MOST_LAID_OUT else None
+
+    def _split(self, columns: Floats, *, whole: bool) -> Floats:
+        """Components of columns axis by axis."""
         shape = tuple(axis[0].blocks.shape[1] for axis in self.axes)
         result = np.empty((self.size, columns.shape[1]))
         begun: dict[tuple[Level, ...], Floats] = {(): columns.reshape(*shape, columns.shape[1])}
@@ -124,6 +141,8 @@ class Components:
 
     def joined(self, entries: Floats) -> Floats:
         """Columns on the cells that have such components, (cells, columns); entries: (entries, columns)."""
+        if self._matrix is not None:
+            return np.asarray(self._matrix.T @ entries)
         left = {
             levels: entries[part].reshape(*(len(level.parent) for level in levels), entries.shape[1])
             for levels, part in zip(self.every, self.parts, strict=True)
@@ -177,6 +196,11 @@ class Components:
         return np.concatenate([each.reshape(-1) for each in known.values()])
 
 
+@lru_cache(maxsize=16)
+def _components(axes: tuple[tuple[int, bool], ...]) -> Components:
+    return Components(tuple(levels_of(values, ordered=ordered) for values, ordered in axes))
+
+
 def _along(matrix: Floats, values: Floats, place: int) -> Floats:
     """Product of a matrix with an array along one axis."""
     return np.moveaxis(np.tensordot(matrix, values, axes=(1, place)), 0, place)
@@ -194,7 +218,9 @@ class Seen:
 
     @classmethod
     def of(cls, fit: Fit, domain: Domain) -> Seen | None:
-        """Components of a fit; None where it does not tell every cell."""
+        """Components of a fit; None where it does not tell every cell, or there are too many."""
+        if domain.size > (MOST_CELLS if isinstance(fit, NoisyCells) else MOST_FITTED):
+            return None
         components = Components.over(domain)
         values = components.split(fit.estimate[:, None])[:, 0]
         total = max(float(fit.estimate.sum()), 1.0)
@@ -232,28 +258,35 @@ class Levels:
         blocks = np.maximum(self.components.split(mean, whole=True)[:, 0], 1.0 / length)
         self._steps, self._rows = self.components.variances(blocks**2), self.components.variances(blocks / length)
         self.fresh = np.ones(self.components.size)
-        self.step, self.scatter = np.zeros(self.components.size), np.zeros(self.components.size)
+        self.step, self.likely, self.scatter = np.zeros((3, self.components.size))  # variances; step: at most
         for part in self.components.parts[1:]:
             mine = part.start + np.flatnonzero(self.components.share[part])
             if len(mine):
                 self._learn(mine, modelled=any(each.modelled for each in seen))
 
     def _learn(self, mine: Codes, *, modelled: bool) -> None:
-        """Learn the walk of some entries from the squared differences of periods a power of two apart."""
-        many = len(self.values)
-        pairs = [(at, at + 2**power) for power in range(many.bit_length()) for at in range(many - 2**power)]
-        square = np.concatenate([(self.values[b] - self.values[a])[mine] ** 2 for a, b in pairs])
-        noise = np.concatenate([(self.noise[b] + self.noise[a])[mine] for a, b in pairs])
-        rows, lags = np.tile(self._rows[mine], len(pairs)), np.repeat([float(b - a) for a, b in pairs], len(mine))
+        """Learn the walk of some entries from squared differences of periods a power of two apart, but across jumps.
+
+        Jumps are found first, by the differences of neighbours, most of which have none: a tighter cut bears more.
+        """
+        many, steps, rows = len(self.values), self._steps[mine], self._rows[mine]
+        values, noise = (np.stack(each)[:, mine] for each in (self.values, self.noise))
+        square, drawn = np.diff(values, axis=0) ** 2, noise[1:] + noise[:-1]
         if modelled:
             # Errors of a model change less between periods than noise would: by as much as differences show.
-            near = lags == 1.0
-            above = float((square - 2.0 * rows)[near].sum() / noise[near].sum())
+            above = float((square - 2.0 * rows).sum() / drawn.sum())
             self.fresh[mine] = min(max(above, 0.0), 1.0)
-            noise = noise * self.fresh[mine[0]]
-        (drift, scatter), error = learned(square, noise, lags * np.tile(self._steps[mine], len(pairs)), rows)
-        self.step[mine] = (drift + SURE * error) * self._steps[mine]
-        self.scatter[mine] = scatter * self._rows[mine]
+            noise, drawn = noise * self.fresh[mine[0]], drawn * self.fresh[mine[0]]
+        (drift, scatter), _ = learned(*_flat([(square, drawn, steps, rows)]), cut=NEAR)
+        jumped = square > LET_GO**2 * (drawn + 2.0 * scatter * rows + drift * steps)
+        broken = np.cumsum(np.concatenate([np.zeros((1, len(mine)), dtype=bool), jumped]), axis=0)
+        pairs, kept = [], []
+        for lag in (2**power for power in range(many.bit_length()) if 2**power < many):
+            pairs.append(((values[lag:] - values[:-lag]) ** 2, noise[lag:] + noise[:-lag], lag * steps, rows))
+            kept.append((broken[lag:] == broken[:-lag]).reshape(-1))
+        (drift, scatter), error = learned(*_flat(pairs, np.concatenate(kept)))
+        self.step[mine], self.likely[mine] = (drift + SURE * error) * steps, drift * steps
+        self.scatter[mine] = scatter * rows
 
     def predicted(self, at: int) -> Prediction:
         """Entries of one period as all others predict them, before and after it, at its own number of rows."""
@@ -273,12 +306,22 @@ class Levels:
         return state
 
 
+def _flat(
+    pairs: Sequence[tuple[Floats, Floats, Floats, Floats]], kept: Flags | slice = slice(None)
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Squares, variances and features of differences in a row each; kept: of those that are."""
+    every = [[each.reshape(-1) for each in np.broadcast_arrays(*some)] for some in pairs]
+    first, second, third, fourth = (np.concatenate(each)[kept] for each in zip(*every, strict=True))
+    return first, second, third, fourth
+
+
 @dataclass(frozen=True, eq=False)
 class LeaningFit(ByModel):
     """Fit of counts that leans on other periods. It is made when it is asked for, and no file keeps it.
 
-    inner: as published. weight: of what other periods predict, (entries,). predicted, shared: variances of predictions,
-    and of what other periods err by too, before projection. fresh: share of the variance inside that is noise.
+    inner: as published. weight: of what other periods predict, (entries,). predicted, shared, own: variances of
+    predictions, of what other periods err by too, and of entries alone, before projection. fresh: share of the last
+    that is noise.
     """
 
     family = "leaning"
@@ -291,13 +334,14 @@ class LeaningFit(ByModel):
     predicted: Floats
     shared: Floats
     fresh: Floats
+    own: Floats
 
     @classmethod
     def among(cls, fits: Sequence[Fit], seen: Sequence[Seen], at: int) -> LeaningFit | None:
         """Fit of one period, in the order of time; None where other periods tell nothing."""
         levels, own, inner = Levels(seen), seen[at], fits[at]
         components, told, scale = levels.components, levels.predicted(at), seen[at].total / levels.rows
-        scatter, step, noise = levels.scatter * scale, levels.step * scale**2, levels.fresh * own.noise
+        scatter, step, noise = levels.scatter * scale, levels.likely * scale**2, levels.fresh * own.noise
         known = np.isfinite(told.variance) & (components.share > 0.0)
         known[0] = False  # the total
         error = np.where(known, told.variance, 0.0)
@@ -309,7 +353,7 @@ class LeaningFit(ByModel):
         share = np.where(components.share > 0.0, components.share, 1.0)
         estimate = components.joined(values[:, None])[:, 0]
         found = (weight**2 * (error + scatter) / share, shared / share)
-        return cls(inner, components, estimate, weight, *found, levels.fresh)
+        return cls(inner, components, estimate, weight, *found, levels.fresh, own.noise / share)
 
     @property
     def of(self) -> str:
@@ -334,8 +378,9 @@ class LeaningFit(ByModel):
         if self.alone is not None:
             return self._of_entries(told, (1.0 - self.weight) ** 2 * self.alone + self.predicted)
         if not self.inner.exact:
-            return self._inside(told, np.sqrt(1.0 - self.fresh * self.weight))
-        own, more = self._inside(told, 1.0 - self.weight), self._of_entries(told, self.predicted)
+            return self._scaled(columns, told, 1.0 - CLAIMED * self.fresh * self.weight)
+        left = self.components.joined((1.0 - self.weight)[:, None] * told)
+        own, more = self._inside(left), self._of_entries(told, self.predicted)
         return replace(own, model=own.model + more.model)
 
     @property
@@ -347,9 +392,16 @@ class LeaningFit(ByModel):
         """Errors of sums of independent entries; told: weights of the entries, (entries, sums)."""
         return Errors.all_model(self.measurements[0].design, told.T @ (variances[:, None] * told))
 
-    def _inside(self, told: Floats, times: Floats) -> Errors:
-        """Errors of the fit inside, for sums whose entries have weights so many times as large; as normal ones."""
-        errors = self.inner.errors(self.components.joined(times[:, None] * told))
+    def _scaled(self, columns: Floats, told: Floats, times: Floats) -> Errors:
+        """Errors of the fit inside, with variances so many times as large as those of a sum's entries become."""
+        own = self._inside(columns)
+        before, after = ((told**2 * each[:, None]).sum(axis=0) for each in (self.own, times * self.own))
+        scale = np.sqrt(after / np.maximum(before, LEAST))
+        return replace(own, model=own.model * np.outer(scale, scale))
+
+    def _inside(self, columns: Floats) -> Errors:
+        """Errors of the fit inside, as normal ones."""
+        errors = self.inner.errors(columns)
         many = np.ones(len(errors.weights)) if errors.counts is None else errors.counts
         drawn = errors.weights.T @ ((errors.design.variances * many)[:, None] * errors.weights)
         return Errors.all_model(self.measurements[0].design, drawn + errors.model)
@@ -408,7 +460,7 @@ class _Recurring(LeaningFit):
         found = self._of_entries(told, self.shared)
         if self.inner.exact:
             return found
-        return replace(found, model=found.model + self._inside(told, np.sqrt(1.0 - self.fresh)).model)
+        return replace(found, model=found.model + self._scaled(columns, told, 1.0 - self.fresh).model)
 
     def errors_by_group(self, asked: Grouped) -> Sequence[Errors] | None:
         return self._by_group(asked, self.shared) if self.inner.exact else None

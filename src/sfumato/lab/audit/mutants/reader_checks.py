@@ -17,7 +17,7 @@ import numpy as np
 
 from sfumato.kernel.reading.engines.duckdb import DuckDB, over_origin
 from sfumato.kernel.reading.formats.columnar import Frame, ParquetFiles
-from sfumato.kernel.reading.formats.csv_files import CsvFiles
+from sfumato.kernel.reading.formats.csv_files import CsvFiles, find_csv
 from sfumato.kernel.reading.formats.databases import Database, Sqlite
 from sfumato.kernel.reading.formats.excel_files import ExcelFiles
 from sfumato.kernel.reading.formats.json_lines import JsonLines
@@ -39,7 +39,8 @@ from sfumato.lab.audit.reading.sources import (
     typed_source,
 )
 from sfumato.lab.audit.reading.tables import OBJECTS, AwkwardTable, Case, Make, awkward_table, reading_schema
-from sfumato.schema.dialect import Dialect
+from sfumato.schema import Schema
+from sfumato.schema.dialect import PLAIN, Dialect
 
 Check = Callable[[], str | None]
 PAIRS = 150  # in which each of these must be caught
@@ -110,6 +111,31 @@ def wide_decimals(random: Random, folder: Path, frame: type[Frame]) -> Case:
         return Table(over_origin(frame(pa.table({"n": numbers}), "pyarrow", "Table")))
 
     return _table("n", -2, 2, [{"n": place % 5} for place in range(8)]).case(opening)
+
+
+def made_columns(random: Random, folder: Path, kind: type[Table]) -> Case:
+    """Case of a column that a rule makes, read by a given kind of table."""
+    table = _table("made", 0, 9, [{"n": place} for place in (1, 2, 3, 9, 9, 9)])
+    schema = replace_schema(table.schema, recode={"made": "n + 1"})
+    return AwkwardTable(schema, table.rows, table.types).case(lambda rows: kind(open_table(table.arrow(rows)).engine))
+
+
+def made_of_texts(random: Random, folder: Path, engine: type[DuckDB]) -> Case:
+    """Case of a column that a rule makes of texts, one of which is no number."""
+    table = _table("made", 0, 9, [{"n": place} for place in range(6)])
+    rows = tuple({"n": "one" if row["n"] == 5 else str(row["n"])} for row in table.rows)
+    schema = replace_schema(table.schema, recode={"made": "n + 1"})
+
+    def opening(some: Sequence[Row]) -> Table:
+        (folder / "texts.csv").write_text("n\n" + "".join(f"{row['n']}\n" for row in some))
+        return Table(over_origin(find_csv((folder / "texts.csv",), PLAIN, ","), engine))
+
+    return AwkwardTable(schema, rows, table.types).case(opening, typed=False)
+
+
+def replace_schema(schema: Schema, **parts: Any) -> Schema:
+    """The schema with other parts."""
+    return Schema.from_dict(schema.to_dict() | parts)
 
 
 def limited_view(random: Random, folder: Path, allow_views: bool) -> Case:
@@ -240,6 +266,8 @@ _CHECKS: dict[str, Sides] = {
     "people among everybody": _reading(one_row_a_person, readers.AmongEverybody, Table, 60),
     "people folded": _reading(one_row_a_person, readers.PeopleFolded, Table),
     "people by a value too": _reading(one_row_a_person, readers.OneOfManyRows, Table),
+    "a rule that looks at other rows": _reading(made_columns, readers.CentredTable, Table, 6),
+    "a rule that a value stops": _reading(made_of_texts, readers.BareCasts, DuckDB, 6),
     "views like tables": _reading(limited_view, True, False, 5, made=limited_view),
     "types found out too late": _reading(wide_decimals, readers.UnknownDecimals, Frame, 5),
     "columns A and a": _reading(names_in_two_cases, readers.FirstNames, ParquetFiles, 4),

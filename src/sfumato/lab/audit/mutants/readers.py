@@ -17,8 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from sfumato.kernel.reading.engines import Column
+from sfumato.kernel.reading.derived import Derived
+from sfumato.kernel.reading.engines import Column, Engine
 from sfumato.kernel.reading.engines.duckdb import DuckDB
+from sfumato.kernel.reading.expressions import cast, named
 from sfumato.kernel.reading.formats.columnar import Frame, ParquetFiles
 from sfumato.kernel.reading.formats.csv_files import CsvFiles
 from sfumato.kernel.reading.formats.databases import Sqlite
@@ -181,6 +183,34 @@ class OneOfManyRows(BrokenPeople):
         inner = people.args["from_"].this.this
         values = [one.alias for one in inner.expressions if one.alias.startswith("v")]
         people.args["group"].append("expressions", exp.column(values[0], quoted=True))
+
+
+class BareCasts(DuckDB):
+    """NOT PRIVATE: values are cast as they are, so that one that is no number stops the reading."""
+
+    def safe_cast(self, value: Any, source: Column, to: str) -> Any:
+        return cast(value, to)
+
+
+class CentredTable(Table):
+    """NOT PRIVATE: a rule that looks at other rows, as AVG(n) OVER () would: each number less the table's mean."""
+
+    def _reading(self, schema: Schema) -> tuple[Engine, dict[str, Column]]:
+        engine, columns = super()._reading(schema)
+        if not isinstance(engine, Derived):
+            return engine, columns
+        others = [exp.column(one.reference, quoted=True) for one in engine.columns if one.type != "DOUBLE"]
+        numbers = [one for one in engine.columns if one.type == "DOUBLE"]
+        centred = [
+            named(
+                exp.column(one.reference, quoted=True)
+                - exp.Window(this=exp.Avg(this=exp.column(one.reference, quoted=True))),
+                one.reference,
+            )
+            for one in numbers
+        ]
+        rows = exp.Select(expressions=[*others, *centred]).from_(engine.table(), copy=False)
+        return Derived(engine, rows, engine.columns, []), columns
 
 
 class OverflowingRank(Rank):

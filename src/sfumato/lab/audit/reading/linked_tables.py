@@ -46,7 +46,7 @@ def linked_source(
     household has far more persons than any limit. crowded: one has more than any limit of everything, so that it moves
     as much as is charged.
     """
-    texts, name = random.random() < 0.5, random.choice(["visits", "visits", "codes"])
+    texts, name = random.random() < 0.5, random.choice(["persons", "visits", "visits", "codes"])
     sources = {table: where(table, folder) for table in COLUMNS}
     group = _schema(random, sources, units=("home",) if crowded else ("home", "home", "pid"))
     key = (lambda: random.choice(TEXTS)) if texts else (lambda: random.randint(1, 8))
@@ -56,7 +56,7 @@ def linked_source(
     def opening(some: Sequence[Part]) -> LinkedTable:
         tables = {table: [row for of, row in some if of == table] for table in COLUMNS}
         found = open_tables(bring(tables, folder, texts), group)[name]
-        return kind(found.engine, found.allow_views, found.chain)
+        return kind(found.engine, found.allow_views, found.chain, found.below)
 
     return Case(
         own.schema,
@@ -73,6 +73,9 @@ def _schema(random: Random, sources: Mapping[str, str], units: Sequence[str]) ->
     """Limits and columns that children take, at random; the unit is a household or a person."""
     persons = {"unit": random.choice(units), "key": "pid"}
     age = {"age": {"type": "integer", "lower": 0, "upper": 2}}
+    if random.random() < 0.7:
+        persons["children"] = "SELECT pid, COUNT(*) AS many FROM visits GROUP BY pid"
+        age["many"] = {"type": "integer", "lower": 0, "upper": 2}
     kinds = {"kind": {"type": "category", "values": ["x", "y"], **({"other": True} if random.random() < 0.5 else {})}}
     visits: dict[str, Any] = {"belongs_to": "persons", "by": "pid", "key": "vid", "at_most": random.randint(1, 3)}
     codes: dict[str, Any] = {"belongs_to": "visits", "by": "vid", "at_most": random.randint(1, 2)}
@@ -143,6 +146,11 @@ def _unlike(group: LinkedSchema, own: TableInGroup, parts: Sequence[Part], found
     """Difference of a reading from one in plain Python, where no limit above the table itself leaves it a choice."""
     persons, visits = group.tables["persons"], group.tables["visits"]
     rows = {name: [row for of, row in parts if of == name] for name in COLUMNS}
+    if own.name == "persons":
+        many = Counter(row["pid"] for row in rows["visits"] if row["pid"] is not None)
+        there = [{**row, "many": many[row["pid"]], "(key)": row[persons.unit or ""]} for row in rows["persons"]]
+        unit = PrivacyUnit(column="(key)", contributions=own.at_most)
+        return difference(own.schema.model_copy(update={"privacy_unit": unit}), there, found, typed=True)
     held = _held([(row[persons.unit or ""], row["pid"], row) for row in rows["persons"]], persons.at_most)
     if held is not None and own.name == "codes":
         above, under = held, [row for row in rows["visits"] if row["pid"] in held]

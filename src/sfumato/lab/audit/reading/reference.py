@@ -16,12 +16,14 @@ import numpy as np
 from sfumato.domain import EPOCH
 from sfumato.frozen import dataclass
 from sfumato.kernel.counts import Aggregate
+from sfumato.lab.audit.reading.expressions import evaluate
 from sfumato.schema import Schema
 from sfumato.schema.attributes import Attribute, Boolean, Category, Date, Integer
 from sfumato.schema.attributes.lists import as_number, folded
 from sfumato.schema.parts import Measure, missing_of
 from sfumato.schema.per_person import Aggregate as Amount
 from sfumato.schema.per_person import PersonRule
+from sfumato.schema.recode import Expression
 
 Row = Mapping[str, object]  # a value by column name; None if it is missing
 
@@ -48,6 +50,7 @@ def placed_rows(schema: Schema, rows: Sequence[Row], *, typed: bool) -> list[Pla
         if period is not None and not _in_period(schema, row, period, typed):
             continue
         read = row if people else {column: _as_stated(schema, column, own, typed) for column, own in row.items()}
+        read = row if people else {**read, **_made(schema, read, typed)}
         attributes = [(name, part, read[part.column]) for name, part in schema.attributes.items()]
         codes = [
             place(part, schema, name, _bare(schema, part, value, typed), typed) for name, part, value in attributes
@@ -64,6 +67,27 @@ def placed_rows(schema: Schema, rows: Sequence[Row], *, typed: bool) -> list[Pla
             cell = cell * size + int(code or 0)
         found.append(Placed(cell, tuple(own for _, own in measured), unit))
     return found
+
+
+def _made(schema: Schema, read: Row, typed: bool) -> dict[str, object]:
+    """Values of the columns that the schema's rules make, by name."""
+    made: dict[str, object] = {}
+    for name, rule in schema.made.items():
+
+        def leaf(column: str, kind: str, own: str = name) -> object:
+            value = made[column] if column in made and column != own else read[column]
+            if kind == "number":
+                return number_of(_without_marks(schema, column, value, typed), typed)
+            if kind in ("date", "time"):
+                moment = moment_of(value)
+                return moment if moment is None or kind == "time" else moment.date()
+            return text_of(value) if kind == "text" else boolean_of(value)
+
+        if isinstance(rule, Expression):
+            made[name] = evaluate(rule, leaf)
+        else:
+            made[name] = rule.values.get(str(leaf(rule.column, "text")))
+    return made
 
 
 def people_rows(schema: Schema, rule: PersonRule, rows: Sequence[Row], *, typed: bool) -> list[Row]:
@@ -188,9 +212,13 @@ def _as_stated(schema: Schema, column: str, value: object, typed: bool) -> objec
 
 def _bare(schema: Schema, part: Any, value: object, typed: bool) -> object:
     """A text without a unit on either side, where a number is wanted and columns have no types."""
-    marks = schema.file.marks(part.column) if schema.file else ()
     wanted = part.numeric if isinstance(part, Category) else not isinstance(part, Boolean | Date)
-    if typed or not wanted or not marks or not isinstance(value, str):
+    return _without_marks(schema, part.column, value, typed) if wanted else value
+
+
+def _without_marks(schema: Schema, column: str, value: object, typed: bool) -> object:
+    marks = schema.file.marks(column) if schema.file else ()
+    if typed or not marks or not isinstance(value, str):
         return value
     blanks = " \t\u00a0\u202f"
     bare = value.lstrip(blanks)

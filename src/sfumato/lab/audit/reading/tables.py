@@ -223,6 +223,7 @@ def awkward_schema(random: Random, names: dict[str, str] | None = None) -> tuple
     schema = reading_schema(described, unit, measures, file)
     with suppress(SchemaError):  # rules that leave no row for a value
         schema = reading_schema(described, unit, measures, file, _rules(schema, _aside(random)))
+    schema = _recoded(schema, {part: names[part] for part in chosen}, names["m"] if measured else None, _aside(random))
     schema = _in_a_series(schema, {part: names[part] for part in chosen if part in ("c", "d")}, _aside(random))
     schema = _by_person(schema, _aside(random))
     used = [*chosen, *(["m"] if measured else []), "who"]
@@ -243,9 +244,38 @@ def reading_schema(
     return Schema.from_dict({"dataset": "reading", **parts})
 
 
+RULES = {
+    "c": ["TRIM({0})", "LOWER({0}) || ''", "CASE WHEN {0} LIKE 'x%' OR {0} IN ('1', 'a ') THEN 'a' ELSE {0} END"],
+    "n": ["{0} + 0", "-{0} * 2 + 1", "FLOOR({0} / 2)", "COALESCE({0} / {0}, 2)"],
+    "x": ["CASE WHEN {0} > 0.5 THEN {0} / 2 ELSE {0} END", "ABS({0}) * {0}", "ROUND({0} * {0} - 0.1, 1)"],
+    "b": ["NOT {0}", "{0} OR {0} IS NULL"],
+    "d": ["DATE_TRUNC('month', {0})", "GREATEST({0}, DATE '2020-02-01')", "COALESCE({0}, DATE '2020-02-29')"],
+    "m": ["{0} * 2 - 1", "{0} / ({0} - 1)"],
+}
+LOOKED_UP = {"key": ["a", "A", "1", "ä", "true", "", "x\ny", "2.5", "3"], "to": list("aAaä1a1AA")}
+
+
+def _recoded(schema: Schema, columns: Mapping[str, str], measure: str | None, aside: Random) -> Schema:
+    """The schema, at times with rules that make its columns out of those of the same names, or look one up."""
+    if max(aside.random(), aside.random()) >= 0.5:  # beside other options, which go by the first of these two
+        return schema
+    columns = {**columns, **({"m": measure} if measure is not None else {})}
+    quoted = {part: _quoted(name) for part, name in columns.items()}
+    chosen = aside.sample(sorted(columns), aside.randint(1, len(columns)))
+    rules = {columns[part]: aside.choice(RULES[part]).format(quoted[part]) for part in chosen}
+    more: dict[str, Any] = {"recode": rules}
+    if "c" in chosen and aside.random() < 0.5:
+        del rules[columns["c"]]
+        table = {"key": LOOKED_UP["key"], columns["c"]: LOOKED_UP["to"]}
+        more["with"] = [{"key": "key", "column": columns["c"], "table": table}]
+    with suppress(SchemaError):  # two columns whose names differ by case alone
+        return Schema.from_dict({**schema.to_dict(), **{key: part for key, part in more.items() if part}})
+    return schema
+
+
 def _in_a_series(schema: Schema, columns: Mapping[str, str], aside: Random) -> Schema:
     """The schema, at times as that of a series whose periods are in one of these columns."""
-    if not columns or aside.random() >= 0.3:
+    if not columns or aside.random() >= 0.3 or schema.made:
         return schema
     part = aside.choice(sorted(columns))
     period = "name" if part == "c" else aside.choice(["day", "week", "month", "quarter", "year", "year"])
@@ -262,7 +292,7 @@ def _by_person(schema: Schema, aside: Random) -> Schema:
     columns = list(dict.fromkeys(part.column for part in parts))
     alike = len({column.lower() for column in (*columns, unit or "")}) <= len(columns)
     wanted = [aside.random() for _ in range(9)][-1] < 0.25  # whatever else was drawn from the first ones
-    if unit is None or schema.series is not None or alike or not wanted:
+    if unit is None or schema.series is not None or schema.made or alike or not wanted:
         return schema
     kinds = {part.column: getattr(part, "type", "number") for part in parts}
     made = {}
