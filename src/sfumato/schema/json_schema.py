@@ -208,6 +208,12 @@ def json_schema() -> Fragment:
         whole["properties"][key] = {"description": _KEYS[key][1], **part}
     stated = {"anyOf": [{"const": "row"}, {"required": ["contributions"]}]}  # by per_person it is 1
     whole |= {"if": {"not": {"required": ["per_person"]}}, "then": {"properties": {"privacy_unit": stated}}}
+    # A file of linked tables has its attributes table by table (docs/linked.md).
+    said = "Linked tables, each with its source, link and attributes."
+    tables = {"description": said, "type": "object", "minProperties": 1, "additionalProperties": {"type": "object"}}
+    whole["properties"]["tables"] = tables
+    whole["required"] = [key for key in whole["required"] if key != "attributes"]
+    whole["anyOf"] = [{"required": ["attributes"]}, {"required": ["tables"]}]
     return {"$schema": DRAFT, "title": "Sfumato schema", "description": "What is public about a table.", **whole}
 
 

@@ -114,7 +114,7 @@ def in_plain_words(error: ErrorDetails, known: Sequence[str]) -> str:
             known = known if owner is None else keys_of(owner)
             return (
                 f"{'.'.join(place[:-1]) or 'the schema'} has no key {shown(key)}{_did_you_mean(key, known)}; "
-                f"it takes {', '.join(known)}"
+                f"it takes {', '.join(one for one in known if one != 'discovered')}"  # which nobody writes by hand
             )
     return f"{path} needs keys under it: {_remedy(tuple(place))}"
 

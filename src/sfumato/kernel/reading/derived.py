@@ -28,7 +28,7 @@ class Derived:
 
     def __init__(self, engine: Engine, rows: exp.Select, columns: Sequence[Column], reads: Sequence[Column]) -> None:
         self._engine = engine
-        self._rows = rows
+        self.select = rows
         self._columns = tuple(columns)
         self._reads = tuple(reads)
 
@@ -55,7 +55,7 @@ class Derived:
         """SQL of the derived rows."""
         from sqlglot import exp
 
-        rows = exp.Subquery(this=self._rows.copy(), alias=exp.TableAlias(this=exp.to_identifier("derived")))
+        rows = exp.Subquery(this=self.select.copy(), alias=exp.TableAlias(this=exp.to_identifier("derived")))
         rows.meta["columns"] = self._columns  # whose types Spark's casts depend on
         return rows
 

@@ -33,6 +33,5 @@ HOOKS: dict[type, dict[str, str]] = {
     },
     Lines: {"_counts": "the private rows, by line and cell"},
     Charge: {"_loads": "what each cell has borne so far", "_denominator": "in which parts that is counted"},
-    Derived: {"_rows": "the SELECT that makes rows out of a table's, in which a mutant changes one thing"},
     Recorder: {"_Recorder__inner": "the curator that is written down"},
 }

@@ -144,7 +144,7 @@ class BrokenPeople(Table):
 
     def _reading(self, schema: Schema) -> tuple[Any, dict[str, Column]]:
         engine, columns = super()._reading(schema)
-        self.change(engine._rows)  # type: ignore[attr-defined]
+        self.change(engine.select)  # type: ignore[attr-defined]
         return engine, columns
 
     def change(self, people: Any) -> None:
