@@ -9,7 +9,6 @@ from __future__ import annotations
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.lines import Lines
-from sfumato.kernel.reading.derived import Derived
 from sfumato.lab.audit.attacks.recorder import Recorder
 
 HOOKS: dict[type, dict[str, str]] = {
