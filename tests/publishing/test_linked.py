@@ -168,3 +168,33 @@ def test_sources_in_a_folder(tmp_path: Path) -> None:
     town = LinkedSchema.from_dict({"dataset": "town", "privacy_unit": unit, "tables": tables})
     found = open_tables(str(tmp_path), town)["visits"].aggregate(town.tables["visits"].schema, 1)
     assert found.counts.sum() == 200
+
+
+def test_a_root_counts_its_children_beside_columns_that_a_rule_makes(tmp_path: Path) -> None:
+    persons = {
+        **TABLES["persons"],
+        "recode": {"decade": "FLOOR(age / 2)"},
+        "children": "SELECT pid, COUNT(*) AS visits FROM visits GROUP BY pid",
+        "attributes": {
+            "decade": {"type": "integer", "lower": 0, "upper": 1},
+            "visits": {"type": "integer", "lower": 0, "upper": 4},
+        },
+    }
+    visits = {**TABLES["visits"], "with_parents": ["decade"]}
+    stated = {"dataset": "town", "privacy_unit": {"column": "home", "contributions": 2}, "budget": {"epsilon": 10**5}}
+    town = LinkedSchema.from_dict({**stated, "tables": {"persons": persons, "visits": visits}})
+    request = Request(town.head, 10**4, ledger=Ledger(tmp_path / "ledger"), mechanism="cells")
+    out = tmp_path / "town.sfumato"
+    publish_linked(rows(), town, request, out, step=lambda step: None, entropy=TestingEntropy(3))
+    release, table = open_release(out, allow_not_private=True), rows()["persons"]
+    decades = np.bincount(table["age"].to_numpy() // 2)
+    told = release.query("SELECT decade, COUNT(*) AS n FROM persons WHERE visits = 2 GROUP BY decade").column("n")
+    assert [round(one.value) for one in told] == pytest.approx(decades.tolist(), abs=1)
+    told = release.query("SELECT decade, COUNT(*) AS n FROM visits GROUP BY decade").column("n")
+    assert [round(one.value) for one in told] == pytest.approx((2 * decades).tolist(), abs=1)
+
+
+def test_the_promise_of_all_tables_is_the_one_that_was_asked_for(tmp_path: Path) -> None:
+    published(tmp_path, asked(tmp_path, delta="1e-9", mechanism="margins"))
+    promised = open_release(tmp_path / "town.sfumato", allow_not_private=True).guarantee
+    assert promised.delta == Fraction(1, 10**9) and Fraction(79, 10) < promised.epsilon <= 8

@@ -184,8 +184,9 @@ def guarantee_of_tables(file: LinkedFile, first: Schema) -> Guarantee:
     limits = " and ".join(f"{table.limit:,} of {table.name}" for table in file.head.tables)
     whom = f"the rows of any one {first.privacy_unit.column or 'row'} in all tables (at most {limits})"
     losses = [Loss(part.epsilon, part.delta, part.rho) for part in file.head.parts]
-    found = composed(losses, None)
-    return guarantee_of(found.epsilon, whom, delta=found.delta, rho=sum_of_rho(losses) if found.delta else None)
+    rho, delta = sum_of_rho(losses), max(loss.delta for loss in losses)
+    found = composed(losses, delta if rho is not None and delta else None)  # in rho, at the delta that was asked for
+    return guarantee_of(found.epsilon, whom, delta=found.delta, rho=rho if found.delta else None)
 
 
 def one_table(release: Release, name: str | None) -> Release:

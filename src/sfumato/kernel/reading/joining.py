@@ -24,7 +24,6 @@ from dataclasses import field, replace
 from functools import partial
 from itertools import pairwise
 from math import prod
-from typing import Any
 
 from sqlglot import exp
 
@@ -94,10 +93,10 @@ class LinkedTable(Table):
         if schema.privacy_unit.contributions != limit or schema.series is not None:
             raise PrivacyError("the limits of a linked table are not those that its schema is charged for")
         unit = PrivacyUnit(column=own.unit or KEY, contributions=own.at_most)
-        rules: dict[str, Any] = (
-            {} if own.by is None else {"recode": None, "with_": None, "made": {}}
-        )  # they worked before the join
-        return schema.model_copy(update={"privacy_unit": unit, **rules})
+        if own.by is None and not self.below:
+            return schema.model_copy(update={"privacy_unit": unit})
+        # What rules make was made before the join, and columns have the names that attributes give them.
+        return schema.model_copy(update={"privacy_unit": unit, "recode": None, "with_": None, "made": {}})
 
     def joined(self, schema: Schema, key: int) -> Table:
         """The rows that hang on rows above, as a table. For the audit, whose broken ones are kinds of this."""
