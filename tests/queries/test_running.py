@@ -50,7 +50,7 @@ def test_errors_are_those_of_the_matrix_on_the_grid(periods):
 
 @pytest.mark.parametrize("periods", range(1, 11))
 def test_no_periods_of_a_person_move_measurements_by_more_than_the_first_ones(periods):
-    """Theorem 13a, against all sets of columns of the matrix, in whole numbers."""
+    """Theorem 14, against all sets of columns of the matrix, in whole numbers."""
     row = on_grid(periods)
     columns = [np.array([0] * place + [*row[: periods - place]]) for place in range(periods)]
     longest = {

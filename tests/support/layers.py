@@ -49,6 +49,8 @@ ENGINES = {
 # As above, and why it takes longer than the three seconds that a test of `make test` may take.
 FULL = {
     r"tests/answers/test_parts.py::test_intervals_of_sums_over_months": "coverage",
+    r"tests/publishing/test_noisy_bounds.py::test_the_intervals?_of": "coverage",
+    r"tests/cli/test_discover.py::test_a_draft_becomes_a_schema": "a handful of commands",
     r"tests/releases/file/test_series.py::test_every_byte_counts": "hundreds of broken files",
     r"tests/cli/test_series.py::test_a_series_from_its_first": "a dozen commands",
     r"tests/public/combination/test_combine.py::test_intervals_hold": "coverage",

@@ -8,12 +8,13 @@ import shutil
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.cli.shared import MANNER
+from sfumato.errors import SchemaError
 from sfumato.plain_text import aligned, printable, width
 
 if TYPE_CHECKING:
@@ -125,10 +126,19 @@ def load_schema(path: Path) -> Schema:
 
 def load_any(path: Path) -> Schema | LinkedSchema:
     """Read a schema of one table or of linked ones."""
-    from sfumato.schema.linked import load_schema
+    from sfumato.schema import Schema
+    from sfumato.schema.file import read_yaml
 
     with notes():
-        return load_schema(path)
+        try:
+            mapping = read_yaml(path)
+        except SchemaError as problem:
+            raise SchemaError(f"{path}: {problem}", kind=problem.kind) from None
+        if not isinstance(mapping, Mapping) or "tables" not in mapping:
+            return Schema.load(path, mapping)
+        from sfumato.schema.linked import load_schema
+
+        return load_schema(path, mapping)
 
 
 @contextmanager

@@ -122,7 +122,7 @@ class Curator(Holding):
 
         weights: by which the budget is split over the statistics. The answers are in GRID-ths of a row (or a step), and
         the noise of each measurement is that which was drawn for this part; the trail says which others are in it. What
-        later parts will tell of these rows is charged now (docs/privacy.md, theorems 13 and 13a).
+        later parts will tell of these rows is charged now (docs/privacy.md, theorems 13 and 14).
         """
         carried = self._carried
         if carried is None:

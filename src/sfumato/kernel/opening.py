@@ -112,7 +112,7 @@ class Terms:
 
 
 def _adds_up(cost: Cost) -> bool:
-    """Whether sums of epsilons and deltas hold for parts that share noise (docs/privacy.md, theorem 13a)."""
+    """Whether sums of epsilons and deltas hold for parts that share noise (docs/privacy.md, theorem 14)."""
     return conversion_gap(order_for(cost.epsilon, cost.delta), cost.delta) >= 0
 
 

@@ -55,7 +55,7 @@ def worst_square(periods: int, together: int = 1) -> Fraction:
     """Squared length by which each period counts of one row in up to so many periods together, exactly.
 
     The largest of |sum of the first j columns of GRID * C|^2 / j for j up to `together`: no other j columns have a
-    longer sum (docs/privacy.md, theorem 13a). Of one period it is the first column's, of which every later one is a
+    longer sum (docs/privacy.md, theorem 14). Of one period it is the first column's, of which every later one is a
     beginning.
 
     >>> worst_square(2) / GRID**2, worst_square(2, together=2) / GRID**2

@@ -134,14 +134,14 @@ class LinkedSchema:
         return {name: table.to_dict() for name, table in self.tables.items()}
 
 
-def load_schema(path: str | PathLike[str]) -> Schema | LinkedSchema:
-    """Read a schema, of one table or of linked ones, from a YAML file."""
+def load_schema(path: str | PathLike[str], mapping: object = None) -> Schema | LinkedSchema:
+    """Read a schema, of one table or of linked ones, from a YAML file. mapping: what is in it, if that is known."""
     from sfumato.schema.file import read_yaml, with_values_from_files
 
     try:
-        mapping = read_yaml(Path(path))
+        mapping = read_yaml(Path(path)) if mapping is None else mapping
         if not is_linked(mapping):
-            return Schema.load(path)
+            return Schema.load(path, mapping)
         assert isinstance(mapping, Mapping)  # noqa: S101 (as `is_linked` says)
         tables = mapping["tables"]
         if isinstance(tables, Mapping):

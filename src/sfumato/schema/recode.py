@@ -229,7 +229,8 @@ def combined(op: str, kind: Kind | None, parts: Sequence[Expression], value: Any
             "numbers; make it of two rules, the second of which uses the first"
         )
     times = _TWICE.get(value if op == "extract" else op, 1)
-    weight = 1 + 8 * sum(part.op == "column" for part in parts) + times * sum(part.weight for part in parts)
+    own = len(value) if op == "has word" else 1
+    weight = own + 8 * sum(part.op == "column" for part in parts) + times * sum(part.weight for part in parts)
     if weight > MOST_WEIGHT:
         raise SchemaError("an expression is too long; make it of two rules, the second of which uses the first")
     return Expression(op, kind, tuple(parts), value, high, grain, weight)

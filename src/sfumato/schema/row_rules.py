@@ -14,6 +14,7 @@ A rule may use what other rules make; by its own name it means the column of the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Annotated, Any, Protocol
@@ -29,6 +30,7 @@ from sfumato.schema.dialect import same_name
 from sfumato.schema.parts import Measure, column_name, shown
 from sfumato.schema.per_person import PersonRule
 from sfumato.schema.recode import (
+    LONGEST_PATTERN,
     WORDS,
     Expression,
     Kind,
@@ -49,6 +51,7 @@ _FORMS = (
     "write an expression such as EXTRACT(HOUR FROM arrived), {match: note, first_of: {cough: [cough]}}, or "
     "{point: [lon, lat], boxes: {north: [5, 51, 15, 55]}}"
 )
+_ANYWHERE = re.compile("%[0-9a-z \u0080-\U0010ffff]{1,200}%")  # a pattern that is found faster as letters alone
 _WITH = "write a list such as [{file: postcodes.csv, key: postcode}]"
 
 
@@ -267,23 +270,37 @@ def _match(rule: Mapping[str, Any]) -> Expression:
     if not isinstance(lists, Mapping) or not lists:
         raise SchemaError("match needs first_of: {cough: [cough, Husten], fever: ['%fever%']}; write it")
     text = _column(rule["match"], "text")
-    small, words = combined("lower", "text", [text]), combined("words", "text", [text])
+    small = combined("lower", "text", [text])
     cases = [(combined("is null", "boolean", [text]), Expression("null", None, high=0, grain=0))]
     for name, given in lists.items():
-        tests = []
-        for one in given if isinstance(given, list | tuple) else [given]:
-            pattern = str(one).translate(str.maketrans(UPPER, LOWER))
-            if "%" in pattern or "_" in pattern:
-                tests.append(like(small, pattern))
-                continue
-            bare = "".join(letter if letter.isalnum() or letter > "\x7f" else " " for letter in pattern).strip()
-            if not bare:
-                raise SchemaError(f"first_of has a word for {name} that has no letter; write one, or a pattern with %")
-            tests.append(like(words, f"% {bare} %"))
+        spelled = [str(one).translate(str.maketrans(UPPER, LOWER)) for one in as_list(given)]
+        anywhere = [one for one in spelled if _ANYWHERE.fullmatch(one)]
+        patterns = [one for one in spelled if ("%" in one or "_" in one) and one not in anywhere]
+        bare = [_bare_word(one, str(name)) for one in spelled if one not in (*patterns, *anywhere)]
+        words = (*bare, *anywhere)
+        tests = [combined("has word", "boolean", [text], words)] if words else []
+        tests += [like(small, one) for one in patterns]
         if not tests:
             raise SchemaError(f"first_of has no word for {name}; list one")
         cases.append((_joined("or", tests), text_literal(str(name))))
     return case(cases, _otherwise(rule))
+
+
+def as_list(given: object) -> list[object]:
+    """A list, or the one that a single thing stands for."""
+    return [*given] if isinstance(given, list | tuple) else [given]
+
+
+def _bare_word(word: str, name: str) -> str:
+    """A word, or several, of letters and digits with one blank between them."""
+    bare = "".join(letter if letter.isalnum() or letter > "\x7f" else " " for letter in word).split()
+    if not bare or len(word) > LONGEST_PATTERN:
+        raise SchemaError(
+            f"first_of has a word for {name} that has no letter or is longer than {LONGEST_PATTERN}; mend it, or write "
+            "a pattern with %"
+        )
+    text_literal(word)
+    return " ".join(bare)
 
 
 def _joined(op: str, tests: Sequence[Expression], kind: Kind = "boolean") -> Expression:

@@ -119,7 +119,8 @@ class Schema(Declared):
         """Keys as in the YAML file; a SchemaError names the key that is wrong and what to do."""
         data = {key: part for key, part in data.items() if part is not None or key in ("attributes", "privacy_unit")}
         _refuse_blanks(data)
-        data = {"with_" if key == "with" else key: part for key, part in with_one_row(data).items()}
+        data = with_one_row(data) if data.get("per_person") else data
+        data = {"with_" if key == "with" else key: part for key, part in data.items()}
         try:
             super().__init__(**data)
         except ValidationError as problem:
@@ -137,12 +138,13 @@ class Schema(Declared):
         _ = self.structure  # refuses rules that do not go with the attributes
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Schema:
-        """Read a schema from a YAML file."""
+    def load(cls, path: str | PathLike[str], mapping: object = None) -> Schema:
+        """Read a schema from a YAML file. mapping: what is in it, if that is known."""
         from sfumato.schema.file import read_yaml, with_values_from_files
 
         try:
-            mapping = with_values_from_files(read_yaml(Path(path)), Path(path).parent)
+            mapping = read_yaml(Path(path)) if mapping is None else mapping
+            mapping = with_values_from_files(mapping, Path(path).parent)
             found = cls.from_dict(mapping)
         except SchemaError as problem:
             raise SchemaError(f"{path}: {problem}", kind=problem.kind) from None

@@ -21,7 +21,7 @@ from sfumato.kernel.reading.recoding import expression_sql
 from sfumato.kernel.reading.table import open_table
 from sfumato.lab.audit.reading.expressions import evaluate
 from sfumato.lab.audit.reading.reference import boolean_of, moment_of, number_of, text_of
-from sfumato.schema.recode import parse_expression
+from sfumato.schema.recode import combined, parse_expression
 
 NUMBERS = [0.0, -0.0, 1.0, -2.5, 3.0, 0.1, 1e29, 1e30, 1e308, -1e308, math.inf, -math.inf, math.nan, 5e-324, 1e-30]
 NUMBERS += [2.0**53 + 2, -7.0, 1e-31, 12345.678, None]
@@ -104,7 +104,9 @@ def expressions(seed: int, times: int, depth: int) -> dict[str, object]:
                 assert "so often" in str(refused) or "too long" in str(refused), text
             else:
                 assert found[text].kind == kind
-    return found
+    listed = ("cough", "a b", "é", "ä", "2 5", "%use%", "%a b%")
+    words = combined("has word", "boolean", [parse_expression("CAST(s AS TEXT)")], listed)
+    return found | {"has word": words}
 
 
 def leaf_of(row, name: str, kind: str):

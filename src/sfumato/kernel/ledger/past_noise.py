@@ -12,7 +12,7 @@ ledger's, or older than the ledger knows, refuses every further part. One that i
 
 Of the parts of one period only the newest is taken back: what a period was corrected to then stands in no measurement
 beside what it was corrected from, and each part of a period has been charged in full. Where a person may be in several
-periods (theorem 13a), a second part of a period has noise of its own, as a run of one part.
+periods (theorem 14), a second part of a period has noise of its own, as a run of one part.
 """
 
 from __future__ import annotations

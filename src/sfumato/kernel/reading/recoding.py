@@ -48,9 +48,6 @@ from sfumato.schema.attributes.lists import BLANKS, LOWER, UPPER
 from sfumato.schema.recode import LARGEST, LONGEST_TEXT, SMALLEST, Expression, Kind
 from sfumato.schema.row_rules import Rule, columns_read, uses
 
-PUNCTUATION = "".join(chr(code) for code in range(1, 128) if not chr(code).isalnum())
-
-
 # For the use of a column that a rule reads, its kind and its name: that column of the source, or a refusal.
 Find = Callable[[str, str, str], Column]
 ENGINES = ("duckdb", "postgres", "spark")
@@ -220,11 +217,24 @@ def _whole(kind: type[exp.Func], value: SQL) -> SQL:
     return choose([(small, cast(kind(this=value.copy()), "double"))], value.copy())  # type: ignore[arg-type]
 
 
-def _words(parts: list[SQL], _: Any) -> SQL:
-    """SQL of a text in small letters, with a blank for all that is no letter or digit, and one at both ends."""
-    bare = _translated(parts[0], UPPER + PUNCTUATION, LOWER + " " * len(PUNCTUATION))
+def _has_word(parts: list[SQL], words: Sequence[str]) -> SQL:
+    """SQL test whether one of some words stands in a text, between what is no letter or digit; A to Z count as a to z.
+
+    A word in % may stand anywhere. By one regular expression without anchors, escapes or dots, which engines understand
+    differently.
+    """
+    between = "[^0-9A-Za-z\u0080-\U0010ffff]"
+
+    def spelled(word: str) -> str:
+        anywhere = word.startswith("%")
+        letters = [f"[{one}{one.upper()}]" if "a" <= one <= "z" else one for one in word.strip("%")]
+        body = "".join(between if one == " " and not anywhere else one for one in letters)
+        return body if anywhere else between + body + between
+
     blank = exp.Literal.string(" ")
-    return exp.paren(exp.DPipe(this=exp.DPipe(this=blank, expression=bare, safe=True), expression=blank, safe=True))
+    text = exp.DPipe(this=exp.DPipe(this=blank, expression=parts[0], safe=True), expression=blank.copy(), safe=True)
+    pattern = exp.Literal.string("|".join(map(spelled, words)))
+    return exp.paren(exp.RegexpLike(this=exp.paren(text), expression=pattern))
 
 
 def _extract(parts: list[SQL], unit: str) -> SQL:
@@ -290,7 +300,7 @@ _WRITERS: dict[str, Writer] = {
     **{"least": _first_of(exp.Least, ignore_nulls=True), "greatest": _first_of(exp.Greatest, ignore_nulls=True)},
     **{"coalesce": _first_of(exp.Coalesce), "in": lambda parts, _: exp.paren(_first_of(exp.In)(parts, _))},
     "between": lambda parts, _: exp.paren(exp.Between(this=parts[0], low=parts[1], high=parts[2])),
-    **{"case": _case, "/": _quotient, "round": _round, "words": _words},
+    **{"case": _case, "/": _quotient, "round": _round, "has word": _has_word},
     **{"extract": _extract, "trunc": _trunc, "diff": _diff, "age": _age},
     "nullif": lambda parts, _: exp.Nullif(this=parts[0], expression=parts[1]),
     "neg": lambda parts, _: exp.paren(exp.Sub(this=double(0), expression=parts[0])),

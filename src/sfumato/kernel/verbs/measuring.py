@@ -104,7 +104,7 @@ def running_noises(
     """Least noise of every cell of each statistic, in GRID-ths of a row, in a series of so many parts; and its load.
 
     A row of one part moves this measurement and later ones by a column of GRID * C, a person in several parts by the
-    sum of their columns (docs/privacy.md, theorems 13 and 13a). All of it is charged now: to each part its share of the
+    sum of their columns (docs/privacy.md, theorems 13 and 14). All of it is charged now: to each part its share of the
     worst case. together: periods in which one person may be.
     """
     if charge.pure:

@@ -172,9 +172,9 @@ class Cube(ContentOfCells):
     @cached_property
     def components(self) -> Seen | None:
         """Components of its counts, by which periods lean on each other; None where cells cannot."""
-        from sfumato.releases.contents.leaning import MOST_CELLS, Seen
+        from sfumato.releases.contents.leaning import Seen
 
-        if self.schema.structure is not None or self.trail is not None or self.domain.size > MOST_CELLS:
+        if self.schema.structure is not None or self.trail is not None:
             return None
         return Seen.of(self.fits[0], self.domain)
 

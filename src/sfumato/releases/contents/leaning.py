@@ -16,7 +16,8 @@ Estimate. With r the variance of an entry's noise, e that of its prediction by o
 A weighted sum q of cells has the weights G q on the entries. Its own noise is that of the fit inside, for the weights
 q - sum of G^T w G q. Entries are predicted with independent errors: sum of (G q)^2 w^2 (e + s) / share, with the share
 of a block's variance that the projection leaves. Where the fit inside has errors of a model, of which a part comes
-again in every period, only what changes between periods is taken to be noise (`fresh`, learned like drift).
+again in every period, only what changes between periods is taken to be noise (`fresh`, learned like drift), and
+intervals claim the share `CLAIMED` of the gain: what a model shrinks moves less than rows do.
 
 All of it works on published numbers: nothing is spent. Guaranteed intervals are those of the fit inside. Own method.
 """
@@ -45,9 +46,11 @@ if TYPE_CHECKING:
     from sfumato.answers.noise_sum import Find
 
 MOST_CELLS = 2**12  # of a cube that leans: errors of all of its cells are then worked out in seconds
+MOST_FITTED = 2**10  # the same where noises of cells are not independent
 FINER = 2  # blocks of an ordered axis, of each block of the level above
 SURE = 2.0  # standard errors of a drift that are added to it: few periods do not show all of it
 MOST_LAID_OUT = 2**21  # weights of components on cells
+CLAIMED = 0.5  # of what leaning takes off a model's variance, what intervals become narrower by
 LOOKS = 8  # entries of a component by which its noise is known, where cells have no noise of their own
 
 
@@ -215,7 +218,9 @@ class Seen:
 
     @classmethod
     def of(cls, fit: Fit, domain: Domain) -> Seen | None:
-        """Components of a fit; None where it does not tell every cell."""
+        """Components of a fit; None where it does not tell every cell, or there are too many."""
+        if domain.size > (MOST_CELLS if isinstance(fit, NoisyCells) else MOST_FITTED):
+            return None
         components = Components.over(domain)
         values = components.split(fit.estimate[:, None])[:, 0]
         total = max(float(fit.estimate.sum()), 1.0)
@@ -253,7 +258,7 @@ class Levels:
         blocks = np.maximum(self.components.split(mean, whole=True)[:, 0], 1.0 / length)
         self._steps, self._rows = self.components.variances(blocks**2), self.components.variances(blocks / length)
         self.fresh = np.ones(self.components.size)
-        self.step, self.scatter = np.zeros(self.components.size), np.zeros(self.components.size)
+        self.step, self.likely, self.scatter = np.zeros((3, self.components.size))  # variances; step: at most
         for part in self.components.parts[1:]:
             mine = part.start + np.flatnonzero(self.components.share[part])
             if len(mine):
@@ -280,7 +285,7 @@ class Levels:
             pairs.append(((values[lag:] - values[:-lag]) ** 2, noise[lag:] + noise[:-lag], lag * steps, rows))
             kept.append((broken[lag:] == broken[:-lag]).reshape(-1))
         (drift, scatter), error = learned(*_flat(pairs, np.concatenate(kept)))
-        self.step[mine] = (drift + SURE * error) * steps
+        self.step[mine], self.likely[mine] = (drift + SURE * error) * steps, drift * steps
         self.scatter[mine] = scatter * rows
 
     def predicted(self, at: int) -> Prediction:
@@ -314,8 +319,9 @@ def _flat(
 class LeaningFit(ByModel):
     """Fit of counts that leans on other periods. It is made when it is asked for, and no file keeps it.
 
-    inner: as published. weight: of what other periods predict, (entries,). predicted, shared: variances of predictions,
-    and of what other periods err by too, before projection. fresh: share of the variance inside that is noise.
+    inner: as published. weight: of what other periods predict, (entries,). predicted, shared, own: variances of
+    predictions, of what other periods err by too, and of entries alone, before projection. fresh: share of the last
+    that is noise.
     """
 
     family = "leaning"
@@ -328,13 +334,14 @@ class LeaningFit(ByModel):
     predicted: Floats
     shared: Floats
     fresh: Floats
+    own: Floats
 
     @classmethod
     def among(cls, fits: Sequence[Fit], seen: Sequence[Seen], at: int) -> LeaningFit | None:
         """Fit of one period, in the order of time; None where other periods tell nothing."""
         levels, own, inner = Levels(seen), seen[at], fits[at]
         components, told, scale = levels.components, levels.predicted(at), seen[at].total / levels.rows
-        scatter, step, noise = levels.scatter * scale, levels.step * scale**2, levels.fresh * own.noise
+        scatter, step, noise = levels.scatter * scale, levels.likely * scale**2, levels.fresh * own.noise
         known = np.isfinite(told.variance) & (components.share > 0.0)
         known[0] = False  # the total
         error = np.where(known, told.variance, 0.0)
@@ -346,7 +353,7 @@ class LeaningFit(ByModel):
         share = np.where(components.share > 0.0, components.share, 1.0)
         estimate = components.joined(values[:, None])[:, 0]
         found = (weight**2 * (error + scatter) / share, shared / share)
-        return cls(inner, components, estimate, weight, *found, levels.fresh)
+        return cls(inner, components, estimate, weight, *found, levels.fresh, own.noise / share)
 
     @property
     def of(self) -> str:
@@ -371,8 +378,9 @@ class LeaningFit(ByModel):
         if self.alone is not None:
             return self._of_entries(told, (1.0 - self.weight) ** 2 * self.alone + self.predicted)
         if not self.inner.exact:
-            return self._inside(told, np.sqrt(1.0 - self.fresh * self.weight))
-        own, more = self._inside(told, 1.0 - self.weight), self._of_entries(told, self.predicted)
+            return self._scaled(columns, told, 1.0 - CLAIMED * self.fresh * self.weight)
+        left = self.components.joined((1.0 - self.weight)[:, None] * told)
+        own, more = self._inside(left), self._of_entries(told, self.predicted)
         return replace(own, model=own.model + more.model)
 
     @property
@@ -384,9 +392,16 @@ class LeaningFit(ByModel):
         """Errors of sums of independent entries; told: weights of the entries, (entries, sums)."""
         return Errors.all_model(self.measurements[0].design, told.T @ (variances[:, None] * told))
 
-    def _inside(self, told: Floats, times: Floats) -> Errors:
-        """Errors of the fit inside, for sums whose entries have weights so many times as large; as normal ones."""
-        errors = self.inner.errors(self.components.joined(times[:, None] * told))
+    def _scaled(self, columns: Floats, told: Floats, times: Floats) -> Errors:
+        """Errors of the fit inside, with variances so many times as large as those of a sum's entries become."""
+        own = self._inside(columns)
+        before, after = ((told**2 * each[:, None]).sum(axis=0) for each in (self.own, times * self.own))
+        scale = np.sqrt(after / np.maximum(before, LEAST))
+        return replace(own, model=own.model * np.outer(scale, scale))
+
+    def _inside(self, columns: Floats) -> Errors:
+        """Errors of the fit inside, as normal ones."""
+        errors = self.inner.errors(columns)
         many = np.ones(len(errors.weights)) if errors.counts is None else errors.counts
         drawn = errors.weights.T @ ((errors.design.variances * many)[:, None] * errors.weights)
         return Errors.all_model(self.measurements[0].design, drawn + errors.model)
@@ -445,7 +460,7 @@ class _Recurring(LeaningFit):
         found = self._of_entries(told, self.shared)
         if self.inner.exact:
             return found
-        return replace(found, model=found.model + self._inside(told, np.sqrt(1.0 - self.fresh)).model)
+        return replace(found, model=found.model + self._scaled(columns, told, 1.0 - self.fresh).model)
 
     def errors_by_group(self, asked: Grouped) -> Sequence[Errors] | None:
         return self._by_group(asked, self.shared) if self.inner.exact else None

@@ -92,9 +92,10 @@ def _like(values: Sequence[str], pattern: str) -> bool:
     return re.fullmatch("".join(parts), values[0], re.DOTALL) is not None
 
 
-def _words(values: Sequence[str], _: Any) -> str:
+def _has_word(values: Sequence[str], words: Sequence[str]) -> bool:
     small = values[0].translate(str.maketrans(UPPER, LOWER))
-    return f" {''.join(one if one.isalnum() or not one.isascii() else ' ' for one in small)} "
+    bare = f" {''.join(one if one.isalnum() or not one.isascii() else ' ' for one in small)} "
+    return any(word.strip("%") in small if word.startswith("%") else f" {word} " in bare for word in words)
 
 
 def _extract(values: Sequence[datetime], unit: str) -> float:
@@ -150,6 +151,6 @@ _OTHERS: dict[str, Callable[[Sequence[Any], Any], Any]] = {
     "||": lambda values, _: values[0] + values[1],
     "to date": lambda values, _: values[0].date(),
     "to time": lambda values, _: datetime(values[0].year, values[0].month, values[0].day),
-    **{"like": _like, "words": _words, "extract": _extract, "trunc": _trunc, "diff": _diff, "age": _age},
+    **{"like": _like, "has word": _has_word, "extract": _extract, "trunc": _trunc, "diff": _diff, "age": _age},
     "number text": _number_text,
 }
