@@ -226,11 +226,11 @@ def _reading(
     return made or broken, partial(attacked, ours, pairs), partial(attacked, theirs, min(20, pairs))
 
 
-def _linked(broken: type[LinkedTable], *, crowded: bool = False) -> Sides:
-    """Reading audit of linked tables that are joined wrongly, and as they are. crowded: as `linked_source` has it."""
+def _linked(broken: type[LinkedTable], **how: Any) -> Sides:
+    """Reading audit of linked tables that are joined wrongly, and as they are. how: as `linked_source` has it."""
 
     def make(random: Random, folder: Path, kind: type[LinkedTable]) -> Case:
-        return linked_source(random, folder, as_frames, kind=kind, crowded=crowded)
+        return linked_source(random, folder, as_frames, kind=kind, **how)
 
     return _reading(make, broken, LinkedTable, 40)
 
@@ -273,8 +273,8 @@ _CHECKS: dict[str, Sides] = {
     "columns A and a": _reading(names_in_two_cases, readers.FirstNames, ParquetFiles, 4),
     "any number of rows above": _linked(readers.AnyNumberAbove, crowded=True),
     "any number of rows below": _linked(readers.AnyNumberBelow, crowded=True),
-    "keys of two households": _linked(readers.SharedKeys),
-    "orphans that count": _linked(readers.OrphansCounted),
+    "keys of two households": _linked(readers.SharedKeys, shared=True),
+    "orphans that count": _linked(readers.OrphansCounted, crowded=True),
     "statistics believed": _reading(
         lambda random, folder, files: typed_source(random, folder, partial(parquet_file, files=files)),
         readers.StatisticsTrusted,

@@ -39,18 +39,24 @@ def linked_source(
     kind: type[LinkedTable] = LinkedTable,
     large: float = 0.2,
     crowded: bool = False,
+    shared: bool = False,
 ) -> Case:
     """Case of linked tables, of which one child is read.
 
     where: what the schema says of a table's source. kind: the broken ones are kinds of it. large: how often one
     household has far more persons than any limit. crowded: one has more than any limit of everything, so that it moves
-    as much as is charged.
+    as much as is charged. shared: two have one person, whose visits are read.
     """
     texts, name = random.random() < 0.5, random.choice(["persons", "visits", "visits", "codes"])
+    name = "visits" if shared else name
     sources = {table: where(table, folder) for table in COLUMNS}
-    group = _schema(random, sources, units=("home",) if crowded else ("home", "home", "pid"))
+    group = _schema(random, sources, units=("home",) if crowded or shared else ("home", "home", "pid"))
     key = (lambda: random.choice(TEXTS)) if texts else (lambda: random.randint(1, 8))
     parts = tuple(_crowd(texts) if crowded else _rows(random, key, large=random.random() < large))
+    if shared:
+        persons = [("persons", {"home": home, "pid": key_of(texts, 1), "age": home}) for home in (1, 2)]
+        visits = [("visits", {"pid": key_of(texts, 1), "vid": n, "kind": "x", "cost": 4.0}) for n in range(6)]
+        parts = (*persons, *visits)
     own = group.tables[name]
 
     def opening(some: Sequence[Part]) -> LinkedTable:
@@ -115,10 +121,15 @@ def _rows(random: Random, key: Callable[[], object], *, large: bool) -> list[Par
     return parts
 
 
+def key_of(texts: bool, number: int) -> object:
+    """Key of a person."""
+    return f"p{number}" if texts else number
+
+
 def _crowd(texts: bool) -> Iterator[Part]:
     """One household of five persons with five visits each, of four codes each, and another of one."""
     for number in range(6):
-        pid = f"p{number}" if texts else number
+        pid = key_of(texts, number)
         yield "persons", {"home": 1 + number // 5, "pid": pid, "age": number % 3}
         for vid in range(5 * number, 5 * number + 5):
             yield "visits", {"pid": pid, "vid": vid, "kind": "x", "cost": 4.0}
