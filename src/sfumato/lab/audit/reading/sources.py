@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from sfumato.errors import TableError
 from sfumato.kernel.reading.engines import Column
 from sfumato.kernel.reading.engines.duckdb import DuckDB, over_origin
 from sfumato.kernel.reading.formats.columnar import ParquetFiles
@@ -129,7 +130,10 @@ def duckdb_table(
     path = folder / "t.duckdb"
     path.unlink(missing_ok=True)
     with duckdb.connect(path) as connection:
-        connection.register("given", table.arrow(rows))
+        given = table.arrow(rows)
+        if len({name.lower() for name in given.column_names}) < given.num_columns:
+            raise TableError("DuckDB has no two columns whose names differ by case alone")
+        connection.register("given", given)
         columns = []
         for name, kind, *_ in connection.sql("DESCRIBE given").fetchall():
             quoted = name.replace('"', '""')
