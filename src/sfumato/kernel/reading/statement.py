@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LARGEST_SUM = 2**62
+EXACT = 2**53  # whole numbers below are doubles
 T = TypeVar("T")
 
 
@@ -161,12 +162,21 @@ def values_statement(
     """SQL of the different values (a0) of a schema's one attribute, with the number of people, or rows, that have each.
 
     Of one person each value counts once, and at most `most` values, chosen as the cap of a release chooses rows: by a
-    hash of that person's own values. Rows without a value, with an empty text or without a unit fall out.
+    hash of that person's own values. Rows without a value, with an empty text or without a unit fall out; of
+    columns whose values have types of their own, so do numbers that floats do not tell apart.
     with_people: the values themselves, each with the number of its person (p), which is not the person's name.
     """
-    rows = _read(schema, engine, columns)
+    source = columns[next(iter(schema.attributes.values())).column]
+    beside: dict[str, SQL] = {}
     value, empty = column("a0"), engine.bytes_of(exp.Literal.string(""))
     tests = [is_present(value), exp.NEQ(this=value, expression=empty)]
+    if source.who is not None:
+        # For privacy: a frame holds a column as floats as soon as one row has a fraction, and then large numbers of
+        # everybody are other texts. So numbers that floats do not tell apart are no values, however they are held.
+        beside["number"] = engine.safe_cast(column(source.reference), source, "double")
+        size = exp.Coalesce(this=exp.Abs(this=column("number")), expressions=[double(0)])
+        tests.append(exp.LT(this=size, expression=double(EXACT)))
+    rows = _read(schema, engine, columns, beside)
     wanted = [column("a0")]
     if schema.privacy_unit.column is not None:
         wanted.append(column("unit"))

@@ -81,7 +81,8 @@ def _made(schema: Schema, read: Row, typed: bool) -> dict[str, object]:
             if kind in ("date", "time"):
                 moment = moment_of(value)
                 return moment if moment is None or kind == "time" else moment.date()
-            return text_of(value) if kind == "text" else boolean_of(value)
+            # Where values are read as text, a whole number is true or false by its digits, as 1 and 0 are.
+            return text_of(value) if kind == "text" else boolean_of(value if typed else text_of(value))
 
         if isinstance(rule, Expression):
             made[name] = evaluate(rule, leaf)
