@@ -38,7 +38,7 @@ from sfumato.kernel.reading.expressions import (
     type_of,
     whole,
 )
-from sfumato.kernel.reading.recoding import expression_sql, reading
+from sfumato.kernel.reading.recoding import expression_sql, guarded, reading
 from sfumato.kernel.reading.statement import clipped_sum
 from sfumato.schema import Schema
 from sfumato.schema.attributes import Boolean
@@ -174,7 +174,8 @@ def _keys(order: Expression, columns: Mapping[str, Column], engine: Engine) -> l
     source = columns[order.value]
     if source.type is not None:
         return [_compared(source, engine)]
-    time, number = engine.safe_cast(read_time(source, engine), source, "timestamp"), read_number(source, engine)
+    time = guarded("time", engine.safe_cast(read_time(source, engine), source, "timestamp"))  # inf is a number
+    number = read_number(source, engine)
     rank = choose([(is_present(time), whole(0)), (is_present(number), whole(1))], whole(2))
     earliest, zero = moment(datetime(1, 1, 1)), double(0)
     times, numbers = exp.Coalesce(this=time, expressions=[earliest]), exp.Coalesce(this=number, expressions=[zero])
