@@ -22,6 +22,7 @@ def opened(tmp_path_factory):
     folder = tmp_path_factory.mktemp("brought")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
+        patch.setenv("SFUMATO_LEDGER", str(folder / "ledger"))
         write_small_table()
         assert release().returncode == 0
         yield sf.open(folder / "r.sfumato")
